@@ -1,0 +1,51 @@
+# Every target sets up what it needs: a virtual environment in .venv with the locked dependencies.
+# A changed pyproject.toml or requirements.lock refreshes it.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow check format bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked dependencies into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## run the main job: plan a migration and draw it
+	@$(BIN)/elastream demo
+
+test: $(READY) ## run every test, the lint, the types and the layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/pytest -m "not slow"
+
+test-slow: $(READY) ## run the long trials too
+	@$(BIN)/pytest
+
+check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow"
+
+bench: $(READY) ## run the benchmarks, print their tables
+	@$(BIN)/python -m benchmarks
+
+lock: ## pin every dependency anew, with hashes
+	@$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --extra spark --extra dev --output-file requirements.lock pyproject.toml
+
+clean: ## remove the environment and everything made
+	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""elastream makes stateful streams on Apache Spark elastic."""

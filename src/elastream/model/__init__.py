@@ -1,0 +1,1 @@
+"""Frozen types of the problem domain: tasks, nodes, assignments, migrations, plans."""

@@ -1,0 +1,86 @@
+"""Checks that turn loose values into trusted ones, or name the field that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from elastream.model.errors import ProblemError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Number", "Numbers", "amount", "amounts", "count", "shown"]
+
+Number = int | float
+"""A finite amount. Whole numbers stay whole, so that bytes in are bytes out."""
+
+Numbers: TypeAlias = "Sequence[Number] | NDArray[Any]"
+"""Several amounts, as people and programs have them."""
+
+_LONGEST_SHOWN = 60
+_LARGEST = 1e100
+"""Amounts above this are refused: their sums and products would leave the range of a float."""
+
+
+def shown(value: object) -> str:
+    """Return ``value`` as a short printable piece of an error message."""
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):  # a number or a nest too large to print
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+
+
+def amount(field: str, value: object) -> Number:
+    """Return ``value`` as a finite number that is not negative."""
+    if type(value) is int:
+        number: Number = value
+    elif type(value) is float:
+        number = value
+    elif isinstance(value, bool) or not isinstance(value, Real):
+        raise ProblemError(field, f"{shown(value)} is not a number")
+    else:
+        number = int(value) if isinstance(value, Integral) else float(value)
+    if number < 0:
+        raise ProblemError(field, f"{shown(value)} is negative; give zero or more")
+    if number > _LARGEST or number != number:
+        raise ProblemError(field, f"{shown(value)} is not finite, or above 1e100")
+    return number
+
+
+def amounts(field: str, values: object, *, length: int | None = None) -> tuple[Number, ...]:
+    """Return ``values`` as a tuple of finite, non-negative numbers, ``length`` of them."""
+    numbers = tuple(_listed(field, values))
+    if length is not None and len(numbers) != length:
+        raise ProblemError(field, f"has {len(numbers)} entries where {length} are needed")
+    for number in numbers:
+        kind = type(number)
+        if not ((kind is float or kind is int) and 0 <= number <= _LARGEST):
+            break
+    else:
+        return numbers
+    return tuple(amount(f"{field}[{i}]", number) for i, number in enumerate(numbers))
+
+
+def count(field: str, value: object, *, least: int = 0, most: int | None = None) -> int:
+    """Return ``value`` as a whole number between ``least`` and ``most``."""
+    is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole:
+        raise ProblemError(field, f"{shown(value)} is not a whole number")
+    whole = int(value)  # type: ignore[call-overload]
+    if whole < least:
+        raise ProblemError(field, f"{shown(value)} is too small; the least is {least}")
+    if most is not None and whole > most:
+        raise ProblemError(field, f"{shown(value)} is too large; the most is {most}")
+    return whole
+
+
+def _listed(field: str, values: object) -> Iterable[Number]:
+    to_list = getattr(values, "tolist", None)
+    if callable(to_list):  # a NumPy array
+        values = to_list()
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise ProblemError(field, f"{shown(values)} is not a list")
+    return values

@@ -1,0 +1,56 @@
+"""The tree of exceptions.
+
+::
+
+    ElastreamError
+    ├── ProblemError                a problem or a setting is wrong; names the field
+    └── SparkError                  Spark cannot do, or was kept from doing, what was asked
+        ├── UnsupportedSparkError   this version, mode or machine lacks what elastream needs
+        ├── QueryRefusedError       the query is stopped, or keeps no state
+        └── StateHeldError          an executor was not released: it still holds state
+
+An infeasible problem is no exception: planners return :class:`~elastream.model.plan.Infeasible`.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ElastreamError",
+    "ProblemError",
+    "QueryRefusedError",
+    "SparkError",
+    "StateHeldError",
+    "UnsupportedSparkError",
+]
+
+
+class ElastreamError(Exception):
+    """Any error that elastream raises on purpose; its text is one line for a person."""
+
+
+class ProblemError(ElastreamError):
+    """A problem that no planner can read: which field is wrong, and why.
+
+    ``field`` is the path of the value as a reader would write it, such as ``work[3]``.
+    """
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}" if field else why)
+        self.field = field
+        self.why = why
+
+
+class SparkError(ElastreamError):
+    """Spark cannot do, or was kept from doing, what was asked."""
+
+
+class UnsupportedSparkError(SparkError):
+    """The Spark version, mode or machine lacks what elastream needs; says what is missing."""
+
+
+class QueryRefusedError(SparkError):
+    """The query cannot be made elastic: it is stopped, or it keeps no state."""
+
+
+class StateHeldError(SparkError):
+    """An executor was not released, because a query's state is still on it."""

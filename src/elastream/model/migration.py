@@ -1,0 +1,140 @@
+"""Problems: tasks with load and state, where they are, and how many nodes there shall be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from elastream.model.assignment import Assignment
+from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["LOAD_TOLERANCE", "SequenceProblem", "StepProblem", "Target", "exact_sum"]
+
+LOAD_TOLERANCE = 1e-9
+"""Relative slack on the load limit, so that sums which only differ by rounding count as equal."""
+
+_MOST_NODES = 1_000_000
+"""More nodes than this are a typing error, not a cluster."""
+
+
+def exact_sum(numbers: Iterable[Number]) -> Number:
+    """Return the sum: whole where all numbers are whole, else rounded once at the end."""
+    terms = tuple(numbers)
+    total = sum(terms)
+    return total if type(total) is int else math.fsum(terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one migration must reach."""
+
+    nodes: int
+    """How many nodes may hold tasks afterwards (n'), at least 1."""
+    tau: Number
+    """Load-balancing threshold: a node may hold ``(1 + tau)`` times the mean load."""
+
+    def limit(self, total_work: Number) -> float:
+        """Return the most work a node may hold (definition 3.1 of paper 000)."""
+        return float((1 + self.tau) * total_work / self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class StepProblem:
+    """One migration (definition 3.2 of paper 000): where tasks are, and what must hold after."""
+
+    work: tuple[Number, ...]
+    """Load of each task (w_j), in any one unit; executor seconds a second on Spark."""
+    state: tuple[Number, ...]
+    """State size of each task (\\|s_j\\|), in bytes."""
+    current: Assignment
+    """Where the tasks are now."""
+    target: Target
+
+    @classmethod
+    def of(
+        cls,
+        work: Numbers,
+        state: Numbers,
+        current: Assignment | Sequence[Sequence[int]] | Sequence[int],
+        nodes: int,
+        tau: Number,
+    ) -> StepProblem:
+        """Return the checked problem; ``current`` may be intervals or the node of each task."""
+        loads, sizes = _tasks(work, state)
+        return cls(loads, sizes, _current(current, len(loads)), _target("", nodes, tau))
+
+    @property
+    def limit(self) -> float:
+        """The most work a node may hold."""
+        return self.target.limit(exact_sum(self.work))
+
+    @property
+    def nodes_after(self) -> int:
+        """How many nodes a plan numbers: added nodes come after the current ones."""
+        return max(self.current.nodes, self.target.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceProblem:
+    """Several migrations, one after the other, all known beforehand (section 4.1 of paper 000)."""
+
+    work: tuple[Number, ...]
+    """Load of each task, the same at every migration."""
+    state: tuple[Number, ...]
+    """State size of each task, the same at every migration, in bytes."""
+    current: Assignment
+    """Where the tasks are before the first migration."""
+    targets: tuple[Target, ...]
+    """What each migration must reach, in order; at least one."""
+
+    @classmethod
+    def of(
+        cls,
+        work: Numbers,
+        state: Numbers,
+        current: Assignment | Sequence[Sequence[int]],
+        targets: Sequence[tuple[int, Number]],
+    ) -> SequenceProblem:
+        """Return the checked problem; each target is a pair (nodes, tau)."""
+        loads, sizes = _tasks(work, state)
+        assignment = _current(current, len(loads))
+        if not targets:
+            raise ProblemError("targets", "is empty; give at least one migration")
+        checked = tuple(_target(f"targets[{i}].", *pair) for i, pair in enumerate(targets))
+        return cls(loads, sizes, assignment, checked)
+
+
+def _tasks(work: Numbers, state: Numbers) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+    checked = amounts("work", work)
+    if not checked:
+        raise ProblemError("work", "is empty; give at least one task")
+    return checked, amounts("state", state, length=len(checked))
+
+
+def _current(
+    current: Assignment | Sequence[Sequence[int]] | Sequence[int], tasks: int
+) -> Assignment:
+    if isinstance(current, Assignment):
+        assignment = current
+    elif not isinstance(current, Sequence) or isinstance(current, str | bytes):
+        raise ProblemError("current", f"{shown(current)} is not a list")
+    elif current and all(isinstance(entry, int) for entry in current):
+        assignment = Assignment.from_nodes([entry for entry in current if isinstance(entry, int)])
+    else:
+        assignment = Assignment.from_intervals(current, tasks=tasks)  # type: ignore[arg-type]
+    if len(assignment.nodes_of_tasks) != tasks:
+        held = len(assignment.nodes_of_tasks)
+        raise ProblemError("current", f"places {held} tasks where there are {tasks}")
+    return assignment
+
+
+def _target(prefix: str, nodes: object, tau: object) -> Target:
+    return Target(
+        count(f"{prefix}nodes", nodes, least=1, most=MOST_NODES), amount(f"{prefix}tau", tau)
+    )
+
+
+MOST_NODES = 1_000_000
+"""More nodes than this are a typing error, not a cluster."""

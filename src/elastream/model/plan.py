@@ -1,0 +1,93 @@
+"""Plans: what a planner answers. A plan is data, to be printed, stored, compared and replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from elastream.model.assignment import Assignment
+from elastream.model.checks import Number
+from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
+
+__all__ = ["Infeasible", "Move", "SequencePlan", "Status", "StepPlan", "step_plan"]
+
+Status = Literal["optimal", "feasible", "unbalanced"]
+"""``optimal``: proven. ``feasible``: within the limit. ``unbalanced``: over it (baselines only)."""
+
+
+class Move(NamedTuple):
+    """One task that changes its node."""
+
+    task: int
+    source: int
+    """The node that held the task."""
+    target: int
+    """The node that will hold it."""
+    state: Number
+    """Size of the state that moves along, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """The outcome of one migration."""
+
+    status: Status
+    cost: Number
+    """State moved: the sum over ``moves``, in bytes."""
+    assignment: Assignment
+    """Where the tasks are afterwards."""
+    moves: tuple[Move, ...]
+    """Every task whose node changes, in task order."""
+    limit: float
+    """The most work a node may hold."""
+    max_load: Number
+    """The most work a node holds afterwards."""
+    lower_bound: Number
+    """No plan for the same problem moves less; equal to ``cost`` where that is proven optimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePlan:
+    """The outcome of several migrations, one after the other."""
+
+    status: Status
+    cost: Number
+    """State moved in all steps together, in bytes."""
+    steps: tuple[StepPlan, ...]
+    lower_bound: Number
+    """No plan for the same problem moves less in total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """No plan exists; the reason names what cannot fit."""
+
+    reason: str
+    status: Literal["infeasible"] = "infeasible"
+
+
+def step_plan(
+    problem: StepProblem,
+    nodes_of_tasks: tuple[int, ...],
+    *,
+    optimal: bool = False,
+    lower_bound: Number = 0,
+) -> StepPlan:
+    """Return the plan that puts task j on ``nodes_of_tasks[j]``, with what it moves and weighs.
+
+    ``optimal`` says that the planner has proven that no plan costs less; otherwise
+    ``lower_bound`` is a proven bound on the cost of any plan.
+    """
+    assignment = Assignment(nodes_of_tasks, problem.nodes_after)
+    current, state = problem.current.nodes_of_tasks, problem.state
+    moved = [task for task, node in enumerate(nodes_of_tasks) if node != current[task]]
+    moves = tuple(Move(task, current[task], nodes_of_tasks[task], state[task]) for task in moved)
+    cost = exact_sum(state[task] for task in moved)
+    limit = problem.limit
+    max_load = max(assignment.loads(problem.work))
+    bound = cost if optimal else min(lower_bound, cost)
+    if max_load > limit * (1 + 2 * LOAD_TOLERANCE):
+        status: Status = "unbalanced"
+    else:
+        status = "optimal" if bound == cost else "feasible"
+    return StepPlan(status, cost, assignment, moves, limit, max_load, bound)
