@@ -1,0 +1,135 @@
+"""SSM: the least state moved in one migration, every node holding consecutive tasks.
+
+Papers 000 (section 3) and 001 (section 4), definition 3.2: given where the tasks are, choose at
+most ``n'`` intervals of work at most ``(1 + tau) W / n'`` and their nodes so that the state of the
+tasks that change node is least. Exact; O(m n') a run of the dynamic program in
+:mod:`~elastream.planners.interval_gain`, where the papers need O(m² n').
+
+Ties. Among all plans of least cost the one with the lowest maximum load is taken: the gain can
+only fall when the limit falls, so the lowest limit at which it does not fall is found by
+bisection, mostly in two runs. Departures from the papers: idle nodes are allowed at every step
+of the recurrence (the papers allow them by lemma 3.4 and forbid them by table 1), and loads are
+compared with a relative tolerance of :data:`~elastream.model.migration.LOAD_TOLERANCE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.model.assignment import Interval
+from elastream.model.checks import Number
+from elastream.model.errors import ProblemError
+from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
+from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.planners.interval_gain import Ints, least_moved
+
+__all__ = ["single_step"]
+
+_TICKS = 1 << 53
+"""State is counted in ticks, fewer than this in all; a tick is a byte where sizes are whole."""
+
+
+def single_step(problem: StepProblem) -> StepPlan | Infeasible:
+    """Return the plan that moves the least state, and of those one with the lowest maximum load."""
+    old = problem.current.intervals
+    if old is None:
+        raise ProblemError("current", "a node holds tasks that are not consecutive; try free-step")
+    limit = problem.limit
+    cuts = _solve(problem, old, limit)
+    if cuts is None:
+        return _infeasible(problem, limit)
+    return step_plan(problem, _placed(problem, cuts), optimal=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cuts:
+    """A solution: interval i is ``[bounds[i], bounds[i + 1])`` and stays on ``nodes[i]``."""
+
+    bounds: list[int]
+    nodes: list[int | None]
+    """The node whose tasks stay in the interval; ``None`` where none do."""
+
+
+def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts | None:
+    """Run the dynamic program; ``None`` if the tasks do not fit."""
+    m = len(problem.work)
+    blocks = sorted((lb, ub, node) for node, (lb, ub) in enumerate(old) if lb < ub)
+    starts = np.array([lb for lb, _, _ in blocks] + [m])
+    levels = min(problem.target.nodes, m)
+    grain = 0.5 if type(sum(problem.work)) is int else limit * LOAD_TOLERANCE
+    cuts, match = np.empty((2, levels + 1), dtype=np.int64)
+    effort = 100.0 * (m + levels) + 12.0 * m * levels
+    count = least_moved.for_operations(effort)(
+        _prefix_sums(np.array(problem.work, dtype=np.float64)),
+        _prefix_sums(_ticks(problem.state)),
+        starts,
+        np.repeat(np.arange(len(blocks)), starts[1:] - starts[:-1]),
+        limit * (1 + LOAD_TOLERANCE),
+        grain,
+        cuts,
+        match,
+    )
+    if count == 0:
+        return None
+    return _Cuts(
+        cuts[count::-1].tolist(),
+        [blocks[b][2] if b >= 0 else None for b in match[:count][::-1].tolist()],
+    )
+
+
+def _ticks(state: Sequence[Number]) -> Ints:
+    """Return the state sizes as whole numbers whose sum is exact, keeping their proportions."""
+    total = sum(state)
+    if type(total) is int and total < _TICKS:
+        return np.array(state, dtype=np.int64)
+    scale = 2.0 ** math.floor(math.log2(_TICKS / float(total))) if total else 1.0
+    return np.rint(np.array([float(size) for size in state]) * scale).astype(np.int64)
+
+
+def _prefix_sums(terms: NDArray[Any]) -> NDArray[Any]:
+    """Return 0, the first term, the sum of the first two, and so on, rounded once each."""
+    wide = np.longdouble if terms.dtype == np.float64 else np.int64
+    sums = np.zeros(len(terms) + 1, dtype=terms.dtype)
+    sums[1:] = np.cumsum(terms, dtype=wide)
+    return sums
+
+
+def _placed(problem: StepProblem, cuts: _Cuts) -> tuple[int, ...]:
+    """Give every interval a node: its own where tasks stay, else one that is spare.
+
+    A spare node that holds some of the interval's tasks (of no size, or they would count as
+    gain) is preferred, then the lowest number.
+    """
+    current = problem.current.nodes_of_tasks
+    staying = set(cuts.nodes)
+    spare = dict.fromkeys(node for node in range(problem.nodes_after) if node not in staying)
+    nodes_of_tasks: list[int] = []
+    for lb, ub, node in zip(cuts.bounds[:-1], cuts.bounds[1:], cuts.nodes, strict=True):
+        if node is None:
+            held = [other for other in current[lb:ub] if other in spare]
+            node = max(held, key=held.count) if held else next(iter(spare))
+            del spare[node]
+        nodes_of_tasks += [node] * (ub - lb)
+    return tuple(nodes_of_tasks)
+
+
+def _infeasible(problem: StepProblem, limit: float) -> Infeasible:
+    nodes, tau = problem.target.nodes, problem.target.tau
+    total = exact_sum(problem.work)
+    held = f"a node may hold {limit:.6g} = (1 + {tau:g}) x {total:g} / {nodes}"
+    limit *= 1 + LOAD_TOLERANCE
+    for task, load in enumerate(problem.work):
+        if load > limit:
+            return Infeasible(f"task {task} has work {load:g} and {held}")
+    needed, load = 1, 0.0
+    for amount in problem.work:
+        load += amount
+        if load > limit:
+            needed, load = needed + 1, amount
+    return Infeasible(f"consecutive tasks need {needed} nodes, {nodes} are allowed; {held}")
