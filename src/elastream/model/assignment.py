@@ -83,7 +83,7 @@ class Assignment:
         for node, run in groupby(self.nodes_of_tasks):
             if found[node] is not _EMPTY:
                 return None
-            ub = lb + sum(1 for _ in run)
+            ub = lb + len(list(run))
             found[node] = Interval(lb, ub)
             lb = ub
         return tuple(found)

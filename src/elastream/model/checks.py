@@ -69,7 +69,7 @@ def count(field: str, value: object, *, least: int = 0, most: int | None = None)
     is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole:
         raise ProblemError(field, f"{shown(value)} is not a whole number")
-    whole = int(value)  # type: ignore[call-overload]
+    whole: int = int(value)  # type: ignore[call-overload]
     if whole < least:
         raise ProblemError(field, f"{shown(value)} is too small; the least is {least}")
     if most is not None and whole > most:

@@ -31,8 +31,8 @@ State is counted in whole *ticks*, so gains compare exactly and :func:`trace` fi
 by equality, without a table of decisions.
 
 Ties. The gain can only fall when the cap falls, so the lowest maximum load among all solutions of
-greatest gain is found by bisection on the cap. The first probe lies just below the load reached:
-mostly it fails, and that is the proof.
+greatest gain is found by bisection over the loads that intervals can have. The first probe lies
+just below the load reached: mostly it fails, and that is the proof.
 """
 
 from __future__ import annotations
@@ -77,33 +77,43 @@ def least_moved(
     gain = _NONE
     count = 0
     load = cap
-    floor = work[m] / levels
-    for j in range(m):
-        floor = max(floor, work[j + 1] - work[j])
-    floor = min(floor, cap)
+    floor = work[m] / levels - grain
     probe = cap
-    probes = 0
-    while probes == 0 or load - floor > grain:
+    while True:
         found, intervals = most_kept(work, state, starts, block, probe, trial_cuts, trial_match)
         if intervals > 0 and found >= gain:
+            first = count == 0
             gain, count = found, intervals
             cuts[: count + 1] = trial_cuts[: count + 1]
             match[:count] = trial_match[:count]
             load = 0.0
             for i in range(count):
                 load = max(load, work[cuts[i]] - work[cuts[i + 1]])
-        elif probes == 0:
+            middle = load if first else (floor + load) / 2
+        elif count == 0:
             return 0
         else:
             floor = probe
-        if probes == 0:
-            probe = load - grain
-        elif probes == 1:
-            probe = floor + grain / 2
-        else:
-            probe = (floor + load) / 2
-        probes += 1
-    return count
+            middle = (floor + load) / 2
+        candidate = nearest_load(work, floor, load - grain, middle)
+        if candidate < 0:
+            return count
+        probe = candidate + grain / 2
+
+
+@kernel
+def nearest_load(work: Floats, least: float, most: float, wanted: float) -> float:
+    """Return the work of an interval, between the two bounds and nearest to ``wanted``, or -1."""
+    best = -1.0
+    a = 0
+    for x in range(1, len(work)):
+        while a + 1 < x and work[x] - work[a + 1] >= wanted:
+            a += 1
+        for start in range(a, min(a + 2, x)):
+            load = work[x] - work[start]
+            if least < load < most and (best < 0 or abs(load - wanted) < abs(best - wanted)):
+                best = load
+    return best
 
 
 @kernel

@@ -17,17 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elastream.model.assignment import Interval
 from elastream.model.checks import Number
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.planners.interval_gain import Ints, least_moved
+from elastream.planners.interval_gain import Floats, least_moved
 
 __all__ = ["single_step"]
 
@@ -66,8 +65,8 @@ def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts
     cuts, match = np.empty((2, levels + 1), dtype=np.int64)
     effort = 100.0 * (m + levels) + 12.0 * m * levels
     count = least_moved.for_operations(effort)(
-        _prefix_sums(np.array(problem.work, dtype=np.float64)),
-        _prefix_sums(_ticks(problem.state)),
+        _prefix_sums(problem.work),
+        _prefix_sums(_ticks(problem.state)).astype(np.int64),
         starts,
         np.repeat(np.arange(len(blocks)), starts[1:] - starts[:-1]),
         limit * (1 + LOAD_TOLERANCE),
@@ -83,20 +82,21 @@ def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts
     )
 
 
-def _ticks(state: Sequence[Number]) -> Ints:
+def _ticks(state: Sequence[Number]) -> Sequence[int]:
     """Return the state sizes as whole numbers whose sum is exact, keeping their proportions."""
     total = sum(state)
     if type(total) is int and total < _TICKS:
-        return np.array(state, dtype=np.int64)
+        return state  # type: ignore[return-value]
     scale = 2.0 ** math.floor(math.log2(_TICKS / float(total))) if total else 1.0
-    return np.rint(np.array([float(size) for size in state]) * scale).astype(np.int64)
+    return [round(float(size) * scale) for size in state]
 
 
-def _prefix_sums(terms: NDArray[Any]) -> NDArray[Any]:
-    """Return 0, the first term, the sum of the first two, and so on, rounded once each."""
-    wide = np.longdouble if terms.dtype == np.float64 else np.int64
-    sums = np.zeros(len(terms) + 1, dtype=terms.dtype)
-    sums[1:] = np.cumsum(terms, dtype=wide)
+def _prefix_sums(terms: Sequence[Number]) -> Floats:
+    """Return 0, the first term, the sum of the first two, and so on, each rounded once."""
+    if type(sum(terms)) is int:
+        return np.array((0, *accumulate(terms)), dtype=np.float64)
+    sums = np.zeros(len(terms) + 1)
+    sums[1:] = np.cumsum(np.array(terms, dtype=np.float64), dtype=np.longdouble)
     return sums
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios and growth, both sides measured in one run. ``make bench`` runs them."""

@@ -1,0 +1,25 @@
+"""Run the benchmarks named on the command line, or all: ``python -m benchmarks [NAME ...]``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import benchmarks
+
+
+def main(wanted: list[str]) -> int:
+    """Run each benchmark and return an exit code."""
+    names = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name[0] != "_")
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        print(f"no benchmark {unknown[0]!r}; there are {', '.join(names)}", file=sys.stderr)
+        return 2
+    for name in wanted or names:
+        importlib.import_module(f"benchmarks.{name}").run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,25 @@
+"""Seeded problems of any size, shaped like real keys: few heavy tasks, many light ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from elastream.model.migration import StepProblem
+
+__all__ = ["skewed"]
+
+
+def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:
+    """Return a migration of ``tasks`` whose load and state fall off like a square root.
+
+    The current intervals are the ones a balanced start gives: equal work, cut by cut.
+    """
+    rng = np.random.default_rng(seed)
+    falling = np.sqrt(np.arange(1, tasks + 1) + tasks / 16)
+    work = np.rint(rng.permutation(1e5 / falling)).astype(int)
+    state = np.rint(rng.permutation(1e8 / falling)).astype(int)
+    shares = np.searchsorted(np.cumsum(work) / work.sum(), np.arange(1, before) / before) + 1
+    cuts = [0, *shares.tolist(), tasks]
+    return StepProblem.of(work, state, list(pairwise(cuts)), after, tau)

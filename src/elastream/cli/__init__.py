@@ -1,0 +1,1 @@
+"""The command line: reads settings and files, wires the adapters, prints."""

@@ -1,0 +1,82 @@
+"""The ``elastream`` command: one line for what went wrong, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from elastream.cli import plan
+from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
+from elastream.model.errors import ElastreamError
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    name="elastream",
+    help="""Elastic stateful streams on Apache Spark.
+
+Decides how many executors a Structured Streaming query needs and which state partition lives
+where, moving provably the least state.
+
+  elastream demo                             watch a migration being planned
+  elastream plan single-step problem.json    least state moved, as JSON
+  elastream plan --help                      all planners, with an example each
+""",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(plan.app, name="plan")
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"elastream {installed('elastream')}")
+        raise typer.Exit
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    try:
+        code = app(args=arguments, prog_name="elastream", standalone_mode=False)
+    except ElastreamError as error:
+        return _fail(str(error), BAD_INPUT)
+    except typer.TyperException as error:
+        return _fail(_usage(error), BAD_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has left, such as `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("ELASTREAM_DEBUG"):
+            raise
+        about = f"{type(error).__name__}: {error}".splitlines()[0]
+        return _fail(
+            f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN
+        )
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: typer.TyperException) -> str:
+    """Return what is wrong with the command line, the option's name included where it is known."""
+    described = getattr(error, "format_message", None)
+    return str(described()) if callable(described) else str(error)
+
+
+def _fail(line: str, code: int) -> int:
+    print(f"elastream: {' '.join(line.split())}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Reads problem files: JSON in, checked problems out, or one line that names the wrong field.
+
+The formats are described in ``docs/plan-files.md``. Unknown fields, fields given twice and
+anything that is not plain JSON are refused, so that a typing error is never silently ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+from elastream.model.migration import SequenceProblem, StepProblem
+
+__all__ = ["Fields", "read_fields", "sequence_problem", "single_step_problem", "step_problem"]
+
+Fields = dict[str, Any]
+"""The members of one JSON object, not yet checked."""
+
+
+def read_fields(path: Path) -> Fields:
+    """Return the members of the JSON object in the file; ``-`` is standard input."""
+    try:
+        raw = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise ProblemError(str(path), f"cannot be read: {error.strerror or error}") from None
+    if not raw.strip():
+        raise ProblemError(str(path), "is empty; give one JSON object")
+    try:
+        text = raw.decode("utf-8")
+        data = json.loads(text, object_pairs_hook=_members, parse_constant=float)
+    except UnicodeDecodeError as error:
+        raise ProblemError(str(path), f"is not UTF-8 text, at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ProblemError(str(path), f"is not JSON: {error.msg} at {where}") from None
+    except RecursionError:
+        raise ProblemError(str(path), "is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ProblemError(str(path), f"is not JSON that can be read: {error}") from None
+    if not isinstance(data, dict):
+        raise ProblemError(str(path), f"holds {shown(data)}, not a JSON object")
+    return data
+
+
+def step_problem(data: Fields) -> StepProblem:
+    """Return the problem of a free step: ``current`` is intervals or the node of each task."""
+    _expect("", data, required=("work", "state", "current", "nodes", "tau"))
+    return StepProblem.of(data["work"], data["state"], data["current"], data["nodes"], data["tau"])
+
+
+def single_step_problem(data: Fields) -> StepProblem:
+    """Return the problem of a single step: ``current`` is intervals."""
+    _expect("", data, required=("work", "state", "current", "nodes", "tau"))
+    _expect_intervals(data["current"])
+    return step_problem(data)
+
+
+def sequence_problem(data: Fields) -> SequenceProblem:
+    """Return the problem of a sequence: ``targets`` stands in place of ``nodes`` and ``tau``."""
+    _expect("", data, required=("work", "state", "current", "targets"))
+    _expect_intervals(data["current"])
+    targets = data["targets"]
+    if not isinstance(targets, list):
+        raise ProblemError("targets", f"{shown(targets)} is not a list")
+    pairs = []
+    for i, target in enumerate(targets):
+        if not isinstance(target, dict):
+            raise ProblemError(f"targets[{i}]", f"{shown(target)} is not an object")
+        _expect(f"targets[{i}].", target, required=("nodes", "tau"))
+        pairs.append((target["nodes"], target["tau"]))
+    return SequenceProblem.of(data["work"], data["state"], data["current"], pairs)
+
+
+def _expect(prefix: str, data: Fields, *, required: Collection[str]) -> None:
+    for name in data:
+        if name not in required:
+            known = ", ".join(required)
+            raise ProblemError(f"{prefix}{_name(name)}", f"is not a field; the fields are {known}")
+    for name in required:
+        if name not in data:
+            raise ProblemError(f"{prefix}{name}", "is missing")
+
+
+def _expect_intervals(current: object) -> None:
+    if isinstance(current, list) and current and isinstance(current[0], int):
+        raise ProblemError("current[0]", f"{shown(current[0])} is not an interval [lb, ub]")
+
+
+def _name(name: str) -> str:
+    return shown(name)[1:-1]
+
+
+def _members(pairs: list[tuple[str, Any]]) -> Fields:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ProblemError(_name(twice), "is given twice")
+    return members
