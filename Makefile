@@ -5,6 +5,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow check format bench lock clean
@@ -12,11 +15,12 @@ READY := $(VENV)/.ready
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml requirements.lock
+$(READY): pyproject.toml requirements-build.lock requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the locked dependencies into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(INSTALL) --require-hashes -r requirements-build.lock
+	@$(INSTALL) --require-hashes --no-build-isolation -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(READY) ## run the main job: plan a migration and draw it
@@ -42,10 +46,9 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m benchmarks
 
-lock: ## pin every dependency anew, with hashes
-	@$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	    --extra spark --extra dev --output-file requirements.lock pyproject.toml
+lock: $(READY) ## pin every dependency anew, with hashes
+	@$(LOCK) --extra spark --extra dev --output-file requirements.lock pyproject.toml
+	@echo setuptools | $(LOCK) --output-file requirements-build.lock -
 
 clean: ## remove the environment and everything made
 	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
