@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from doctest import DocTestParser, DocTestRunner
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,22 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def needs_spark(example: str) -> bool:
     """Examples on a live query are run by the tests of the Spark layer, in their own words."""
-    return "spark" in example
+    return "spark" in example.lower()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_examples_run(page: Path) -> None:
-    for example in blocks(page, "python"):
-        code = compile(example, str(page), "exec")
-        if not needs_spark(example):
-            exec(code, {})
+    names: dict[str, object] = {}  # the examples of a page build on each other
+    for number, example in enumerate(blocks(page, "python")):
+        if example.lstrip().startswith(">>>"):
+            name = f"example {number}"
+            session = DocTestParser().get_doctest(example, names, name, str(page), 0)
+            assert DocTestRunner().run(session, clear_globs=False).failed == 0
+            names |= session.globs
+        elif needs_spark(example):
+            compile(example, str(page), "exec")
+        else:
+            exec(compile(example, str(page), "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
