@@ -3,6 +3,7 @@
 ::
 
     ElastreamError
+    ├── AlreadyAttachedError        the query has a controller already
     ├── ProblemError                a problem or a setting is wrong; names the field
     └── SparkError                  Spark cannot do, or was kept from doing, what was asked
         ├── UnsupportedSparkError   this version, mode or machine lacks what elastream needs
@@ -15,6 +16,7 @@ An infeasible problem is no exception: planners return :class:`~elastream.model.
 from __future__ import annotations
 
 __all__ = [
+    "AlreadyAttachedError",
     "ElastreamError",
     "ProblemError",
     "QueryRefusedError",
@@ -26,6 +28,10 @@ __all__ = [
 
 class ElastreamError(Exception):
     """Any error that elastream raises on purpose; its text is one line for a person."""
+
+
+class AlreadyAttachedError(ElastreamError):
+    """The query has a controller already; two would work against each other."""
 
 
 class ProblemError(ElastreamError):

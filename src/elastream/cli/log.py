@@ -1,0 +1,147 @@
+"""``elastream log FILE``: a decision log as a story, one row a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elastream.control.decisions import Decision, line_of, read_decisions
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["log"]
+
+_QUIET = ("hold", "wait")
+"""Kinds of which a run of batches makes one row."""
+_STYLES = {
+    "scale-out": "bold green",
+    "scale-in": "bold cyan",
+    "rebalance": "bold blue",
+    "move": "bold blue",
+    "advise": "magenta",
+    "done": "green",
+    "replan": "yellow",
+    "refuse": "yellow",
+    "abandon": "bold red",
+    "hold": "dim",
+    "wait": "dim",
+}
+
+LogFile = Annotated[Path, typer.Argument(metavar="FILE", help="A decision log (JSON lines).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print every record as a line of JSON.")]
+
+
+def log(file: LogFile, as_json: AsJson = False) -> None:
+    """Tell the story of a controlled query: what was decided when, and why.
+
+    Batches in a row in which nothing was done make one row; --json prints every record.
+    """
+    decisions = read_decisions(file)
+    if as_json:
+        for decision in decisions:
+            typer.echo(line_of(decision))
+        return
+    from rich.console import Console
+
+    Console(soft_wrap=False).print(_table(_rows(decisions)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One decision, or a run of quiet ones: the first and the last.
+
+    A change that was wanted and held back does not hide among batches that wanted none.
+    """
+
+    first: Decision
+    last: Decision
+    decisions: int
+    lowest: float | None
+    """Utilisation over the run; ``None`` where none was known."""
+    highest: float | None
+
+    def joined(self, decision: Decision) -> _Row | None:
+        """Return the row with one more decision, or ``None`` where a new row must begin."""
+        if decision.kind not in _QUIET or decision.kind != self.last.kind:
+            return None
+        if decision.executors != self.last.executors:
+            return None
+        if ("wanted" in decision.figures) != ("wanted" in self.last.figures):
+            return None
+        known = [u for u in (self.lowest, self.highest, decision.utilisation) if u is not None]
+        return _Row(
+            self.first,
+            decision,
+            self.decisions + 1,
+            min(known, default=None),
+            max(known, default=None),
+        )
+
+
+def _rows(decisions: Iterable[Decision]) -> Iterator[_Row]:
+    row: _Row | None = None
+    for decision in decisions:
+        joined = row.joined(decision) if row else None
+        if row and joined is None:
+            yield row
+        used = decision.utilisation
+        row = joined or _Row(decision, decision, 1, used, used)
+    if row:
+        yield row
+
+
+def _table(rows: Iterable[_Row]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("time (UTC)", no_wrap=True)
+    table.add_column("batch", justify="right", no_wrap=True)
+    table.add_column("executors", justify="right")
+    table.add_column("utilisation", justify="right", no_wrap=True)
+    table.add_column("decision", no_wrap=True)
+    table.add_column("reason", overflow="fold", ratio=1)
+    day = None
+    for row in rows:
+        at = _time(row.first)
+        date = None if at is None else at.date()
+        shown = "" if at is None else at.strftime("%H:%M:%S" if date == day else "%m-%d %H:%M:%S")
+        day = date or day
+        times = f" x{row.decisions}" if row.decisions > 1 else ""
+        table.add_row(
+            shown,
+            _span(row.first.batch, row.last.batch),
+            str(row.last.executors),
+            _utilisation(row),
+            Text(row.last.kind + times, style=_STYLES.get(row.last.kind, "")),
+            Text(row.last.reason),
+        )
+    return table
+
+
+def _time(decision: Decision) -> datetime | None:
+    if decision.at_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(decision.at_ms / 1000, UTC)
+    except (OverflowError, ValueError):  # a year that no calendar has
+        return None
+
+
+def _span(first: int | None, last: int | None) -> str:
+    if first is None or last is None or first == last:
+        return "" if last is None else str(last)
+    return f"{first}-{last}"
+
+
+def _utilisation(row: _Row) -> str:
+    if row.lowest is None or row.highest is None:
+        return ""
+    low, high = f"{row.lowest:.2f}", f"{row.highest:.2f}"
+    return low if low == high else f"{low}-{high}"

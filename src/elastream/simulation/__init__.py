@@ -1,0 +1,1 @@
+"""The loop's ports on a simulated cluster, for sizes and accidents no laptop has."""

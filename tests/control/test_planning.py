@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elastream.control.analyse import attainable_tau
+from elastream.control.planning import PlanOrder, interval_placement, route
+from elastream.control.policy import Planner, Policy
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem
+from elastream.model.plan import StepPlan
+from elastream.planners.certificate import certify_step
+
+PLANNERS: list[Planner] = ["single-step", "free-step"]
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> PlanOrder:
+    """What the loop asks for: tasks anywhere, and a tau that can be met."""
+    tasks = draw(st.integers(1, 8))
+    nodes = draw(st.integers(1, 4))
+    work = tuple(draw(st.lists(st.floats(0, 1), min_size=tasks, max_size=tasks)))
+    state = draw(st.lists(st.integers(0, 1000), min_size=tasks, max_size=tasks))
+    where = draw(st.lists(st.integers(0, nodes - 1), min_size=tasks, max_size=tasks))
+    target = draw(st.integers(1, 4))
+    chosen = draw(st.sampled_from(PLANNERS))
+    policy = Policy(max_executors=4, planner=chosen, tau=draw(st.sampled_from([0.0, 0.2, 1.0])))
+    tau = attainable_tau(work, target, policy)
+    return PlanOrder(
+        StepProblem.of(work, state, Assignment(tuple(where), nodes), target, tau),
+        chosen,
+        draw(st.none() | st.integers(1, 3)),
+        draw(st.none() | st.integers(1, 1500)),
+    )
+
+
+@given(orders())
+@settings(max_examples=120)
+def test_a_route_leads_to_a_valid_plan_in_portions_within_the_bounds(order: PlanOrder) -> None:
+    found = route(order)
+    plan = found.outcome
+    assert isinstance(plan, StepPlan), "a tau that can be met has a plan"
+    contiguous = order.planner == "single-step"
+    assert not certify_step(order.problem, plan, contiguous=contiguous).faults
+    moved = [task for step in found.steps for task in step]
+    assert sorted(moved) == [move.task for move in plan.moves]
+    for step in found.steps:
+        assert order.max_tasks is None or len(step) <= order.max_tasks
+        if order.max_bytes is not None and len(step) > 1:
+            assert sum(order.problem.state[task] for task in step) <= order.max_bytes
+
+
+def test_arbitrary_places_get_intervals_before_single_step_can_work() -> None:
+    problem = StepProblem.of([1] * 4, [5, 1, 1, 5], [0, 1, 0, 1], 2, 0)
+    found = route(PlanOrder(problem, "single-step", None, None))
+    assert isinstance(found.outcome, StepPlan)
+    assert found.outcome.assignment.nodes_of_tasks == (0, 0, 1, 1)
+    assert found.steps == ((1, 2),)
+    assert "interval placement" in found.notes[0]
+
+
+def test_intervals_keep_the_most_state_where_it_is() -> None:
+    problem = StepProblem.of([1] * 4, [1, 1, 9, 9], [1, 2, 0, 0], 2, 0)
+    assert interval_placement(problem).assignment.nodes_of_tasks[2:] == (0, 0)
+
+
+def test_a_plan_without_moves_has_no_steps() -> None:
+    problem = StepProblem.of([1, 1], [5, 5], [0, 1], 2, 0)
+    assert route(PlanOrder(problem, "single-step", 1, None)).steps == ()
+
+
+def test_no_bounds_mean_one_step() -> None:
+    problem = StepProblem.of([1] * 4, [1] * 4, [0, 0, 0, 0], 4, 0)
+    assert len(route(PlanOrder(problem, "single-step", None, None)).steps) == 1
+
+
+def test_a_task_larger_than_a_batch_may_move_is_told() -> None:
+    problem = StepProblem.of([1] * 2, [100, 100], [0, 0], 2, 0)
+    found = route(PlanOrder(problem, "single-step", None, 50))
+    assert len(found.steps) == 1
+    assert found.notes == ("1 tasks are larger than a batch may move: each alone",)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_the_same_order_gives_the_same_route(planner: Planner) -> None:
+    problem = StepProblem.of(
+        [0.3, 0.1, 0.2, 0.4, 0.2, 0.1], [3, 1, 4, 1, 5, 9], [0, 0, 0, 1, 1, 1], 3, 0.4
+    )
+    order = PlanOrder(problem, planner, 2, None)
+    assert route(order) == route(order)
