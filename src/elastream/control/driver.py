@@ -129,10 +129,10 @@ class Controller:
                 raise
         return self
 
-    def detach(self) -> None:
+    def detach(self, reason: str | None = None) -> None:
         """Leave the query running as it is; what is under way is given up. Harmless if repeated."""
         if self._state is not None:
-            self._feed(DetachRequested())
+            self._feed(DetachRequested() if reason is None else DetachRequested(reason))
         self._undo_all()
 
     def scale_to(self, executors: int) -> None:

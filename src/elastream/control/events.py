@@ -130,6 +130,8 @@ class AbandonRequested:
 class DetachRequested:
     """Leave the query alone from now on."""
 
+    reason: str = "detached; the query runs on as it is"
+
 
 @dataclass(frozen=True, slots=True)
 class Grow:

@@ -89,8 +89,8 @@ def step(state: LoopState, event: Event) -> Transition:
             return state, (noted(state, "wait", f"the runtime did not take the moves: {why}"),)
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
-        case DetachRequested():
-            log = noted(state, "detach", "detached; the query runs on as it is")
+        case DetachRequested(reason=reason):
+            log = noted(state, "detach", reason)
             return replace(state, phase=Detached()), (log,)
         case _:
             return _answered(state, event)
