@@ -14,7 +14,6 @@ compared with a relative tolerance of :data:`~elastream.model.migration.LOAD_TOL
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -27,11 +26,12 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.planners.interval_gain import Floats, least_moved
+from elastream.planners.state_ticks import Ticks
 
 __all__ = ["single_step"]
 
-_TICKS = 1 << 53
-"""State is counted in ticks, fewer than this in all; a tick is a byte where sizes are whole."""
+_TICK_BITS = 53
+"""State is counted in fewer ticks than two to this power in all; sums of them are exact."""
 
 
 def single_step(problem: StepProblem) -> StepPlan | Infeasible:
@@ -82,13 +82,11 @@ def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts
     )
 
 
-def _ticks(state: Sequence[Number]) -> Sequence[int]:
-    """Return the state sizes as whole numbers whose sum is exact, keeping their proportions."""
+def _ticks(state: Sequence[Number]) -> Sequence[Number]:
+    """Return the state sizes as whole numbers whose sum is exact: bytes where they serve."""
     total = sum(state)
-    if type(total) is int and total < _TICKS:
-        return state  # type: ignore[return-value]
-    scale = 2.0 ** math.floor(math.log2(_TICKS / float(total))) if total else 1.0
-    return [round(float(size) * scale) for size in state]
+    whole = type(total) is int and total < 1 << _TICK_BITS
+    return state if whole else Ticks.of(state, bits=_TICK_BITS).sizes
 
 
 def _prefix_sums(terms: Sequence[Number]) -> Floats:

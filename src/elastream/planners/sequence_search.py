@@ -1,0 +1,114 @@
+"""The search for the best sequence of cuts: prices, a pool of cuts and proofs in turn.
+
+Effort is counted, not timed, so that equal problems have equal answers on any machine. First the
+sweep is tried without prices: small problems need no more. Then rounds follow, each half as long
+again as the one before: the ascent lowers the bound, the pool turns the cuts it meets into
+sequences, and a sweep guided by the best prices tries to prove the rest, with as much effort as
+the ascent had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from elastream.planners.partition_cost import kept_state
+from elastream.planners.sequence_pool import CutPool
+from elastream.planners.sequence_prices import Ascent, Chain, Prices, potential
+from elastream.planners.sequence_sweep import sweep
+
+__all__ = ["CELLS_PER_SECOND", "Found", "search"]
+
+CELLS_PER_SECOND = 60_000_000
+"""Values of pair tables, compiled, that an ordinary core fills in a second."""
+
+_CELLS_PER_LABEL = 30
+"""A label of the sweep takes as long as so many values."""
+_MOST_CELLS = 40_000_000
+"""Larger tables are not built: they hold 8 bytes a value."""
+_MOST_LABELS = 30_000_000
+"""A sweep that makes more gives up: it would take gigabytes to remember how they came about."""
+_FIRST_EFFORT = 300_000 * _CELLS_PER_LABEL
+_FIRST_MOVES = 100
+_GROWTH = 1.5
+_POOL_SIZE = 40
+_POOL_EVERY = 20
+
+
+class Found(NamedTuple):
+    """A sequence and how good it can be at most."""
+
+    cuts: tuple[tuple[int, ...], ...]
+    kept: int
+    bound: int
+    """No sequence keeps more."""
+
+
+def search(chain: Chain, cuts: Sequence[tuple[int, ...]], seconds: float) -> Found:
+    """Return the best sequence found from ``cuts`` on, with effort worth so many seconds."""
+    found = _Search(chain, cuts)
+    if chain.cells <= _MOST_CELLS:
+        found.spend(seconds * CELLS_PER_SECOND)
+    return Found(found.cuts, found.kept, found.bound)
+
+
+class _Search:
+    """The best sequence so far and the least bound so far."""
+
+    def __init__(self, chain: Chain, cuts: Sequence[tuple[int, ...]]) -> None:
+        self.chain = chain
+        self.cuts = tuple(cuts)
+        sums = [chain.state[list(cut)] for cut in (chain.current, *cuts)]
+        self.kept = sum(int(kept_state(old, new)) for old, new in pairwise(sums))
+        self.bound = int(chain.state[-1]) * len(cuts)
+
+    @property
+    def proven(self) -> bool:
+        return self.bound < self.kept + self.chain.unit
+
+    def spend(self, effort: float) -> None:
+        """Improve the sequence and the bound until they meet or the effort, in cells, is spent."""
+        cells = self.chain.cells
+        effort -= self.prove(Prices.zero(self.chain), min(_FIRST_EFFORT, effort))
+        if self.proven:
+            return
+        ascent, pool = Ascent(self.chain), CutPool(self.chain, _POOL_SIZE)
+        for step, cut in enumerate(self.cuts, start=1):
+            pool.add(step, cut)
+        moves = _FIRST_MOVES
+        while not (self.proven or ascent.spent) and effort >= 2 * cells:
+            share = min(moves * cells, effort / 2)
+            effort -= cells * self.ascend(ascent, pool, int(share // cells))
+            effort -= self.prove(ascent.best, share)
+            moves = int(moves * _GROWTH)
+        self.prove(ascent.best, effort)
+
+    def ascend(self, ascent: Ascent, pool: CutPool, moves: int) -> int:
+        """Let the prices make so many moves at most; return how many they made."""
+        for move in range(1, moves + 1):
+            pool.add_copies(ascent.move(self.kept))
+            self.bound = min(self.bound, ascent.least)
+            if move % _POOL_EVERY == 0 or move == moves:
+                self.offer(*pool.best())
+            if self.proven:
+                return move
+        return moves
+
+    def prove(self, prices: Prices, effort: float) -> float:
+        """Try to prove the sequence best or to find the best; return the effort it took."""
+        labels = int(min(effort / _CELLS_PER_LABEL, _MOST_LABELS))
+        if self.proven or labels == 0 or effort < self.chain.cells:
+            return 0
+        guide = potential(self.chain, prices)
+        self.bound = min(self.bound, guide.bound)
+        outcome = sweep(self.chain, guide, self.kept, labels)
+        if outcome.kept is not None:
+            self.offer(outcome.kept, outcome.cuts)
+        if outcome.complete:
+            self.bound = self.kept
+        return self.chain.cells + _CELLS_PER_LABEL * outcome.labels
+
+    def offer(self, kept: int, cuts: Sequence[tuple[int, ...]]) -> None:
+        if kept > self.kept:
+            self.kept, self.cuts = kept, tuple(cuts)
