@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli import plan
+from elastream.cli import bench, demo, log, plan
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
 from elastream.model.errors import ElastreamError
 
@@ -21,16 +21,19 @@ app = typer.Typer(
 Decides how many executors a Structured Streaming query needs and which state partition lives
 where, moving provably the least state.
 
-  elastream demo                             watch a migration being planned
-  elastream plan single-step problem.json    least state moved, as JSON
-  elastream plan --help                      all planners, with an example each
+  elastream demo                            watch a stream scale out and in
+  elastream plan single-step problem.json   least state moved, as JSON
+  elastream log decisions.jsonl             what was decided, and why
 """,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
+app.add_typer(bench.app, name="bench")
+app.command("log")(log.log)
 
 
 @app.callback()

@@ -3,8 +3,8 @@
 Effort is counted, not timed, so that equal problems have equal answers on any machine. First the
 sweep is tried without prices: small problems need no more. Then rounds follow, each half as long
 again as the one before: the ascent lowers the bound, the pool turns the cuts it meets into
-sequences, and a sweep guided by the best prices tries to prove the rest, with as much effort as
-the ascent had.
+sequences, and a sweep guided by the best prices tries to prove the rest, with a quarter of the
+effort that the ascent had.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ CELLS_PER_SECOND = 60_000_000
 
 _CELLS_PER_LABEL = 30
 """A label of the sweep takes as long as so many values."""
+_CELLS_PER_PAIR = 20_000
+"""Whatever its size, a pair takes as long as so many values in each move of the prices."""
 _MOST_CELLS = 40_000_000
 """Larger tables are not built: they hold 8 bytes a value."""
 _MOST_LABELS = 30_000_000
@@ -32,6 +34,7 @@ _MOST_LABELS = 30_000_000
 _FIRST_EFFORT = 300_000 * _CELLS_PER_LABEL
 _FIRST_MOVES = 100
 _GROWTH = 1.5
+_PROOF_SHARE = 0.25
 _POOL_SIZE = 40
 _POOL_EVERY = 20
 
@@ -48,7 +51,7 @@ class Found(NamedTuple):
 def search(chain: Chain, cuts: Sequence[tuple[int, ...]], seconds: float) -> Found:
     """Return the best sequence found from ``cuts`` on, with effort worth so many seconds."""
     found = _Search(chain, cuts)
-    if chain.cells <= _MOST_CELLS:
+    if found.cells <= _MOST_CELLS:
         found.spend(seconds * CELLS_PER_SECOND)
     return Found(found.cuts, found.kept, found.bound)
 
@@ -58,6 +61,7 @@ class _Search:
 
     def __init__(self, chain: Chain, cuts: Sequence[tuple[int, ...]]) -> None:
         self.chain = chain
+        self.cells = chain.cells
         self.cuts = tuple(cuts)
         sums = [chain.state[list(cut)] for cut in (chain.current, *cuts)]
         self.kept = sum(int(kept_state(old, new)) for old, new in pairwise(sums))
@@ -69,7 +73,7 @@ class _Search:
 
     def spend(self, effort: float) -> None:
         """Improve the sequence and the bound until they meet or the effort, in cells, is spent."""
-        cells = self.chain.cells
+        per_move = self.cells + _CELLS_PER_PAIR * len(self.cuts)
         effort -= self.prove(Prices.zero(self.chain), min(_FIRST_EFFORT, effort))
         if self.proven:
             return
@@ -77,10 +81,10 @@ class _Search:
         for step, cut in enumerate(self.cuts, start=1):
             pool.add(step, cut)
         moves = _FIRST_MOVES
-        while not (self.proven or ascent.spent) and effort >= 2 * cells:
-            share = min(moves * cells, effort / 2)
-            effort -= cells * self.ascend(ascent, pool, int(share // cells))
-            effort -= self.prove(ascent.best, share)
+        while not (self.proven or ascent.spent) and effort >= 2 * per_move:
+            share = min(moves * per_move, effort / (1 + _PROOF_SHARE))
+            effort -= per_move * self.ascend(ascent, pool, int(share // per_move))
+            effort -= self.prove(ascent.best, _PROOF_SHARE * share)
             moves = int(moves * _GROWTH)
         self.prove(ascent.best, effort)
 
@@ -98,7 +102,7 @@ class _Search:
     def prove(self, prices: Prices, effort: float) -> float:
         """Try to prove the sequence best or to find the best; return the effort it took."""
         labels = int(min(effort / _CELLS_PER_LABEL, _MOST_LABELS))
-        if self.proven or labels == 0 or effort < self.chain.cells:
+        if self.proven or labels == 0 or effort < self.cells:
             return 0
         guide = potential(self.chain, prices)
         self.bound = min(self.bound, guide.bound)
@@ -107,7 +111,7 @@ class _Search:
             self.offer(outcome.kept, outcome.cuts)
         if outcome.complete:
             self.bound = self.kept
-        return self.chain.cells + _CELLS_PER_LABEL * outcome.labels
+        return self.cells + _CELLS_PER_LABEL * outcome.labels
 
     def offer(self, kept: int, cuts: Sequence[tuple[int, ...]]) -> None:
         if kept > self.kept:

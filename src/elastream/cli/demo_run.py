@@ -1,0 +1,243 @@
+"""The demo: a stream whose rate follows a day, made elastic, and checked at its end.
+
+The cluster starts, the query starts on a few opened rows until its executors are warm, the
+controller is attached, and the replay begins. From then on nothing here acts: the controller
+decides, this module watches. At the end the query stops at a batch boundary and every word's count
+in its state is compared with a batch count of the same posts.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastream.cli.demo_settings import DemoSettings
+from elastream.control.decisions import Decision
+from elastream.control.state import Steady
+from elastream.model.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from elastream.attach import Attachment
+    from elastream.spark.commit_log import CommittedBatch
+    from elastream.spark.recording import Recording
+    from elastream.spark.word_count import WordCount
+
+__all__ = ["Demo", "Sample", "prepared", "run"]
+
+_LEAD_BATCHES = 6
+_LOOK_S = 0.5
+_SETTLE_S = 25.0
+"""How long after the last row a change that is under way may take to end."""
+_LATE_S = 90.0
+"""How long after the last row was due the query may still be behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen at one moment."""
+
+    at_s: float
+    """Seconds after the replay started."""
+    executors: int
+    tasks_of: dict[str, tuple[int, ...]]
+    """State partitions of each executor that is alive, by its id."""
+    utilisation: float | None
+
+
+@dataclass
+class Demo:
+    """One run of the demo: what it is, and what has been seen of it so far."""
+
+    settings: DemoSettings
+    recording: Recording
+    service_us: float
+    rows_a_batch: int | None
+    """Most rows that a batch takes, so that an overload does not make batches ever longer."""
+    doing: str = "starting"
+    """What goes on, in a few words."""
+    start_ms: int | None = None
+    """When the replay started; ``None`` before."""
+    lead_rows: int = 0
+    """Rows that were opened before that, to warm the query."""
+    decisions: list[Decision] = field(default_factory=list)
+    batches: list[CommittedBatch] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    exact: bool | None = None
+    """Whether every word's count is that of the batch job; ``None`` before the check."""
+    wrong_words: int = 0
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the replay started, not beyond its last row."""
+        if self.start_ms is None:
+            return 0.0
+        return min(time.time() - self.start_ms / 1000, self.recording.seconds)
+
+    @property
+    def rows_done(self) -> int:
+        """How many rows are in committed batches."""
+        return self.batches[-1].end if self.batches else 0
+
+
+@contextmanager
+def prepared(settings: DemoSettings) -> Iterator[Demo]:
+    """Make or read the posts, and give the demo; removes its files at the end."""
+    from elastream.spark.made_posts import MadeDay, make_day
+    from elastream.spark.recorded_file import RecordedFile, record_file
+
+    with tempfile.TemporaryDirectory(prefix="elastream-demo-") as folder:
+        path = Path(folder) / "posts.arrow"
+        if settings.input is None:
+            day = MadeDay(seed=settings.seed, seconds=settings.seconds)
+            recording = make_day(day, path)
+        else:
+            columns = (settings.time or "", settings.text or "")
+            file = RecordedFile(settings.input, *columns, seconds=settings.seconds)
+            recording = record_file(file, path)
+        service_us = settings.service_us_for(recording.words_a_second())
+        rows_a_batch = settings.rows_a_batch(recording.words_a_post, service_us)
+        yield Demo(settings, recording, service_us, rows_a_batch)
+
+
+def run(
+    demo: Demo, *, show: Callable[[Demo], None], log: Callable[[Decision], None] | None = None
+) -> None:
+    """Run the demo; ``show`` is called about twice a second, ``log`` with every decision."""
+    from elastream.attach import attach
+    from elastream.spark.replay import replay_backlog
+    from elastream.spark.word_count import warm_up_stream
+
+    def decided(decision: Decision) -> None:
+        demo.decisions.append(decision)
+        if log is not None:
+            log(decision)
+
+    with _cluster(demo, show) as (spark, job):
+        query = _warmed_query(demo, spark, job, show)
+        attachment = attach(
+            query,
+            demo.settings.policy(),
+            log=decided,
+            backlog=replay_backlog(demo.recording, job.clock),
+            warm_up_stream=partial(warm_up_stream, job=job),
+        )
+        with attachment:
+            _replay(demo, job, query, attachment, show)
+        demo.doing = "checking against a batch count"
+        show(demo)
+        _check(demo, spark, job, query)
+
+
+@contextmanager
+def _cluster(demo: Demo, show: Callable[[Demo], None]) -> Iterator[tuple[SparkSession, WordCount]]:
+    from elastream.spark.cluster import EmbeddedCluster, embedded, scratch_folder, stop
+    from elastream.spark.commit_log import RETAIN_ALL
+    from elastream.spark.replay import ReplayClock
+    from elastream.spark.word_count import WordCount
+
+    settings = demo.settings
+    cluster = EmbeddedCluster(
+        executors=settings.executors_min,
+        max_executors=settings.executors_max,
+        app_name="elastream demo",
+        config=RETAIN_ALL,
+    )
+    demo.doing = f"starting Spark, {settings.executors_min} executors"
+    show(demo)
+    spark = embedded(cluster)
+    try:
+        folder = scratch_folder(spark)
+        job = WordCount(
+            recording=demo.recording,
+            clock=ReplayClock(folder / "clock"),
+            checkpoint=folder / "checkpoint",
+            partitions=settings.partitions,
+            service_us=demo.service_us,
+            trigger_s=settings.trigger_s,
+            rows_a_batch=demo.rows_a_batch,
+        )
+        yield spark, job
+    finally:
+        spark.sparkContext.setLogLevel("OFF")
+        stop(spark)
+
+
+def _warmed_query(
+    demo: Demo, spark: SparkSession, job: WordCount, show: Callable[[Demo], None]
+) -> StreamingQuery:
+    """Start the query and feed it a few rows at a time, until its first batches are behind it."""
+    from elastream.spark.word_count import start
+
+    demo.doing = "warming the query"
+    demo.lead_rows = min(600, demo.recording.rows // 20)
+    query = start(spark, job)
+    for batch in range(1, _LEAD_BATCHES + 1):
+        job.clock.open(demo.lead_rows * batch // _LEAD_BATCHES)
+        show(demo)
+        query.processAllAvailable()
+    return query
+
+
+def _replay(
+    demo: Demo,
+    job: WordCount,
+    query: StreamingQuery,
+    attachment: Attachment,
+    show: Callable[[Demo], None],
+) -> None:
+    demo.doing = "replaying"
+    demo.start_ms = round(time.time() * 1000)
+    job.clock.start(demo.start_ms)
+    end_s = demo.start_ms / 1000 + demo.recording.seconds
+    while True:
+        _look(demo, job, attachment)
+        show(demo)
+        if not query.isActive:
+            raise SparkError(f"the query ended: {query.exception() or 'nobody knows why'}")
+        late_s = time.time() - end_s
+        if demo.rows_done == demo.recording.rows:
+            if isinstance(attachment.controller.state.phase, Steady) or late_s > _SETTLE_S:
+                return
+            demo.doing = "replayed, a change is still under way"
+        elif late_s > _LATE_S:
+            raise SparkError(f"the query was still behind {late_s:.0f} s after the last row")
+        time.sleep(_LOOK_S)
+
+
+def _look(demo: Demo, job: WordCount, attachment: Attachment) -> None:
+    from elastream.spark.commit_log import committed_batches
+
+    last = demo.batches[-1].batch if demo.batches else -1
+    demo.batches.extend(committed_batches(job.checkpoint, after=last))
+    state = attachment.controller.state
+    tasks_of: dict[str, list[int]] = {executor.id: [] for executor in state.executors}
+    for task, load in state.load.tasks.items():
+        tasks_of.setdefault(load.executor, []).append(task.partition)
+    measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
+    demo.samples.append(
+        Sample(
+            at_s=time.time() - (demo.start_ms or 0) / 1000,
+            executors=len(state.executors),
+            tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},
+            utilisation=measured[-1] if measured else None,
+        )
+    )
+
+
+def _check(demo: Demo, spark: SparkSession, job: WordCount, query: StreamingQuery) -> None:
+    from elastream.spark.graceful_stop import stop_gracefully
+    from elastream.spark.word_count import counted_anew, counted_so_far, differences
+
+    stop_gracefully(query)
+    expected = counted_anew(spark, job, until=demo.recording.rows)
+    demo.wrong_words = differences(counted_so_far(spark, job), expected)
+    demo.exact = demo.wrong_words == 0 and demo.rows_done == demo.recording.rows

@@ -1,0 +1,40 @@
+"""The files that long commands write with ``--json FILE``: whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from elastream.model.errors import ProblemError
+
+__all__ = ["checked_target", "write_summary"]
+
+
+def checked_target(option: str, path: Path | None) -> Path | None:
+    """Return ``path``, or say before a long run that nothing could be written there at its end."""
+    if path is None:
+        return None
+    if path.is_dir():
+        raise ProblemError(option, f"{path} is a folder; name a file")
+    if not os.access(path.parent, os.W_OK):
+        raise ProblemError(option, f"the folder {path.parent} does not exist or is not writable")
+    return path
+
+
+def write_summary(path: Path | None, summary: object) -> None:
+    """Write ``summary`` as JSON: into a temporary file first, which is then renamed."""
+    if path is None:
+        return
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(summary, file, indent=1, allow_nan=False)
+            file.write("\n")
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

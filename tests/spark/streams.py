@@ -1,0 +1,126 @@
+"""Stateful queries over a source whose rows are known, and what each must answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 200
+"""Rows a batch; row i has the value i, and batch b the event time START + b seconds."""
+START = 3
+"""Not 0: rows of the epoch count as late before there is a watermark."""
+KEYS = 40
+WINDOW = 3
+"""Batches a window."""
+LATER = 500
+"""How many rows later a row's partner in the join comes."""
+
+
+def numbers(spark: SparkSession) -> DataFrame:
+    return (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", ROWS)
+        .option("numPartitions", 2)
+        .option("startTimestamp", START * 1000)
+        .load()
+    )
+
+
+def aggregation(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    key = (f.col("value") % KEYS).alias("key")
+    return numbers(spark).groupBy(key).agg(f.count("*").alias("n"), f.sum("value").alias("total"))
+
+
+def aggregation_answer(rows: int) -> dict[int, tuple[int, int]]:
+    return {
+        key: (len(values), sum(values)) for key in range(KEYS) if (values := range(key, rows, KEYS))
+    }
+
+
+def aggregation_state(spark: SparkSession, checkpoint: str) -> dict[int, tuple[int, int]]:
+    rows = spark.read.format("statestore").load(checkpoint).select("key", "value").collect()
+    found = {row["key"][0]: (row["value"][0], row["value"][1]) for row in rows}
+    assert len(found) == len(rows), "a key has two states"
+    return found
+
+
+def windowed(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return (
+        numbers(spark)
+        .withWatermark("timestamp", "1 second")
+        .groupBy(f.window("timestamp", f"{WINDOW} seconds"), (f.col("value") % KEYS).alias("key"))
+        .agg(f.count("*").alias("n"))
+        .select(f.unix_timestamp("window.start").alias("start"), "key", "n")
+    )
+
+
+def windowed_answer(windows: int) -> Counter[tuple[int, int, int]]:
+    """Every row of the first windows: start, key, count; each once."""
+    size = ROWS * WINDOW
+    return Counter(
+        (START + window * WINDOW, key, len([v for v in values if v % KEYS == key]))
+        for window in range(windows)
+        for values in [range(window * size, (window + 1) * size)]
+        for key in range(KEYS)
+    )
+
+
+def join(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    left = numbers(spark).withWatermark("timestamp", "30 seconds").alias("early")
+    right = (
+        numbers(spark)
+        .withColumn("partner", f.col("value") - LATER)
+        .withWatermark("timestamp", "30 seconds")
+        .alias("late")
+    )
+    match = f.expr(
+        "early.value = late.partner AND late.timestamp >= early.timestamp "
+        "AND late.timestamp <= early.timestamp + interval 20 seconds"
+    )
+    return left.join(right, match).select(f.col("late.value").alias("value"))
+
+
+def running_counts(spark: SparkSession) -> DataFrame:
+    """Count rows per key with transformWithState in Python."""
+    import pandas as pd
+    from pyspark.sql import functions as f
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+    class Counts(StatefulProcessor):  # inside, so that it is sent to the workers by value
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.seen = handle.getValueState("seen", "n BIGINT")
+            self.last = handle.getValueState("last", "value BIGINT")
+
+        def handleInputRows(  # noqa: N802 - Spark's name
+            self,
+            key: Any,
+            rows: Iterator[Any],
+            timerValues: Any,  # noqa: ARG002, N803
+        ) -> Iterator[Any]:
+            seen = self.seen.get()
+            n = seen[0] if seen is not None else 0
+            for frame in rows:
+                n += len(frame)
+                self.last.update((int(frame["value"].max()),))
+            self.seen.update((n,))
+            yield pd.DataFrame({"key": [key[0]], "n": [n]})
+
+        def close(self) -> None:
+            pass
+
+    return (
+        numbers(spark)
+        .withColumn("key", f.col("value") % KEYS)
+        .groupBy("key")
+        .transformWithStateInPandas(Counts(), "key BIGINT, n BIGINT", "Update", "none")
+    )

@@ -1,0 +1,56 @@
+"""The demo end to end, shortened: a process of its own, for it has a session of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elastream.control.decisions import read_decisions
+
+COMMAND = [sys.executable, "-m", "elastream.cli.main", "demo"]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    folder = tmp_path_factory.mktemp("demo")
+    files = ["--json", "summary.json", "--picture", "day.svg", "--log", "decisions.jsonl"]
+    settings = ["--seconds", "20", "--executors-max", "3"]
+    done = subprocess.run(
+        [*COMMAND, *settings, *files], cwd=folder, capture_output=True, text=True, timeout=600
+    )
+    return done, folder
+
+
+def test_a_short_demo_is_exact(ran: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done, folder = ran
+    assert (done.returncode, done.stderr) == (0, "")
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    assert summary["exact"] is True
+    assert "error" not in summary
+    assert summary["rows"] > 1000
+    assert summary["executors"]["min"] == 2
+    response = summary["response_ms"]
+    assert 0 < response["median"] <= response["p99"] <= response["worst"]
+
+
+def test_the_output_says_that_service_time_is_slept(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    assert "slept" in ran[0].stdout
+    assert "exact against a batch count" in ran[0].stdout
+
+
+def test_the_demo_leaves_a_picture_and_a_log_of_decisions(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    folder = ran[1]
+    assert "<svg" in (folder / "day.svg").read_text()
+    decisions = list(read_decisions(folder / "decisions.jsonl"))
+    assert decisions[0].kind == "attach"
+    assert decisions[-1].kind == "detach"
+    assert any(decision.kind == "hold" for decision in decisions)

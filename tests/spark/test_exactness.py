@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark.running_query import PATIENCE_S, RunningQuery, running
+from tests.spark.streams import (
+    LATER,
+    ROWS,
+    aggregation,
+    aggregation_answer,
+    aggregation_state,
+    join,
+    running_counts,
+    windowed,
+    windowed_answer,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def exact_aggregation(run: RunningQuery) -> bool:
+    """Whether the state on disk equals the counts and sums of all rows read; stops the query."""
+    run.query.stop()
+    state = aggregation_state(run.spark, str(run.checkpoint))
+    return state == aggregation_answer(run.committed_rows())
+
+
+def test_an_aggregation_stays_exact_through_twenty_random_migrations(spark: SparkSession) -> None:
+    with running(aggregation(spark), mode="update") as run:
+        run.settle_intervals(run.executor_ids())
+        run.migrate_at_random(20, seed=7)
+        assert not run.given_up
+        assert exact_aggregation(run)
+
+
+def test_an_aggregation_stays_exact_through_scale_out_and_scale_in(spark: SparkSession) -> None:
+    with running(aggregation(spark), mode="update") as run:
+        before = run.executor_ids()
+        ids = [executor.id for executor in run.pool.grow(3, timeout_s=PATIENCE_S)]
+        assert len(ids) == 3
+        run.pool.warm(ids[2:])
+        run.settle_intervals(ids)
+        assert set(run.placement.where().values()) == set(ids)
+        run.settle_intervals(before)
+        run.pool.release(ids[2:])
+        assert run.executor_ids() == before
+        run.pass_batches(2)
+        assert exact_aggregation(run)
+
+
+def test_a_windowed_aggregation_with_watermark_stays_exact(spark: SparkSession) -> None:
+    with running(windowed(spark), mode="append", sink="memory") as run:
+        run.settle_intervals(run.executor_ids())
+        run.migrate_at_random(3, seed=11)
+        run.pass_batches(3)
+        run.query.stop()
+        told = Counter(tuple(row) for row in spark.table(run.sink).collect())
+        windows = len({start for start, _, _ in told})
+        assert windows >= 2
+        assert told == windowed_answer(windows)
+
+
+def test_a_stream_stream_join_with_four_stores_stays_exact(spark: SparkSession) -> None:
+    with running(join(spark), mode="append", sink="memory") as run:
+        assert [len(operator.stores) for operator in run.placement.operators] == [4]
+        run.settle_intervals(run.executor_ids())
+        run.migrate_at_random(3, seed=13)
+        run.query.stop()
+        told = Counter(row[0] for row in spark.table(run.sink).collect())
+        assert run.committed_rows() in {max(told) + 1, max(told) + 1 - ROWS}
+        assert told == Counter(range(LATER, max(told) + 1))
+
+
+def test_transform_with_state_in_python_stays_exact(spark: SparkSession) -> None:
+    with running(running_counts(spark), mode="update", sink="memory") as run:
+        run.settle_intervals(run.executor_ids())
+        run.migrate_at_random(2, seed=17)
+        run.query.stop()
+        told = spark.table(run.sink).groupBy("key").max("n").collect()
+        counts = {row[0]: row[1] for row in told}
+        rows = sum(counts.values())
+        assert rows in {run.committed_rows(), run.committed_rows() + ROWS}
+        assert counts == {key: n for key, (n, _) in aggregation_answer(rows).items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_join_stays_exact_through_twenty_random_migrations(
+    spark: SparkSession, seed: int
+) -> None:
+    with running(join(spark), mode="append", sink="memory") as run:
+        run.migrate_at_random(20, seed=seed)
+        run.query.stop()
+        told = Counter(row[0] for row in spark.table(run.sink).collect())
+        assert told == Counter(range(LATER, max(told) + 1))
+
+
+@pytest.mark.slow
+def test_windows_stay_exact_through_twenty_random_migrations(spark: SparkSession) -> None:
+    with running(windowed(spark), mode="append", sink="memory") as run:
+        run.migrate_at_random(20, seed=19)
+        run.query.stop()
+        told = Counter(tuple(row) for row in spark.table(run.sink).collect())
+        assert told == windowed_answer(len({start for start, _, _ in told}))
+
+
+@pytest.mark.slow
+def test_transform_with_state_stays_exact_through_twenty_random_migrations(
+    spark: SparkSession,
+) -> None:
+    with running(running_counts(spark), mode="update", sink="memory") as run:
+        run.migrate_at_random(20, seed=23)
+        run.query.stop()
+        told = spark.table(run.sink).groupBy("key").max("n").collect()
+        counts = {row[0]: row[1] for row in told}
+        expected = aggregation_answer(sum(counts.values()))
+        assert counts == {key: n for key, (n, _) in expected.items()}

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.private_door import PrivateDoor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_spark_connect_session_is_refused_with_the_reason() -> None:
+    connect = cast("Any", SimpleNamespace(client=object()))
+    with pytest.raises(UnsupportedSparkError, match="Spark Connect") as refused:
+        PrivateDoor.of(connect)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_door_that_another_version_lacks_is_named(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "elastream.spark.private_door._WRITER", "org.apache.spark.sql.execution.NoSuchWriter"
+    )
+    with pytest.raises(
+        UnsupportedSparkError, match=r"StateStoreWriter\.stateStoreNames is missing"
+    ):
+        PrivateDoor.of(spark)
+
+
+def test_every_door_opens_on_the_spark_that_is_installed(spark: SparkSession) -> None:
+    door = PrivateDoor.of(spark)
+    assert [executor.host for executor in door.executors()] == ["127.0.0.1"] * 2
+    assert all(executor.cores == 1 and executor.added_ms > 0 for executor in door.executors())

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elastream.control.observation import TaskId, TaskObservation
+from elastream.spark.event_tap import TaskEvent
+from elastream.spark.private_door import StatefulOperator
+from elastream.spark.task_events import (
+    METRICS,
+    FinishedTask,
+    Ledger,
+    Written,
+    batch_tasks,
+    finished_task,
+    lead_of,
+    state_bytes,
+)
+
+PARTITIONS = 3
+NAMES = {key: f"the {key}" for key in METRICS}
+
+
+def operator(number: int, *, group: int = 0, rank: int = 0) -> StatefulOperator:
+    return StatefulOperator(number, ("default",), PARTITIONS, "file:/c/state", "run", group, rank)
+
+
+def finished(
+    position: int, *, writers: tuple[int, ...] = (1,), executor: str = "0", **metrics: int
+) -> FinishedTask:
+    return FinishedTask(position, executor, run_ms=10, rows=5, writers=writers, metrics=metrics)
+
+
+def event(*entries: tuple[str, object], failed: bool = False, killed: bool = False) -> TaskEvent:
+    info = {"partitionId": 2, "executorId": "7", "failed": failed, "killed": killed}
+    numbered = enumerate(entries)
+    return TaskEvent(
+        stage=4,
+        info=info,
+        accumulables=tuple(
+            {"id": i, "name": name, "update": value} for i, (name, value) in numbered
+        ),
+    )
+
+
+STATEFUL = ("the numStateStoreInstances", 1)
+
+
+def test_an_event_tells_where_a_task_ran_how_long_on_how_many_rows_and_with_what_state() -> None:
+    told = event(
+        STATEFUL,
+        ("the numTotalStateRows", "40"),
+        ("internal.metrics.executorRunTime", 135),
+        ("internal.metrics.shuffle.read.recordsRead", 300),
+        ("internal.metrics.input.recordsRead", 35),
+        ("something else", "not a number"),
+    )
+    metrics = {"numStateStoreInstances": 1, "numTotalStateRows": 40}
+    assert finished_task(told, NAMES) == FinishedTask(2, "7", 135, 335, (0,), metrics)
+
+
+def test_metrics_of_all_operators_in_a_task_add_up_and_unknown_ones_count_nothing() -> None:
+    rows, unknown = "the numTotalStateRows", ("the stateMemory", -1)
+    told = finished_task(event(STATEFUL, (rows, 3), (rows, 4), STATEFUL, unknown), NAMES)
+    assert told is not None
+    assert told.writers == (0, 3)
+    assert told.metrics == {"numStateStoreInstances": 2, "numTotalStateRows": 7, "stateMemory": 0}
+
+
+def test_failed_killed_and_stateless_tasks_are_passed_over() -> None:
+    assert finished_task(event(STATEFUL, failed=True), NAMES) is None
+    assert finished_task(event(STATEFUL, killed=True), NAMES) is None
+    assert finished_task(event(("number of output rows", 3)), NAMES) is None
+    assert finished_task(event(("the numStateStoreInstances", 0)), NAMES) is None
+
+
+def test_operators_that_share_tasks_are_led_by_the_lowest_id() -> None:
+    operators = [operator(2, group=1), operator(0, group=5), operator(1, group=1)]
+    assert lead_of(operators) == {0: 0, 1: 1, 2: 1}
+
+
+def test_each_task_is_told_with_its_executor_time_rows_and_state() -> None:
+    tasks = [
+        finished(
+            partition,
+            executor=str(partition % 2),
+            numTotalStateRows=10 + partition,
+            numUpdatedStateRows=4,
+            rocksdbTotalBytesWritten=400,
+            rocksdbSstFileSize=0,
+        )
+        for partition in range(PARTITIONS)
+    ]
+    seen = batch_tasks(tasks, [operator(0)], {})
+    assert seen.tasks == tuple(
+        TaskObservation(
+            TaskId(0, partition),
+            executor=str(partition % 2),
+            run_ms=10.0,
+            rows=5,
+            state_rows=10 + partition,
+            state_bytes=100 * (10 + partition),
+        )
+        for partition in range(PARTITIONS)
+    )
+    assert seen.ledger[TaskId(0, 0)] == Written(400, 4)
+
+
+def test_operators_that_share_tasks_are_told_as_one() -> None:
+    tasks = [finished(partition, writers=(1, 2)) for partition in range(PARTITIONS)]
+    seen = batch_tasks(tasks, [operator(0, rank=1), operator(1, rank=0)], {})
+    assert [task.task for task in seen.tasks] == [TaskId(0, p) for p in range(PARTITIONS)]
+    assert {task.run_ms for task in seen.tasks} == {10.0}
+
+
+def test_a_task_that_ran_twice_counts_both_times_and_is_where_it_ran_last() -> None:
+    first, again = (
+        finished(0, executor=executor, numTotalStateRows=rows)
+        for executor, rows in (("0", 3), ("1", 4))
+    )
+    (task,) = batch_tasks([first, again], [operator(0)], {}).tasks
+    assert (task.executor, task.run_ms, task.state_rows) == ("1", 20.0, 4)
+
+
+def test_operators_in_different_stages_are_told_apart_by_the_order_of_their_accumulators() -> None:
+    operators = [operator(0, group=2, rank=1), operator(1, group=1, rank=0)]
+    tasks = [
+        *(finished(partition, writers=(70,), executor="a") for partition in range(PARTITIONS)),
+        *(finished(partition, writers=(9,), executor="b") for partition in range(PARTITIONS)),
+    ]
+    seen = batch_tasks(tasks, operators, {})
+    assert {task.task: task.executor for task in seen.tasks} == {
+        TaskId(number, partition): "ab"[number]
+        for number in (0, 1)
+        for partition in range(PARTITIONS)
+    }
+
+
+def test_operators_are_left_out_rather_than_mixed_up_where_one_did_not_run() -> None:
+    operators = [operator(0, group=2, rank=1), operator(1, group=1, rank=0)]
+    assert batch_tasks([finished(0)], operators, {}).tasks == ()
+
+
+def test_a_union_puts_the_tasks_of_its_operators_behind_one_another() -> None:
+    operators = [operator(0, group=1, rank=0), operator(1, group=2, rank=1)]
+    tasks = [
+        *(finished(p, writers=(1,), executor="0") for p in range(PARTITIONS)),
+        *(finished(PARTITIONS + p, writers=(2,), executor="1") for p in range(PARTITIONS)),
+    ]
+    seen = batch_tasks(tasks, operators, {})
+    assert {task.task: task.executor for task in seen.tasks} == {
+        TaskId(number, partition): str(number)
+        for number in (0, 1)
+        for partition in range(PARTITIONS)
+    }
+
+
+def test_behind_a_union_an_incomplete_operator_is_left_out_rather_than_misread() -> None:
+    tasks = [finished(PARTITIONS + 1), finished(PARTITIONS + 2)]
+    assert batch_tasks(tasks, [operator(1)], {}).tasks == ()
+
+
+@settings(max_examples=100)
+@given(
+    batches=st.lists(
+        st.tuples(st.integers(0, 10**6), st.integers(0, 10**4), st.integers(0, 10**3)), max_size=5
+    )
+)
+def test_what_was_written_is_summed_over_the_batches(batches: list[tuple[int, int, int]]) -> None:
+    ledger: Ledger = {}
+    for size, updated, removed in batches:
+        task = finished(
+            0,
+            rocksdbTotalBytesWritten=size,
+            numUpdatedStateRows=updated,
+            numRemovedStateRows=removed,
+        )
+        ledger = batch_tasks([task], [operator(0)], ledger).ledger
+    total = Written(sum(b[0] for b in batches), sum(b[1] + b[2] for b in batches))
+    assert ledger.get(TaskId(0, 0), Written()) == total
+
+
+def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memory() -> None:
+    rocksdb = {"rocksdbTotalBytesWritten": 0, "rocksdbSstFileSize": 900, "numTotalStateRows": 7}
+    assert state_bytes(rocksdb, Written()) == 900
+    assert state_bytes(rocksdb, Written(size=300, rows=3)) == 700
+    assert state_bytes({"stateMemory": 55, "numTotalStateRows": 7}, Written()) == 55
