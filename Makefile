@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench lock clean
+.PHONY: help demo test test-spark test-slow check format bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,15 +23,18 @@ $(READY): pyproject.toml requirements-build.lock requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY) ## run the main job: plan a migration and draw it
+demo: $(READY) ## run the main job: a stream that scales out and in by itself
 	@$(BIN)/elastream demo
 
-test: $(READY) ## run every test, the lint, the types and the layers
+test: $(READY) ## run the tests, the lint, the types and the layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not slow"
+	@$(BIN)/pytest -m "not slow and not spark"
+
+test-spark: $(READY) ## run the tests on live executors (minutes, wants an idle machine)
+	@$(BIN)/pytest -m "spark and not slow"
 
 test-slow: $(READY) ## run the long trials too
 	@$(BIN)/pytest
@@ -41,7 +44,7 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow"
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow and not spark"
 
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m benchmarks

@@ -12,6 +12,17 @@ from elastream.spark.cluster import EmbeddedCluster, embedded, stop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ON_EXECUTORS = {"test_cluster.py", "test_demo.py"}
+"""Files whose tests start a cluster of their own."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs live executors; ``make test-spark`` runs it."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.name in ON_EXECUTORS:
+            item.add_marker(pytest.mark.spark)
+
+
 EXECUTORS = 2
 MAX_EXECUTORS = 3
 

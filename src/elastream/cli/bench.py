@@ -65,7 +65,7 @@ def migration(
     from rich.console import Console
 
     from elastream.cli.demo_picture import check_picture
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
     from elastream.cli.run_summaries import checked_target, write_summary
     from elastream.studies.migration_bench import STATES, BenchSettings, run_benchmark
     from elastream.studies.migration_mechanisms import MECHANISMS
@@ -97,7 +97,7 @@ def migration(
         with ended_like_by_ctrl_c(), java_kept_quiet():
             run_benchmark(settings, say=say, done=results.append, failed=errors.append)
     except BaseException as error:
-        errors.append(" ".join(str(error).split()) or type(error).__name__)
+        errors.append(line_of_failure(error))
         write_summary(json_file, told())
         raise
     console.print(table(results))

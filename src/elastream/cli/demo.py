@@ -60,7 +60,7 @@ def demo(
     from elastream.cli.demo_settings import DemoSettings
     from elastream.cli.demo_summary import summary
     from elastream.cli.demo_view import watched
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
     from elastream.cli.run_summaries import checked_target, write_summary
     from elastream.control.decisions import DecisionLog
 
@@ -84,7 +84,7 @@ def demo(
             with ended_like_by_ctrl_c(), java_kept_quiet(), watched(console) as show:
                 run(made, show=show, log=None if decision_log is None else decision_log.append)
         except BaseException as error:
-            told = summary(made, time.monotonic() - began, _line(error))
+            told = summary(made, time.monotonic() - began, line_of_failure(error))
             write_summary(json_file, told)
             raise
         _tell(made, console, time.monotonic() - began, json_file, picture)
@@ -105,8 +105,3 @@ def _tell(
     if picture is not None:
         draw_picture(made, picture)
         console.print(f"drawn: {picture}", highlight=False)
-
-
-def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text or ("interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__)

@@ -139,9 +139,10 @@ def run(
 
 @contextmanager
 def _cluster(demo: Demo, show: Callable[[Demo], None]) -> Iterator[tuple[SparkSession, WordCount]]:
-    from elastream.spark.cluster import EmbeddedCluster, embedded, scratch_folder, stop
+    from elastream.spark.cluster import EmbeddedCluster, scratch_folder
     from elastream.spark.commit_log import RETAIN_ALL
     from elastream.spark.replay import ReplayClock
+    from elastream.spark.session import embedded_session
     from elastream.spark.word_count import WordCount
 
     settings = demo.settings
@@ -153,22 +154,20 @@ def _cluster(demo: Demo, show: Callable[[Demo], None]) -> Iterator[tuple[SparkSe
     )
     demo.doing = f"starting Spark, {settings.executors_min} executors"
     show(demo)
-    spark = embedded(cluster)
-    try:
+    with embedded_session(cluster) as spark:
         folder = scratch_folder(spark)
-        job = WordCount(
-            recording=demo.recording,
-            clock=ReplayClock(folder / "clock"),
-            checkpoint=folder / "checkpoint",
-            partitions=settings.partitions,
-            service_us=demo.service_us,
-            trigger_s=settings.trigger_s,
-            rows_a_batch=demo.rows_a_batch,
+        yield (
+            spark,
+            WordCount(
+                recording=demo.recording,
+                clock=ReplayClock(folder / "clock"),
+                checkpoint=folder / "checkpoint",
+                partitions=settings.partitions,
+                service_us=demo.service_us,
+                trigger_s=settings.trigger_s,
+                rows_a_batch=demo.rows_a_batch,
+            ),
         )
-        yield spark, job
-    finally:
-        spark.sparkContext.setLogLevel("OFF")
-        stop(spark)
 
 
 def _warmed_query(

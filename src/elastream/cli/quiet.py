@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -10,21 +11,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ended_like_by_ctrl_c", "java_kept_quiet"]
+__all__ = ["ended_like_by_ctrl_c", "java_kept_quiet", "line_of_failure"]
 
 
 @contextmanager
 def ended_like_by_ctrl_c() -> Iterator[None]:
-    """Let a polite kill end a long command as Ctrl-C does, with everything it started."""
+    """Let a polite kill end a long command as Ctrl-C does, and both do so without a traceback."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)
+    logging.getLogger().addFilter(_no_interrupt)
     try:
         yield
+    except KeyboardInterrupt:
+        print("elastream: interrupted; what was started has ended", file=sys.stderr)
+        raise
     finally:
+        logging.getLogger().removeFilter(_no_interrupt)
         signal.signal(signal.SIGTERM, before)
+
+
+def _no_interrupt(record: logging.LogRecord) -> bool:
+    """Pass over what py4j logs when an interrupt cuts a call short."""
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 @contextmanager
@@ -49,3 +60,10 @@ def java_kept_quiet() -> Iterator[None]:
             os.dup2(screen, 2)
             os.close(screen)
             sys.stderr = ours
+
+
+def line_of_failure(error: BaseException) -> str:
+    """Return in one line what ended a run."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return " ".join(str(error).split()) or type(error).__name__

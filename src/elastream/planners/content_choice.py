@@ -53,7 +53,7 @@ def content_choice(
     lower = prices.lower_bound
     width = int(_FIRST_WINDOW * lower) + 1
     while lower < upper:
-        top = upper - 1 if upper - 1 <= lower + _WIDER * width else lower + width
+        top = min(lower + width, upper - 1)
         contents = _within(step, prices, top * prices.fractions - prices.bound)
         if contents is None:
             break

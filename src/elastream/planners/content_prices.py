@@ -94,14 +94,16 @@ def content_prices(
     start: Ints,
     upper_bound: int,
     *,
-    priced: NDArray[np.bool_],
+    heaviest: int,
     iterations: int,
+    known: Prices | None = None,
 ) -> Prices:
     """Return the prices of the best bound found in so many iterations.
 
-    ``start`` is any placement within the capacity, unplaced tasks at -1; ``priced`` says which
-    tasks get a price of their own. The search ends early when the bound reaches ``upper_bound``;
-    a bound above all state says that nothing fits.
+    ``start`` is any placement within the capacity, unplaced tasks at -1. Only so many of the
+    ``heaviest`` tasks get new prices; the others keep the ``known`` ones, or their state. The
+    search ends early when the bound reaches ``upper_bound``; a bound above all state says that
+    nothing fits.
     """
     total = int(step.state.sum())
     spare = _LARGEST // (len(step.work) * (total + 1))
@@ -109,14 +111,17 @@ def content_prices(
     fractions = min(_FINEST, spare // steepest)
     highest_fine = steepest * (total + 1)
     fine = min(2 * int(step.state.max()) + 1, highest_fine)
-    best, contents = _price(step, step.state * fractions, fractions, priced)
+    priced = np.zeros(len(step.work), dtype=np.bool_)
+    priced[np.argsort(-step.work, kind="stable")[:heaviest]] = True
+    price = step.state * fractions if known is None else known.price
+    best, contents = _price(step, price, fractions, priced)
     placed = _contents_of(step, start, priced)
     contents = contents.joined(placed, np.ones(len(placed.kind), dtype=np.bool_))
     for _ in range(iterations):
         master = _solve(step, contents, priced, fine)
         if master is None:
             break
-        known = len(contents.kind)
+        before = len(contents.kind)
         dual = best.price.copy()
         dual[priced] = np.rint(master.price * fractions)
         for price in (_INERTIA * best.price + (1 - _INERTIA) * dual, dual):
@@ -125,7 +130,7 @@ def content_prices(
             contents = contents.joined(more, master.gain(more) > 1e-9 * fine)
         if best.lower_bound >= upper_bound or best.lower_bound > total:
             break
-        if best.lower_bound >= master.value or len(contents.kind) == known:
+        if best.lower_bound >= master.value or len(contents.kind) == before:
             if master.uncovered < 1e-6 or fine == highest_fine:
                 break
             fine = min(8 * fine, highest_fine)
@@ -177,7 +182,7 @@ def _solve(
     value = found.fun * fine / 1e4 + float(step.state[~priced].sum())
     return _Master(
         price=dual[:tasks],
-        rent=-dual[tasks:-1] - dual[-1],
+        rent=dual[tasks:-1] + dual[-1],
         value=value - 1e-7 * max(1.0, abs(value)),
         uncovered=float(found.x[count:].sum()),
     )

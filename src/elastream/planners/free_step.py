@@ -51,12 +51,11 @@ _PROVEN = 10**9
 """A plan is optimal if no plan costs less by more than one part in so many."""
 _KNAPSACK_ROOM = 1 << 20
 _ANNEALINGS, _ANNEALING_TRIALS, _ANNEALED_TASKS = 4, 2_500_000, 2000
-_PRICED_TASKS, _PRICED_PAIRS, _PRICINGS = 256, 10_000, 400
-"""Largest problems, in tasks and in pairs of task and node, in which every task is priced."""
-_HEAVY_TASKS, _HEAVY_SHARE, _HEAVY_PRICINGS = 300, 8, 40
-"""In larger ones: so many tasks at most, of more than this part of the capacity."""
-_ASSIGNED_PAIRS = 10_000
-"""Largest problems for the program over task and node."""
+_SMALL = 2500
+"""Most pairs of task and node for which all rungs are climbed."""
+_MOST_PRICED, _HEAVY_SHARE = 300, 8
+"""In larger ones so many tasks at most get a price, each over this part of the capacity."""
+_PRICINGS, _FEW_PRICINGS = 300, 40
 
 
 def free_step(problem: StepProblem, *, seconds: float = 30.0) -> StepPlan | Infeasible:
@@ -90,24 +89,16 @@ def _climb(problem: StepProblem, step: WholeStep, seconds: float) -> Answer:
     known = _pack(step, kept)
     if known.gap(step):
         known = known.joined(_consecutive(problem, step), step)
-    tasks, pairs = len(step.work), len(step.work) * len(step.nodes)
+    small = len(step.work) * len(step.nodes) <= _SMALL
     if known.gap(step):
-        everything = tasks <= _PRICED_TASKS and pairs <= _PRICED_PAIRS
-        prices = content_prices(
-            step,
-            kept.place if known.place is None else known.place,
-            known.lower_bound + known.gap(step),
-            priced=np.ones(tasks, dtype=np.bool_) if everything else _heavy(step),
-            iterations=_PRICINGS if everything else _HEAVY_PRICINGS,
-        )
-        known = known.joined(Answer(None, prices.lower_bound), step)
+        known, prices = _price(step, kept, known, everything=small)
         elsewhere = _keep(step, prices)
         if known.gap(step) and (elsewhere.open_nodes != kept.open_nodes).any():
             known = known.joined(_pack(step, elsewhere), step)
-        if everything and known.gap(step):
-            choice = content_choice(step, prices, known.place, seconds=seconds / 3)
-            known = known.joined(choice, step)
-    if known.gap(step) and pairs <= _ASSIGNED_PAIRS:
+        if known.gap(step) and small:
+            chosen = content_choice(step, prices, known.place, seconds=seconds / 3)
+            known = known.joined(chosen, step)
+    if known.gap(step) and small:
         known = known.joined(assignment_milp(step, seconds=seconds), step)
     return known
 
@@ -147,12 +138,31 @@ def _keep(step: WholeStep, prices: Prices | None = None) -> _Kept:
     return _Kept(place, open_nodes, int(lower_bound))
 
 
-def _heavy(step: WholeStep) -> NDArray[np.bool_]:
-    """Return the tasks that may not fit into the room that happens to be left on a node."""
-    heaviest = np.argsort(-step.work, kind="stable")[:_HEAVY_TASKS]
-    heavy = np.zeros(len(step.work), dtype=np.bool_)
-    heavy[heaviest[_HEAVY_SHARE * step.work[heaviest] > step.capacity]] = True
-    return heavy
+def _price(
+    step: WholeStep, kept: _Kept, known: Answer, *, everything: bool
+) -> tuple[Answer, Prices]:
+    """Return what prices add to the bound, first on the heaviest tasks, then on more and more.
+
+    Few prices mostly suffice, and are found much sooner than many.
+    """
+    heavy = int((_HEAVY_SHARE * step.work > step.capacity).sum())
+    most = len(step.work) if everything else max(1, min(heavy, _MOST_PRICED))
+    start = kept.place if known.place is None else known.place
+    prices = None
+    heaviest = min(step.allowed, most)
+    while True:
+        prices = content_prices(
+            step,
+            start,
+            known.lower_bound + known.gap(step),
+            heaviest=heaviest,
+            iterations=_PRICINGS if everything and heaviest == most else _FEW_PRICINGS,
+            known=prices,
+        )
+        known = known.joined(Answer(None, prices.lower_bound), step)
+        if known.gap(step) == 0 or heaviest == most:
+            return known, prices
+        heaviest = most if 6 * heaviest > most else 4 * heaviest
 
 
 def _pack(step: WholeStep, kept: _Kept) -> Answer:

@@ -105,9 +105,10 @@ class Ascent:
     """A deflected subgradient method that lowers the bound of a chain.
 
     Where the two copies of a step differ, intervals that only the new copy uses become cheaper and
-    those that only the old one uses dearer; so do, more strongly, all intervals that end near a
-    bound which only one copy has. The length of a move is Polyak's, from the bound to what some
-    sequence keeps and a little less. It shrinks where moves fail.
+    those that only the old one uses dearer. So do all intervals that end near a bound which only
+    one copy has, the more the nearer: one pair's choice teaches about its neighbourhood, and a
+    tenth of the moves suffices. The length of a move is Polyak's, from the bound to a little less
+    than what some sequence keeps. It shrinks where moves fail.
     """
 
     _EAGERNESS = 1.6
@@ -120,8 +121,6 @@ class Ascent:
     _SHRINK = 0.85
     _MEMORY = 0.9
     """Weight of the directions before."""
-    _SPREAD = 10.0
-    """Weight of the direction by bounds, relative to the one by intervals."""
 
     def __init__(self, chain: Chain) -> None:
         self.best = Prices.zero(chain)
@@ -132,7 +131,7 @@ class Ascent:
         self._directions = [np.zeros(len(graph.start)) for graph in chain.graphs]
         self._eagerness, self._failures = self._EAGERNESS, 0
         self._bounds = [graph.bounds for graph in chain.graphs]
-        self._kernels = [_smoothing(graph) for graph in chain.graphs]
+        self._nearness = [_nearness(graph) for graph in chain.graphs]
         self._offsets = [offsets(old, new) for old, new in pairwise(chain.graphs)]
         self._table = np.empty(max(int(o[-1]) for o in self._offsets), dtype=np.int64)
         self._closed = np.empty((2, len(chain.state)), dtype=np.int64)
@@ -193,8 +192,7 @@ class Ascent:
             at_bounds = np.zeros(len(self._chain.state))
             at_bounds[bounds[paid]] += 1
             at_bounds[bounds[paying]] -= 1
-            smooth = np.convolve(at_bounds, self._kernels[i], mode="same")
-            slope = self._SPREAD * smooth[bounds]
+            slope = np.convolve(at_bounds, self._nearness[i], mode="same")[bounds]
             slope[paid] += 1
             slope[paying] -= 1
             norm += float(slope[paid].sum() - slope[paying].sum())
@@ -214,8 +212,7 @@ class Ascent:
         return Prices(tuple(prices), tuple(fees))
 
 
-def _smoothing(graph: IntervalGraph) -> Floats:
-    """Return weights that spread what happens at a bound over a quarter of an interval around."""
-    reach = max(2, len(graph.reach) // graph.most // 4)
-    weights = np.bartlett(2 * reach + 3)[1:-1]
-    return np.asarray(weights / weights.sum())
+def _nearness(graph: IntervalGraph) -> Floats:
+    """Return weights that fall from 1 at a bound to 0 some one and a half intervals away."""
+    reach = min(3 * len(graph.reach) // graph.most // 2, len(graph.reach) // 2)
+    return np.asarray(np.bartlett(2 * reach + 3)[1:-1])

@@ -125,8 +125,9 @@ def read_observations(path: Path) -> Iterator[BatchObservation]:
 def _main() -> None:
     import signal
 
-    from elastream.spark.cluster import EmbeddedCluster, embedded, stop
+    from elastream.spark.cluster import EmbeddedCluster
     from elastream.spark.running_stream import RunningStream
+    from elastream.spark.session import embedded_session
     from elastream.spark.word_count import start
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us to handle
@@ -138,18 +139,12 @@ def _main() -> None:
         executor_memory_mb=spec.executor_memory_mb,
         config=dict(spec.config),
     )
-    spark = embedded(cluster)
-    try:
-        with spec.observations.open("a", buffering=1) as file:
-            stream = RunningStream(
-                spark,
-                lambda session: start(session, spec.job),
-                lambda batch: _write(file, batch),
-            )
-            sys.stdin.read()
-            stream.stop()
-    finally:
-        stop(spark)
+    with embedded_session(cluster) as spark, spec.observations.open("a", buffering=1) as file:
+        stream = RunningStream(
+            spark, lambda session: start(session, spec.job), lambda batch: _write(file, batch)
+        )
+        sys.stdin.read()
+        stream.stop()
 
 
 def _write(file: IO[str], batch: BatchObservation) -> None:

@@ -19,11 +19,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
@@ -32,6 +33,7 @@ from elastream.spark.private_door import PrivateDoor, keep_first_executors
 from elastream.spark.settings import steering_settings
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 __all__ = ["EmbeddedCluster", "embedded", "scratch_folder", "stop"]
@@ -115,24 +117,23 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
         raise SparkError("a Spark session runs in this process already; stop it first")
     home = cluster.java or java_home()
     scratch = Path(tempfile.mkdtemp(prefix="elastream-", dir=_scratch_parent(cluster)))
+    _end_driver()
     conf = SparkConf(loadDefaults=False).setAll(list(cluster.settings(scratch).items()))
-    with _environment(_spark_environment(home, scratch)):
-        _end_idle_gateway()
-        context = SparkContext(conf=conf)
-    keep_first_executors(context, cluster.executors, cluster.max_executors)
-    context.setLogLevel("ERROR")
-    spark = SparkSession(context)
-    _running.append(_Running(spark, scratch))
     try:
+        with _environment(_spark_environment(home, scratch)):
+            context = SparkContext(gateway=_driver(conf, scratch / "driver.log"), conf=conf)
+        keep_first_executors(context, cluster.executors, cluster.max_executors)
+        spark = SparkSession(context)
         _await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
     except BaseException:
-        stop(spark)
+        _shut_down(scratch)
         raise
+    _running.append(_Running(spark, scratch))
     return spark
 
 
 def scratch_folder(spark: SparkSession) -> Path:
-    """Return the folder that lives as long as the embedded session, for checkpoints."""
+    """Return the folder that lives as long as the session; the driver's log is in it."""
     for running in _running:
         if running.spark is spark:
             return running.scratch
@@ -143,16 +144,35 @@ def stop(spark: SparkSession, *, timeout_s: float = 30.0) -> None:
     """End the embedded session, its driver and its executors, and remove its files."""
     for running in [running for running in _running if running.spark is spark]:
         _running.remove(running)
-        from pyspark import SparkContext
+        _shut_down(running.scratch, timeout_s)
 
-        gateway = SparkContext._gateway
-        driver = getattr(gateway, "proc", None)
-        family = [] if driver is None else [driver.pid, *_descendants(driver.pid)]
+
+def _shut_down(scratch: Path, timeout_s: float = 30.0) -> None:
+    from pyspark import SparkContext
+
+    driver = getattr(SparkContext._gateway, "proc", None)
+    family = [] if driver is None else [driver.pid, *_descendants(driver.pid)]
+    context = SparkContext._active_spark_context
+    if context is not None:
         with contextlib.suppress(Exception):  # a driver that died has nothing left to stop
-            spark.stop()
-        _end_idle_gateway()
-        _await_end(family, timeout_s)
-        shutil.rmtree(running.scratch, ignore_errors=True)
+            context.stop()
+    _end_driver()
+    _await_end(family, timeout_s)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _driver(conf: SparkConf, log: Path) -> Any:
+    """Start the driver's JVM, with all that it says in ``log``."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    with log.open("w") as output:
+        try:
+            redirected = {"stdout": output, "stderr": subprocess.STDOUT}
+            return launch_gateway(conf, redirected)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            said = "; ".join(log.read_text().strip().splitlines()[:2]) or "it said nothing"
+            raise SparkError(f"the Spark driver did not start: {said}") from error
 
 
 @atexit.register
@@ -199,6 +219,19 @@ def _spark_environment(home: Path, scratch: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
+def _interrupts_unchanged() -> Iterator[None]:
+    """Keep PySpark from handling Ctrl-C: its handler calls the driver, maybe amid another call."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
@@ -212,8 +245,8 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _end_idle_gateway() -> None:
-    """End the driver JVM that a stopped session left, so that the next one gets its own."""
+def _end_driver() -> None:
+    """End the driver's JVM, which outlives its session, so that the next one gets its own."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

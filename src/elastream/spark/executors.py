@@ -12,6 +12,7 @@ running batch needs; killed in that moment, it costs that batch seconds (13 s ag
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,7 @@ from elastream.control.observation import BatchObservation, Executor
 from elastream.model.checks import count
 from elastream.model.errors import SparkError, StateHeldError
 from elastream.spark.private_door import ExecutorEntry, PrivateDoor
-from elastream.spark.warm_up import aggregation_stream, warm_up
+from elastream.spark.warm_up import aggregation_stream, first_job, warm_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,7 @@ __all__ = ["ExecutorPool"]
 
 _log = logging.getLogger(__name__)
 
-_POLL_S: Final = 0.1
+_POLL_S: Final = 0.05
 _RELEASE_TIMEOUT_S: Final = 60.0
 
 
@@ -70,9 +71,18 @@ class ExecutorPool:
         """
         count("total", total, least=1)
         deadline = time.monotonic() + timeout_s
-        if len(self._door.executors()) < total and not self._door.request_executors(total):
+        known = {entry.id for entry in self._door.executors()}
+        if len(known) < total and not self._door.request_executors(total):
             raise SparkError("the cluster manager takes no requests for executors")
-        while len(alive := self._door.executors()) < total:
+        first_jobs: list[threading.Thread] = []
+        while True:
+            alive = self._door.executors()
+            for entry in alive:
+                if entry.id not in known:
+                    known.add(entry.id)
+                    first_jobs.append(self._begin_first_job(entry))
+            if len(alive) >= total:
+                break
             if time.monotonic() > deadline:
                 self._door.request_executors(max(1, len(alive)))
                 _log.warning(
@@ -83,7 +93,20 @@ class ExecutorPool:
                 )
                 break
             time.sleep(_POLL_S)
+        for job in first_jobs:
+            job.join()
         return self.executors()
+
+    def _begin_first_job(self, executor: ExecutorEntry) -> threading.Thread:
+        def run() -> None:
+            try:
+                first_job(self._door, executor)
+            except Exception:  # it only spares the query a slow batch
+                _log.warning("the first job on executor %s failed", executor.id, exc_info=True)
+
+        thread = threading.Thread(target=run, name=f"elastream-first-{executor.id}", daemon=True)
+        thread.start()
+        return thread
 
     def warm(self, ids: Sequence[str]) -> None:
         """Make the executors ready for state; returns when they are."""

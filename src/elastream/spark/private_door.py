@@ -23,7 +23,7 @@ from elastream.model.errors import UnsupportedSparkError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = [
@@ -180,6 +180,20 @@ class PrivateDoor:
         backend = self._context.schedulerBackend()
         for executor in ids:
             backend.decommissionExecutor(executor, info, True, False)
+
+    def rows_on(self, executor: ExecutorEntry, session: SparkSession, rows: int) -> DataFrame:
+        """Return a table of a few words, one a partition, each read on this executor."""
+        from pyspark.sql import DataFrame
+
+        jvm = self._jvm
+        location = self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
+        placed = self.java_list()
+        for number in range(rows):
+            placed.add(jvm.scala.Tuple2(str(number), location))
+        tag = jvm.scala.reflect.ClassTag.apply(self._class("java.lang.String"))
+        words = self._context.makeRDD(self._to_seq(placed), tag)
+        text = jvm.org.apache.spark.sql.Encoders.STRING()
+        return DataFrame(session._jsparkSession.createDataset(words, text).toDF(), session)
 
     def provider_id(self, operator: StatefulOperator, partition: int, store: str) -> Any:
         """Return the JVM's name of one state store."""

@@ -1,9 +1,13 @@
-"""Warming a new executor: a throw-away stateful query that runs on it alone.
+"""Warming a new executor, so that neither its first task nor its first state costs a batch.
 
-The first stateful task of a fresh JVM takes seconds: it loads classes, compiles code, unpacks and
-opens RocksDB, connects to its peers. None of that needs the state that shall move. A small query of
-the same kind, with its own checkpoint and all its partitions steered to the new executors, pays
-for it while the real query runs on where it is.
+The first task of a fresh JVM takes seconds: it loads classes, compiles code, opens RocksDB,
+connects to its peers. None of that needs the state that shall move. It happens in two steps:
+
+* :func:`first_job`, the moment the executor registers: a tiny job on it alone. Spark sends tasks
+  of stateless stages wherever a core is free; while this job holds the core, the query's own tasks
+  go to executors that are quick, and after it a stray one does no harm.
+* :func:`warm_up`, before it gets state: a throw-away stateful query, of the same kind as the real
+  one, with its own checkpoint and all its tasks steered to the new executor.
 """
 
 from __future__ import annotations
@@ -22,10 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["aggregation_stream", "warm_up"]
+__all__ = ["aggregation_stream", "first_job", "warm_up"]
 
 _BATCHES: Final = 6
 _PARTITIONS_EACH: Final = 2
+_FIRST_TASKS: Final = 2
 _TRIGGER: Final = "200 milliseconds"
 _TIMEOUT_S: Final = 90.0
 _POLL_S: Final = 0.05
@@ -41,6 +46,13 @@ def aggregation_stream(spark: SparkSession) -> DataFrame:
     )
 
 
+def first_job(door: PrivateDoor, executor: ExecutorEntry) -> None:
+    """Run a tiny job with a shuffle whose first stage runs on this executor alone."""
+    session = _session(door, partitions=1)
+    rows = door.rows_on(executor, session, _FIRST_TASKS)
+    rows.groupBy("value").count().write.format("noop").mode("overwrite").save()
+
+
 def warm_up(
     door: PrivateDoor,
     executors: Sequence[ExecutorEntry],
@@ -54,24 +66,34 @@ def warm_up(
     ``beside`` is where the real query keeps its state: the throw-away checkpoint goes next to it
     where that is not on this machine, for all executors can reach it there.
     """
-    session = door.spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", str(_PARTITIONS_EACH * len(executors)))
-    session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
-    session.conf.unset("spark.sql.streaming.checkpointLocation")
-    writer = (
-        stream(session)
-        .writeStream.format("noop")
-        .outputMode("update")
-        .trigger(processingTime=_TRIGGER)
-    )
+    session = _session(door, partitions=_PARTITIONS_EACH * len(executors))
     with _checkpoint(door, beside) as checkpoint:
-        if checkpoint is not None:
-            writer = writer.option("checkpointLocation", checkpoint)
-        query = writer.start()
+        query = _start(stream(session), checkpoint)
         try:
             _steer(door, query, executors, batches)
         finally:
             query.stop()
+
+
+def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
+    """Start the query in the first output mode that it allows."""
+    from pyspark.errors import AnalysisException
+
+    writer = frame.writeStream.format("noop").trigger(processingTime=_TRIGGER)
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    try:
+        return writer.outputMode("update").start()
+    except AnalysisException:
+        return writer.outputMode("append").start()
+
+
+def _session(door: PrivateDoor, *, partitions: int) -> SparkSession:
+    session = door.spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
+    session.conf.unset("spark.sql.streaming.checkpointLocation")
+    return session
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING, Final
 from elastream.model.checks import amount, count
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream.spark.application import ApplicationSpec
-from elastream.spark.cluster import EmbeddedCluster, embedded, stop
+from elastream.spark.cluster import EmbeddedCluster
 from elastream.spark.commit_log import RETAIN_ALL, committed_batches
 from elastream.spark.graceful_stop import stop_gracefully
 from elastream.spark.made_posts import SteadyPosts, make_steady_posts
 from elastream.spark.replay import ReplayClock
 from elastream.spark.response_time import Spread
+from elastream.spark.session import embedded_session
 from elastream.spark.word_count import (
     BALLAST,
     WordCount,
@@ -60,6 +61,8 @@ _WORDS_A_BALLAST_POST: Final = 8
 _LEAD_ROWS: Final = 600
 _LONGEST_S: Final = 1500.0
 """A run has posts for so long."""
+_LONGEST_TRIGGERS: Final = 4.0
+"""A batch takes at most the posts of so many triggers, as a query in production would."""
 _SNAPSHOT_TIMEOUT_S: Final = 300.0
 _CONFIG: Final = {
     **RETAIN_ALL,
@@ -186,6 +189,7 @@ def _prepared(
         partitions=settings.partitions,
         service_us=settings.service_us,
         trigger_s=settings.trigger_s,
+        rows_a_batch=round(_LONGEST_TRIGGERS * settings.trigger_s * settings.posts_a_second),
         ballast_bytes=_BALLAST_BYTES,
     )
     return _Bench(settings, state, posts, filled, folder, say, failed)
@@ -210,21 +214,16 @@ def _results(bench: _Bench) -> Iterator[BenchResult]:
             shutil.rmtree(run.job.checkpoint, ignore_errors=True)
 
 
-@contextmanager
-def _session(bench: _Bench) -> Iterator[SparkSession]:
-    cluster = EmbeddedCluster(
-        executors=EXECUTORS[0],
-        max_executors=EXECUTORS[1],
-        executor_memory_mb=bench.settings.executor_memory_mb,
-        checkpoint_in_memory=bench.settings.in_memory,
-        config=_CONFIG,
+def _session(bench: _Bench) -> AbstractContextManager[SparkSession]:
+    return embedded_session(
+        EmbeddedCluster(
+            executors=EXECUTORS[0],
+            max_executors=EXECUTORS[1],
+            executor_memory_mb=bench.settings.executor_memory_mb,
+            checkpoint_in_memory=bench.settings.in_memory,
+            config=_CONFIG,
+        )
     )
-    spark = embedded(cluster)
-    try:
-        yield spark
-    finally:
-        spark.sparkContext.setLogLevel("OFF")
-        stop(spark)
 
 
 def _fill(bench: _Bench, spark: SparkSession) -> None:
