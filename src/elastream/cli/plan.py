@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from elastream.cli import problem_files
-from elastream.cli.exits import INFEASIBLE
+from elastream.cli.plan_command import ProblemFile, Seconds, print_plan, refuse
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
@@ -29,16 +27,8 @@ Exit code 0: a plan was printed. 2: the problem is wrong, one line on standard e
     rich_markup_mode=None,
 )
 
-ProblemFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The problem as JSON; - reads standard input.")
-]
 Draw = Annotated[
     bool, typer.Option("--draw", help="Also draw the plan for people, on standard error.")
-]
-
-
-Seconds = Annotated[
-    float, typer.Option(min=0.1, help="Stop proving after so long; print the best with its bound.")
 ]
 
 
@@ -54,12 +44,12 @@ def single_step(file: ProblemFile, draw: Draw = False) -> None:
     problem = problem_files.single_step_problem(problem_files.read_fields(file))
     outcome = planner(problem)
     if isinstance(outcome, Infeasible):
-        _refuse(outcome)
+        refuse(outcome)
     if draw:
         _draw([(problem, outcome)])
     fields: dict[str, object] = {"status": outcome.status, "cost": outcome.cost}
     loads = {"limit": outcome.limit, "max_load": outcome.max_load}
-    _print(fields | _step_fields(outcome) | loads)
+    print_plan(fields | _step_fields(outcome) | loads)
 
 
 @app.command("free-step")
@@ -74,10 +64,10 @@ def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = 30.0) ->
     problem = problem_files.step_problem(problem_files.read_fields(file))
     outcome = planner(problem, seconds=seconds)
     if isinstance(outcome, Infeasible):
-        _refuse(outcome)
+        refuse(outcome)
     if draw:
         _draw([(problem, outcome)])
-    _print(
+    print_plan(
         {
             "status": outcome.status,
             "cost": outcome.cost,
@@ -102,7 +92,7 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> 
     problem = problem_files.sequence_problem(problem_files.read_fields(file))
     outcome = planner(problem, seconds=seconds)
     if isinstance(outcome, Infeasible):
-        _refuse(outcome)
+        refuse(outcome)
     if draw:
         current = problem.current
         pictures = []
@@ -114,7 +104,7 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> 
     if outcome.status != "optimal":
         fields["lower_bound"] = outcome.lower_bound
     steps = [{"cost": step.cost} | _step_fields(step) for step in outcome.steps]
-    _print(fields | {"steps": steps})
+    print_plan(fields | {"steps": steps})
 
 
 def _step_fields(plan: StepPlan) -> dict[str, object]:
@@ -126,15 +116,6 @@ def _moves(plan: StepPlan) -> list[dict[str, Number]]:
         {"task": task, "from": source, "to": target, "state": state}
         for task, source, target, state in plan.moves
     ]
-
-
-def _print(fields: dict[str, object]) -> None:
-    typer.echo(json.dumps(fields, allow_nan=False))
-
-
-def _refuse(outcome: Infeasible) -> NoReturn:
-    _print({"status": outcome.status, "reason": outcome.reason})
-    raise typer.Exit(INFEASIBLE)
 
 
 def _draw(steps: list[tuple[StepProblem, StepPlan]]) -> None:

@@ -16,7 +16,14 @@ from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.migration import SequenceProblem, StepProblem
 
-__all__ = ["Fields", "read_fields", "sequence_problem", "single_step_problem", "step_problem"]
+__all__ = [
+    "Fields",
+    "expect_fields",
+    "read_fields",
+    "sequence_problem",
+    "single_step_problem",
+    "step_problem",
+]
 
 Fields = dict[str, Any]
 """The members of one JSON object, not yet checked."""
@@ -49,20 +56,20 @@ def read_fields(path: Path) -> Fields:
 
 def step_problem(data: Fields) -> StepProblem:
     """Return the problem of a free step: ``current`` is intervals or the node of each task."""
-    _expect("", data, required=("work", "state", "current", "nodes", "tau"))
+    expect_fields("", data, required=("work", "state", "current", "nodes", "tau"))
     return StepProblem.of(data["work"], data["state"], data["current"], data["nodes"], data["tau"])
 
 
 def single_step_problem(data: Fields) -> StepProblem:
     """Return the problem of a single step: ``current`` is intervals."""
-    _expect("", data, required=("work", "state", "current", "nodes", "tau"))
+    expect_fields("", data, required=("work", "state", "current", "nodes", "tau"))
     _expect_intervals(data["current"])
     return step_problem(data)
 
 
 def sequence_problem(data: Fields) -> SequenceProblem:
     """Return the problem of a sequence: ``targets`` stands in place of ``nodes`` and ``tau``."""
-    _expect("", data, required=("work", "state", "current", "targets"))
+    expect_fields("", data, required=("work", "state", "current", "targets"))
     _expect_intervals(data["current"])
     targets = data["targets"]
     if not isinstance(targets, list):
@@ -71,15 +78,18 @@ def sequence_problem(data: Fields) -> SequenceProblem:
     for i, target in enumerate(targets):
         if not isinstance(target, dict):
             raise ProblemError(f"targets[{i}]", f"{shown(target)} is not an object")
-        _expect(f"targets[{i}].", target, required=("nodes", "tau"))
+        expect_fields(f"targets[{i}].", target, required=("nodes", "tau"))
         pairs.append((target["nodes"], target["tau"]))
     return SequenceProblem.of(data["work"], data["state"], data["current"], pairs)
 
 
-def _expect(prefix: str, data: Fields, *, required: Collection[str]) -> None:
+def expect_fields(
+    prefix: str, data: Fields, *, required: Collection[str], optional: Collection[str] = ()
+) -> None:
+    """Refuse a member that is not a field, and a field that is missing, by name."""
     for name in data:
-        if name not in required:
-            known = ", ".join(required)
+        if name not in required and name not in optional:
+            known = ", ".join((*required, *optional))
             raise ProblemError(f"{prefix}{_name(name)}", f"is not a field; the fields are {known}")
     for name in required:
         if name not in data:

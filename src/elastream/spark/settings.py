@@ -116,6 +116,13 @@ _RULES: Final = (
         "a batch then writes its changes and not a snapshot",
         required=False,
     ),
+    _Rule(
+        "spark.sql.artifact.isolation.enabled",
+        "false",
+        "true",
+        "with it each query has compiled code of its own on each executor, and none can be warmed",
+        required=False,
+    ),
     _Rule("spark.decommission.enabled", "true", "false", _HAND_OVER, required=False),
     _Rule("spark.storage.decommission.enabled", "true", "false", _HAND_OVER, required=False),
     _Rule(
