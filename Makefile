@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spark test-slow check format bench lock clean
+.PHONY: help demo test test-slow check format bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,15 +26,12 @@ $(READY): pyproject.toml requirements-build.lock requirements.lock
 demo: $(READY) ## run the main job: a stream that scales out and in by itself
 	@$(BIN)/elastream demo
 
-test: $(READY) ## run the tests, the lint, the types and the layers
+test: $(READY) ## run the lint, the types, the layers and all tests but the long trials
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not slow and not spark"
-
-test-spark: $(READY) ## run the tests on live executors (minutes, wants an idle machine)
-	@$(BIN)/pytest -m "spark and not slow"
+	@$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
 	@$(BIN)/pytest

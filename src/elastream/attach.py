@@ -6,6 +6,7 @@ that :mod:`elastream.spark` plays. Nothing is decided here.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from elastream.control.decisions import Decision, DecisionLog
 from elastream.control.driver import Controller
 from elastream.control.policy import Policy
-from elastream.model.errors import QueryRefusedError, UnsupportedSparkError
+from elastream.model.errors import QueryRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from elastream.spark.placement import StatePlacement
 
 __all__ = ["Attachment", "attach"]
+
+_log = logging.getLogger(__name__)
 
 
 class Attachment:
@@ -72,19 +75,18 @@ def attach(
 
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
     where the session, its settings or the query do not allow it. The query is not touched then.
+    Settings that would only make moves cheaper are advised in a warning to the log of Python.
     """
     from elastream.spark.executors import ExecutorPool
     from elastream.spark.monitor import Monitor
     from elastream.spark.placement import StatePlacement
     from elastream.spark.private_door import PrivateDoor
-    from elastream.spark.settings import wrong_settings
+    from elastream.spark.settings import advised, wrong_settings
     from elastream.spark.warm_up import aggregation_stream
 
     door = PrivateDoor.of(_session(query))
-    wrong = wrong_settings(door.spark)
-    if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise UnsupportedSparkError(f"the session cannot be steered: {wrong[0]}{more}")
+    for setting in advised(wrong_settings(door.spark)):
+        _log.warning("%s", setting)
     monitor = Monitor(door, query, backlog=backlog)
     try:
         placement = StatePlacement(door, query, monitor)

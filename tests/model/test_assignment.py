@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import intervals
 
-from elastream.model.assignment import Assignment, Interval
+from elastream.model.assignment import MOST_NODES, Assignment, Interval
 from elastream.model.errors import ProblemError
 
 
@@ -45,3 +45,8 @@ def test_intervals_that_do_not_tile_the_tasks_are_refused_by_name(
 ) -> None:
     with pytest.raises(ProblemError, match=f"^{complaint}"):
         Assignment.from_intervals(pairs, tasks=3)
+
+
+def test_a_node_number_that_no_cluster_has_is_a_typing_error() -> None:
+    with pytest.raises(ProblemError, match=r"current\[1\]: 1000000 is too large"):
+        Assignment.from_nodes([0, MOST_NODES])

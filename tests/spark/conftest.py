@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,15 +13,17 @@ from elastream.spark.cluster import EmbeddedCluster, embedded, stop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ON_EXECUTORS = {"test_cluster.py", "test_demo.py"}
+OWN_CLUSTER = {"test_cluster.py", "test_demo.py", "test_standalone.py"}
 """Files whose tests start a cluster of their own."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs live executors; ``make test-spark`` runs it."""
+    """Mark what needs live executors, and keep it on one worker: all share one session."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) or item.path.name in ON_EXECUTORS:
+        own = item.path.parent == Path(__file__).parent and item.path.name in OWN_CLUSTER
+        if own or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 EXECUTORS = 2

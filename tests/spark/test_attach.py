@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.executor_processes import kill
+from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S, back_to_two, committed_rows
 from tests.spark.streams import (
     aggregation,
@@ -22,7 +22,7 @@ from tests.spark.streams import (
     numbers,
 )
 
-from elastream import Attachment, Policy, QueryRefusedError, UnsupportedSparkError, attach
+from elastream import Attachment, Policy, QueryRefusedError, attach
 from elastream.control.decisions import Decision, read_decisions
 from elastream.model.errors import AlreadyAttachedError
 from elastream.spark.cluster import scratch_folder
@@ -190,14 +190,16 @@ def test_a_query_without_state_is_refused_and_left_alone(
         query.stop()
 
 
-def test_a_session_that_cannot_be_steered_is_told_which_setting_to_change(
-    spark: SparkSession, checkpoint: Path
+def test_a_setting_that_would_make_moves_cheaper_is_advised_and_the_query_attached(
+    spark: SparkSession, checkpoint: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
     with counting(spark, checkpoint) as query:
         spark.conf.set(name, "false")
         try:
-            with pytest.raises(UnsupportedSparkError, match=name):
-                attach(query, Policy(**MANUAL))
+            with attach(query, Policy(**MANUAL)):
+                pass
         finally:
             spark.conf.set(name, "true")
+        assert query.isActive
+    assert f"{name} is false; set it to true" in caplog.text

@@ -3,11 +3,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.processes import alive, descendants
 from tests.spark.running_query import PATIENCE_S
 
 from elastream.model.errors import ProblemError, SparkError
@@ -90,36 +90,3 @@ def test_spark_runs_on_the_bundled_java_and_an_interrupt_leaves_nothing_behind()
         program.wait()
         assert program.stdout is not None
         program.stdout.close()
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """The command line of every process that came of this one."""
-    listed = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    )
-    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
-    found = {pid}
-    lines: dict[int, str] = {}
-    for _ in range(5):
-        for child, parent, command in rows:
-            if int(parent) in found:
-                found.add(int(child))
-                lines[int(child)] = command
-    return lines
-
-
-def alive(family: dict[int, str]) -> list[str]:
-    """Those of the processes that run on; given a moment, as init reaps orphans."""
-    deadline = time.monotonic() + 10
-    while left := [line for pid, line in family.items() if _runs(pid)]:
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.1)
-    return left
-
-
-def _runs(pid: int) -> bool:
-    listed = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return listed.stdout.strip() != "" and not listed.stdout.startswith("Z")

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.control.runtime_contract import RuntimeContract
 from tests.spark.conftest import MAX_EXECUTORS
+from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S, RunningQuery, running
 from tests.spark.streams import (
     aggregation,
@@ -93,17 +91,3 @@ def test_the_query_goes_on_and_stays_exact_when_executors_are_killed(spark: Spar
         run.query.stop()
         state = aggregation_state(spark, str(run.checkpoint))
         assert state == aggregation_answer(run.committed_rows())
-
-
-def kill(spark: SparkSession, executor: str) -> None:
-    """Kill the process of an executor of this session, as a machine would die."""
-    app = spark.sparkContext.applicationId
-    listed = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True
-    )
-    (pid,) = (
-        int(line.split()[0])
-        for line in listed.stdout.splitlines()
-        if f"--executor-id {executor} " in line and f"--app-id {app} " in line and "/java" in line
-    )
-    os.kill(pid, signal.SIGKILL)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from elastream.spark.settings import steering_settings, wrong_among
+from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.settings import advised, steering_settings, wrong_among
 
 GOOD = steering_settings()
 
@@ -46,3 +47,14 @@ def test_the_in_memory_state_store_is_advised_against_only() -> None:
     store = "spark.sql.streaming.stateStore.providerClass"
     (wrong,) = wrong_among({name: value for name, value in GOOD.items() if name != store})
     assert (wrong.name, wrong.required) == (store, False)
+
+
+def test_a_session_that_cannot_be_steered_is_refused_by_the_setting_to_change() -> None:
+    with pytest.raises(UnsupportedSparkError, match=r"spark\.locality\.wait is 3s.*\(and 1 more\)"):
+        advised(wrong_among({}))
+
+
+def test_what_only_costs_more_is_returned_as_advice() -> None:
+    name = "spark.decommission.enabled"
+    wrong = wrong_among({**GOOD, name: "false"})
+    assert [setting.name for setting in advised(wrong)] == [name]

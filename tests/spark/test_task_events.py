@@ -183,5 +183,6 @@ def test_what_was_written_is_summed_over_the_batches(batches: list[tuple[int, in
 def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memory() -> None:
     rocksdb = {"rocksdbTotalBytesWritten": 0, "rocksdbSstFileSize": 900, "numTotalStateRows": 7}
     assert state_bytes(rocksdb, Written()) == 900
-    assert state_bytes(rocksdb, Written(size=300, rows=3)) == 700
+    assert state_bytes(rocksdb, Written(size=300, rows=3)) == 900
+    assert state_bytes(rocksdb, Written(size=600, rows=3)) == 1400
     assert state_bytes({"stateMemory": 55, "numTotalStateRows": 7}, Written()) == 55

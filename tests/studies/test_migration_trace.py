@@ -9,7 +9,7 @@ import pytest
 from elastream.control.observation import BatchObservation, TaskId, TaskObservation
 from elastream.model.errors import ElastreamError
 from elastream.spark.commit_log import CommittedBatch
-from elastream.studies.migration_trace import Change, Trace, measured
+from elastream.studies.migration_trace import Change, Trace, measured, share_on_new
 
 MB = 1_000_000
 
@@ -111,3 +111,10 @@ def test_response_time_is_from_due_to_commit() -> None:
     # Row k of a batch is due k tenths into a second, and committed half a second after its end.
     assert found.response_before.worst == pytest.approx(1500)
     assert found.response_before.median == pytest.approx(1050)
+
+
+def test_the_share_of_the_state_on_a_new_executor_is_told_batch_by_batch() -> None:
+    places = ["001111"] * 14 + ["201111"] * 2 + ["221111"] * 8
+    shares = share_on_new(trace_of(steady(24), places), OUT)
+    assert shares[0][0] == pytest.approx(1.5 - 12.6)
+    assert [share for _, share in shares] == pytest.approx([0] * 14 + [1 / 6] * 2 + [2 / 6] * 8)

@@ -24,6 +24,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_TABLE_WIDTH = 150
+"""What the table needs, also where the output is no terminal."""
 _STATE = typer.Option("--state", help="How large the state is: small, large or both.")
 _MECHANISMS = typer.Option(
     "--mechanisms",
@@ -34,6 +36,9 @@ _SERVICE = typer.Option("--service-us", help="Microseconds a word costs, slept w
 _MEMORY = typer.Option("--in-memory", help="Keep checkpoints in memory-backed storage.")
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _PICTURE = typer.Option("--picture", help="Draw the response times: .png, .svg or .pdf.")
+_SHARES = typer.Option(
+    "--share-picture", help="Draw what the new executor holds of the state: stock and live."
+)
 
 
 @app.callback()
@@ -51,6 +56,7 @@ def migration(
     in_memory: Annotated[bool, _MEMORY] = False,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
+    share_picture: Annotated[Path | None, _SHARES] = None,
 ) -> None:
     """Compare ways to add and to take away an executor of a running stateful stream.
 
@@ -64,9 +70,8 @@ def migration(
     """
     from rich.console import Console
 
-    from elastream.cli.demo_picture import check_picture
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
-    from elastream.cli.run_summaries import checked_target, write_summary
+    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
     from elastream.studies.migration_bench import STATES, BenchSettings, run_benchmark
     from elastream.studies.migration_mechanisms import MECHANISMS
 
@@ -79,7 +84,8 @@ def migration(
         trigger_s=trigger_s,
         in_memory=in_memory,
     )
-    check_picture(checked_target("--picture", picture))
+    checked_picture("--picture", picture)
+    checked_picture("--share-picture", share_picture)
     checked_target("--json", json_file)
     console = Console()
     began = time.monotonic()
@@ -100,14 +106,16 @@ def migration(
         errors.append(line_of_failure(error))
         write_summary(json_file, told())
         raise
-    console.print(table(results))
+    console.print(table(results), width=max(console.width, _TABLE_WIDTH), crop=False)
     for error_line in errors:
         console.print(error_line, style="red")
     write_summary(json_file, told())
-    if picture is not None and results:
-        from elastream.studies.migration_figure import draw_figure
+    if results:
+        from elastream.studies.migration_figure import draw_figure, draw_shares
 
-        draw_figure(results, picture)
+        for draw, target in ((draw_figure, picture), (draw_shares, share_picture)):
+            if target is not None:
+                draw(results, target)
     if errors or not all(result.exact for result in results):
         raise typer.Exit(BROKEN)
 

@@ -55,13 +55,12 @@ def demo(
     """
     from rich.console import Console
 
-    from elastream.cli.demo_picture import check_picture
     from elastream.cli.demo_run import prepared, run
     from elastream.cli.demo_settings import DemoSettings
     from elastream.cli.demo_summary import summary
     from elastream.cli.demo_view import watched
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
-    from elastream.cli.run_summaries import checked_target, write_summary
+    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
     from elastream.control.decisions import DecisionLog
 
     settings = DemoSettings(
@@ -74,7 +73,7 @@ def demo(
         executors_min=executors_min,
         executors_max=executors_max,
     )
-    check_picture(checked_target("--picture", picture))
+    checked_picture("--picture", picture)
     checked_target("--json", json_file)
     decision_log = None if log is None else DecisionLog(log)
     began = time.monotonic()

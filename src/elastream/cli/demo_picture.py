@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elastream.cli.demo_run import Demo
-from elastream.model.errors import ProblemError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["check_picture", "draw_picture"]
-
-_SUFFIXES = (".png", ".svg", ".pdf")
-
-
-def check_picture(path: Path | None) -> None:
-    """Say before a long run that the picture could not be drawn at its end."""
-    if path is not None and path.suffix.lower() not in _SUFFIXES:
-        raise ProblemError("--picture", f"{path} does not end in {', '.join(_SUFFIXES)}")
+__all__ = ["draw_picture"]
 
 
 def draw_picture(demo: Demo, path: Path) -> None:

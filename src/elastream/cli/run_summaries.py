@@ -1,4 +1,4 @@
-"""The files that long commands write with ``--json FILE``: whole, or not at all."""
+"""The files that long commands write with ``--json`` and ``--picture``: whole, or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["checked_target", "write_summary"]
+__all__ = ["checked_picture", "checked_target", "write_summary"]
+
+_PICTURES = (".png", ".svg", ".pdf")
 
 
 def checked_target(option: str, path: Path | None) -> Path | None:
@@ -21,6 +23,13 @@ def checked_target(option: str, path: Path | None) -> Path | None:
     if not os.access(path.parent, os.W_OK):
         raise ProblemError(option, f"the folder {path.parent} does not exist or is not writable")
     return path
+
+
+def checked_picture(option: str, path: Path | None) -> Path | None:
+    """Return ``path``, or say before a long run that no picture could be drawn there."""
+    if path is not None and path.suffix.lower() not in _PICTURES:
+        raise ProblemError(option, f"{path} does not end in {', '.join(_PICTURES)}")
+    return checked_target(option, path)
 
 
 def write_summary(path: Path | None, summary: object) -> None:

@@ -44,7 +44,7 @@ class Policy:
     """How the tasks that move are chosen."""
     moves_per_batch: int | None = 4
     """Most tasks that move in one batch; ``None`` for no bound."""
-    bytes_per_batch: int | None = None
+    bytes_per_batch: int | None = 64 << 20
     """Most state that moves in one batch; a task larger than this moves alone.
     ``None`` for no bound."""
     tries: int = 5

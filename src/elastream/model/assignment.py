@@ -14,7 +14,10 @@ from typing import NamedTuple
 from elastream.model.checks import Number, count, shown
 from elastream.model.errors import ProblemError
 
-__all__ = ["Assignment", "Interval"]
+__all__ = ["MOST_NODES", "Assignment", "Interval"]
+
+MOST_NODES = 1_000_000
+"""More nodes than this are a typing error, not a cluster."""
 
 
 class Interval(NamedTuple):
@@ -66,7 +69,7 @@ class Assignment:
 
         ``nodes`` counts the idle nodes too; left out, the highest node named is the last.
         """
-        most = None if nodes is None else nodes - 1
+        most = (MOST_NODES if nodes is None else nodes) - 1
         checked = tuple(
             count(f"current[{j}]", node, most=most) for j, node in enumerate(nodes_of_tasks)
         )

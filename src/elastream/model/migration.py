@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from elastream.model.assignment import Assignment
+from elastream.model.assignment import MOST_NODES, Assignment
 from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
 from elastream.model.errors import ProblemError
 
@@ -14,9 +14,6 @@ __all__ = ["LOAD_TOLERANCE", "SequenceProblem", "StepProblem", "Target", "exact_
 
 LOAD_TOLERANCE = 1e-9
 """Relative slack on the load limit, so that sums which only differ by rounding count as equal."""
-
-_MOST_NODES = 1_000_000
-"""More nodes than this are a typing error, not a cluster."""
 
 
 def exact_sum(numbers: Iterable[Number]) -> Number:
@@ -134,7 +131,3 @@ def _target(prefix: str, nodes: object, tau: object) -> Target:
     return Target(
         count(f"{prefix}nodes", nodes, least=1, most=MOST_NODES), amount(f"{prefix}tau", tau)
     )
-
-
-MOST_NODES = 1_000_000
-"""More nodes than this are a typing error, not a cluster."""

@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -219,19 +218,6 @@ def _spark_environment(home: Path, scratch: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _interrupts_unchanged() -> Iterator[None]:
-    """Keep PySpark from handling Ctrl-C: its handler calls the driver, maybe amid another call."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
@@ -286,11 +272,27 @@ def _await_end(family: list[int], timeout_s: float) -> None:
 
 def _processes() -> dict[int, int]:
     """Return the parent of every process that has not ended."""
+    listing = Path("/proc").glob("[0-9]*/stat")
+    rows = [row for file in listing if (row := _status(file)) is not None] or _told_by_ps()
+    return {pid: parent for pid, state, parent in rows if state not in "ZX"}
+
+
+def _status(file: Path) -> tuple[int, str, int] | None:
+    """Return id, state and parent of a process; its name, in brackets, may hold anything."""
+    try:
+        state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
+    except OSError:  # it has ended meanwhile
+        return None
+    return int(file.parent.name), state, int(parent)
+
+
+def _told_by_ps() -> list[tuple[int, str, int]]:
+    """Return the same where the system has no ``/proc``."""
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,stat="],  # noqa: S607 - where ps is differs by system
+        ["ps", "-A", "-o", "pid=,stat=,ppid="],  # noqa: S607 - where ps is differs by system
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
     rows = (line.split() for line in listed.stdout.splitlines())
-    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
+    return [(int(pid), state[0], int(parent)) for pid, state, parent in rows]

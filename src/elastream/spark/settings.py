@@ -8,9 +8,11 @@ session's builder. :func:`wrong_settings` checks a session that is already runni
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from elastream.model.errors import UnsupportedSparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAST_LOCALITY_WAIT_S",
     "WrongSetting",
+    "advised",
     "steering_settings",
     "wrong_among",
     "wrong_settings",
@@ -156,6 +159,15 @@ def wrong_among(settings: Mapping[str, str]) -> tuple[WrongSetting, ...]:
         for rule, value in found
         if not rule.accepts(value)
     )
+
+
+def advised(wrong: Sequence[WrongSetting]) -> tuple[WrongSetting, ...]:
+    """Return those that only make moves cost more; refuse a session that cannot be steered."""
+    required = [setting for setting in wrong if setting.required]
+    if required:
+        more = f" (and {len(required) - 1} more)" if len(required) > 1 else ""
+        raise UnsupportedSparkError(f"the session cannot be steered: {required[0]}{more}")
+    return tuple(wrong)
 
 
 def wrong_settings(spark: SparkSession) -> tuple[WrongSetting, ...]:

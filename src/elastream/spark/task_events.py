@@ -9,10 +9,11 @@ the run time of a task needs no splitting. Where a query has several such groups
 known by the accumulators that it raised: each operator has its own, and Spark numbers them in the
 order of the plan, batch after batch.
 
-*How large?* State bytes are the rows of the state times the mean size of a row as it is written to
-RocksDB. Its table files, whose size Spark also tells, weigh the same give or take compression and
-versions not yet compacted, but they are written only every tenth batch or so and are empty before
-that. Its "memory used" is no measure at all: mostly cache and buffers, near 1 MB for an empty
+*How large?* What a move of the state costs: the bytes that its new executor has to load. Of RocksDB
+that is the table files, or the rows of the state times the mean size of a row as it is written,
+whichever is more. The files are written only every tenth batch or so and are empty before that; the
+rows written since the monitor began tell nothing of those that were there before and rest. The
+"memory used" of RocksDB is no measure at all: mostly cache and buffers, near 1 MB for an empty
 store, it falls when the state is written out. The in-memory state store counts no written bytes;
 there the memory used is the truth.
 """
@@ -163,9 +164,8 @@ def state_bytes(metrics: Mapping[str, int], written: Written) -> int:
     """Return what a state weighs, from its metrics of one batch and all that was written to it."""
     if _WRITTEN not in metrics:
         return metrics.get(_MEMORY, 0)
-    if not written.rows:
-        return metrics.get(_FILES, 0)
-    return metrics.get(_ROWS, 0) * written.size // written.rows
+    estimated = metrics.get(_ROWS, 0) * written.size // written.rows if written.rows else 0
+    return max(estimated, metrics.get(_FILES, 0))
 
 
 def _observation(

@@ -43,6 +43,7 @@ __all__ = [
     "differences",
     "start",
     "warm_up_stream",
+    "words_of",
 ]
 
 BALLAST: Final = "ballast_"
@@ -54,6 +55,7 @@ _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _HASH_BYTES: Final = 128
 _WARM_UP_ROWS: Final = 300
 _LEAST_NAP_US: Final = 1000.0
+_WORD: Final = r"[\p{L}\p{N}_]+"
 _SEPARATORS: Final = r"[^\p{L}\p{N}_]+"
 
 
@@ -143,6 +145,13 @@ def _words(posts: DataFrame) -> DataFrame:
 
     parts = f.posexplode(f.split(f.lower("text"), _SEPARATORS)).alias("place", "word")
     return posts.select(POSITION, parts).where("word <> ''")
+
+
+def words_of(text: Column) -> Column:
+    """Return the words of a text as the job counts them, in one array."""
+    from pyspark.sql import functions as f
+
+    return f.regexp_extract_all(f.lower(text), f.lit(_WORD), f.lit(0))
 
 
 def _slowed(words: DataFrame, service_us: float) -> DataFrame:

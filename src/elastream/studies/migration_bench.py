@@ -46,7 +46,7 @@ from elastream.spark.word_count import (
 )
 from elastream.studies.migration_mechanisms import MECHANISMS
 from elastream.studies.migration_run import EXECUTORS, StreamRun, run_applications, run_in_session
-from elastream.studies.migration_trace import Change, Measured, Trace, measured
+from elastream.studies.migration_trace import Change, Measured, Trace, measured, share_on_new
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ class BenchSettings:
     service_us: float = 550.0
     trigger_s: float = 1.0
     partitions: int = 12
-    tau: float = 0.25
+    tau: float = 0.1
     executor_memory_mb: int = 800
     in_memory: bool = False
     """Keep checkpoints in memory-backed storage, which takes the disk out of the figures."""
@@ -110,6 +110,8 @@ class BenchResult:
     exact: bool
     series: tuple[tuple[float, float], ...]
     """A batch each: seconds since the change was asked for, mean response time in seconds."""
+    shares: tuple[tuple[float, float], ...]
+    """A batch each: seconds as above, share of the state on executors that came."""
 
     def as_json(self) -> dict[str, object]:
         """Return it in the names of the run summaries, and with what else was measured."""
@@ -299,7 +301,8 @@ def _figures(bench: _Bench, run: StreamRun, spark: SparkSession) -> Iterator[Ben
     exact = not differences(counted_so_far(spark, run.job), expected)
     for change in run.changes:
         figures = measured(trace, change, tau=run.tau)
-        yield BenchResult(bench.state, change, figures, exact, _series(trace, change))
+        series, shares = _series(trace, change), share_on_new(trace, change)
+        yield BenchResult(bench.state, change, figures, exact, series, shares)
 
 
 def _series(trace: Trace, change: Change) -> tuple[tuple[float, float], ...]:

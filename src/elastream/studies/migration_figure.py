@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elastream.studies.migration_bench import BenchResult
 
-__all__ = ["draw_figure"]
+__all__ = ["draw_figure", "draw_shares"]
 
 _COLOURS = {
     "stock": "tab:gray",
@@ -18,6 +18,8 @@ _COLOURS = {
     "pause": "tab:orange",
     "restart": "tab:red",
 }
+_SHARED = {"stock": "Spark as it is", "live": "with elastream"}
+_LEAD_S = 10.0
 _TITLES = {"out": "an executor is added", "in": "an executor is taken away"}
 
 
@@ -45,4 +47,39 @@ def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
             axes.spines[["top", "right"]].set_visible(False)
         row[0].set_ylabel("mean response time of a batch, s")
     panels[0][1].legend(frameon=False, loc="upper right")
+    figure.savefig(path, dpi=120)
+
+
+def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
+    """Draw what a new executor holds of the state, and what it does for the response time."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = [
+        result
+        for result in results
+        if result.change.direction == "out"
+        and result.state == results[0].state
+        and result.change.mechanism in _SHARED
+    ]
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    held, answered = figure.subplots(1, 2)
+    for result in shown:
+        name, colour = _SHARED[result.change.mechanism], _COLOURS[result.change.mechanism]
+        since = [(at_s, 100 * share) for at_s, share in result.shares if at_s >= -_LEAD_S]
+        held.plot(*zip(*since, strict=True), color=colour, label=name, drawstyle="steps-post")
+        response = [point for point in result.series if point[0] >= -_LEAD_S]
+        answered.plot(*zip(*response, strict=True), color=colour, label=name)
+    share = 100 * (1 - results[0].change.before / results[0].change.after)
+    held.axhline(share, color="black", linewidth=0.8, linestyle="--")
+    held.annotate("its share", (-_LEAD_S, share), va="bottom")
+    held.set_title("state on the new executor, %")
+    answered.set_title("response time of a row, s")
+    answered.set_ylim(bottom=0)
+    for axes in (held, answered):
+        axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
+        axes.set_xlabel("seconds since the executor was asked for")
+        axes.spines[["top", "right"]].set_visible(False)
+    held.legend(frameon=False, loc="center right")
     figure.savefig(path, dpi=120)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AROUND", "Change", "Measured", "Trace", "measured"]
+__all__ = ["AROUND", "Change", "Measured", "Trace", "measured", "share_on_new"]
 
 AROUND = 10
 """So many batches before and after a change are looked at."""
@@ -128,6 +128,24 @@ def measured(trace: Trace, change: Change, *, tau: float) -> Measured:
         state_bytes_moved=sum(loaded),
         batches_until_balanced=_balanced_after(trace, change, within[first:], tau),
     )
+
+
+def share_on_new(trace: Trace, change: Change) -> tuple[tuple[float, float], ...]:
+    """Return which share of the state is on executors that came with the change.
+
+    A batch each: seconds since the change was asked for, and the share at its end.
+    """
+    known: set[str] = set()
+    points = []
+    for batch in trace.batches:
+        tasks = _tasks(trace, batch)
+        total = sum(task.state_bytes for task in tasks)
+        if batch.finished_ms <= change.asked_ms:
+            known.update(task.executor for task in tasks)
+        if total and batch.finished_ms <= change.ends_ms:
+            new = sum(task.state_bytes for task in tasks if task.executor not in known)
+            points.append(((batch.finished_ms - change.asked_ms) / 1000, new / total))
+    return tuple(points)
 
 
 def _moves(

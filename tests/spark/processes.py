@@ -1,0 +1,70 @@
+"""Processes of this machine, as the kernel lists them: bare machines have no ``ps``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE_S = 10.0
+
+
+def kill(spark: SparkSession, executor: str) -> None:
+    """Kill the process of an executor of this session, as a machine would die."""
+    app = spark.sparkContext.applicationId
+    (pid,) = (
+        pid
+        for pid, command in _commands().items()
+        if f"--executor-id {executor} " in command and f"--app-id {app} " in command
+    )
+    os.kill(pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """The command line of every process that came of this one."""
+    parents = {child: int(_status(child)[1]) for child in _commands() if _status(child)}
+    found = [pid]
+    for parent in found:
+        found.extend(child for child, its in parents.items() if its == parent)
+    commands = _commands()
+    return {child: commands.get(child, "") for child in found[1:]}
+
+
+def alive(family: dict[int, str]) -> list[str]:
+    """Those of the processes that run on; given a moment, as init reaps orphans."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while left := [line for pid, line in family.items() if _runs(pid)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    return left
+
+
+def _runs(pid: int) -> bool:
+    status = _status(pid)
+    return bool(status) and status[0] != "Z"
+
+
+def _commands() -> dict[int, str]:
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            raw = (folder / "cmdline").read_bytes()
+        except OSError:  # it has ended meanwhile
+            continue
+        found[int(folder.name)] = raw.replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def _status(pid: int) -> list[str]:
+    """State and parent; nothing where the process is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()[:2]
