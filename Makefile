@@ -47,7 +47,7 @@ bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m benchmarks
 
 lock: $(READY) ## pin every dependency anew, with hashes
-	@$(LOCK) --extra spark --extra dev --output-file requirements.lock pyproject.toml
+	@$(LOCK) --extra spark --extra studies --extra dev --output-file requirements.lock pyproject.toml
 	@echo setuptools | $(LOCK) --output-file requirements-build.lock -
 
 clean: ## remove the environment and everything made

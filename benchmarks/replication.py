@@ -1,0 +1,98 @@
+"""replication: proven optima of the reference application, and the generic program beside."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from elastream.model.plan import Infeasible
+from elastream.model.replication.problem import ReplicationProblem
+from elastream.planners.replication.exact import replication
+from elastream.planners.replication.milp import replication_milp
+from elastream.studies.replication_reference import BALANCED, made_network, reference_problem
+
+SEEDS = range(3)
+MILP_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A network, a degree of replication, and the seconds it may take."""
+
+    nodes: int
+    max_replicas: int
+    restricted: bool
+    target_s: float | None
+    rate: float = 220.0
+    against_milp: bool = False
+
+
+SIZES = (
+    Size(8, 2, False, None, rate=150.0, against_milp=True),
+    Size(24, 2, False, 1),
+    Size(24, 3, False, 8),
+    Size(50, 2, False, 5),
+    Size(24, 4, False, None),
+    Size(24, 2, True, 1, against_milp=True),
+    Size(24, 4, True, 1, against_milp=True),
+)
+
+
+def run() -> None:
+    """Print the table."""
+    console = Console()
+    table = Table(title=f"replication, seconds to a proven optimum, worst of {len(SEEDS)} networks")
+    for column in ("problem", "nodes", "k", "first", "moved", "target", "HiGHS, paper's program"):
+        table.add_column(column, justify="right")
+    for size in SIZES:
+        first, moved = [], []
+        for seed in SEEDS:
+            setting = made_network(size.nodes, size.max_replicas, seed=seed)
+            before = replication(reference_problem(setting, 0.6 * size.rate))
+            assert not isinstance(before, Infeasible), before.reason
+            if not size.restricted:
+                first.append(_seconds(reference_problem(setting, size.rate)))
+            problem = reference_problem(
+                setting,
+                size.rate,
+                weights=BALANCED,
+                current=before.deployment,
+                restricted=size.restricted,
+            )
+            moved.append(_seconds(problem))
+        table.add_row(
+            "rEDRP" if size.restricted else "EDRP",
+            str(size.nodes),
+            str(size.max_replicas),
+            f"{max(first):.2f}" if first else "",
+            f"{max(moved):.2f}",
+            "" if size.target_s is None else f"{size.target_s:g}",
+            _milp(problem) if size.against_milp else "not tried",
+        )
+    console.print(table)
+
+
+def _seconds(problem: ReplicationProblem) -> float:
+    began = time.perf_counter()
+    plan = replication(problem)
+    took = time.perf_counter() - began
+    assert not isinstance(plan, Infeasible), plan.reason
+    assert plan.status == "optimal"
+    return took
+
+
+def _milp(problem: ReplicationProblem) -> str:
+    began = time.perf_counter()
+    program = replication_milp(problem, seconds=MILP_SECONDS)
+    took = time.perf_counter() - began
+    plan = replication(problem)
+    if program is None or isinstance(program, Infeasible) or isinstance(plan, Infeasible):
+        return f"nothing in {MILP_SECONDS:g} s"
+    assert plan.objective <= program.objective + 1e-6
+    if program.status != "optimal":
+        return f"not proven in {MILP_SECONDS:g} s"
+    assert abs(plan.objective - program.objective) <= 1e-6
+    return f"{took:.2f}"

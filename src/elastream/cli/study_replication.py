@@ -1,0 +1,141 @@
+"""``elastream study replication``: the numerical experiments of paper 004, section 7.2."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from elastream.studies.replication_hour import Hour
+    from elastream.studies.replication_summary import Summary
+
+__all__ = ["replication"]
+
+
+class Part(StrEnum):
+    """What to make."""
+
+    HOUR = "hour"
+    SCALE = "scale"
+    ALL = "all"
+
+
+_PART = typer.Option("--part", help="hour: table III, figure 5, rEDRP; scale: table IV.")
+_JSON = typer.Option("--json", help="Write the figures as JSON.")
+_PICTURE = typer.Option("--picture", help="Draw figure 5: .png, .svg or .pdf.")
+_MINUTES = typer.Option(
+    "--minutes", min=2, help="Decisions in the hour; the paper takes one a minute."
+)
+_MILP = typer.Option(
+    "--milp-seconds", min=0, help="Time of the generic program for a cell of table IV; 0: none."
+)
+_SIZES = (8, 12, 16, 20, 24)
+_DEGREES = (2, 3, 4)
+_MOST_VARIABLES = 120_000
+"""Larger programs take HiGHS minutes to hours and gigabytes; they are not tried."""
+
+
+def replication(
+    part: Annotated[Part, _PART] = Part.ALL,
+    minutes: Annotated[int, _MINUTES] = 60,
+    milp_seconds: Annotated[float, _MILP] = 60.0,
+    json_file: Annotated[Path | None, _JSON] = None,
+    picture: Annotated[Path | None, _PICTURE] = None,
+) -> None:
+    """Replicas and places through an hour of changing load, and solving times (paper 004, 7.2).
+
+    Needs the extra "studies". The hour takes some minutes, table IV as well; --milp-seconds 0
+    leaves the generic integer program out.
+
+      elastream study replication --part hour --picture hour.png
+    """
+    from rich.console import Console
+
+    from elastream.cli.quiet import line_of_failure
+    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+
+    checked_picture("--picture", picture)
+    checked_target("--json", json_file)
+    console = Console()
+    summaries: list[Summary] = []
+    try:
+        if part is not Part.SCALE:
+            _hours(console, summaries, picture, minutes)
+        if part is not Part.HOUR:
+            _scale(console, summaries, milp_seconds)
+    except BaseException as error:
+        failed = {"study": "replication", "error": line_of_failure(error)}
+        write_summary(json_file, [*(summary.as_json() for summary in summaries), failed])
+        raise
+    write_summary(json_file, [summary.as_json() for summary in summaries])
+
+
+def _hours(console: Console, summaries: list[Summary], picture: Path | None, minutes: int) -> None:
+    from elastream.studies.replication_hour import (
+        WEIGHTINGS,
+        hour,
+        restricted_figure,
+        table_three,
+    )
+
+    hours: list[Hour] = []
+    alone: list[Hour] = []
+    for weighting in WEIGHTINGS:
+        console.print(f"an hour, weighting {weighting.name} ...", highlight=False)
+        hours.append(hour(weighting, compared=True, minutes=minutes))
+        alone.append(hour(weighting, restricted=True, minutes=minutes))
+    summaries.append(table_three(hours))
+    _show(console, summaries[-1], leave_out=("minutes",))
+    summaries.append(restricted_figure(hours, alone))
+    _show(console, summaries[-1])
+    if picture is not None:
+        from elastream.studies.replication_figure import draw_hours
+
+        draw_hours(hours, picture)
+
+
+def _scale(console: Console, summaries: list[Summary], milp_seconds: float) -> None:
+    from elastream.studies.replication_scale import measured, table_four
+
+    cells = []
+    for cell in measured(
+        sizes=_SIZES,
+        degrees=_DEGREES,
+        milp_seconds=milp_seconds,
+        milp_most_variables=_MOST_VARIABLES,
+        clock=time.perf_counter,
+    ):
+        cells.append(cell)
+        about = f"{cell.nodes} nodes, k = {cell.max_replicas}, {cell.problem}"
+        console.print(f"{about}: {cell.seconds:.2f} s", highlight=False)
+    summaries.append(table_four(cells, milp_seconds))
+    _show(console, summaries[-1], leave_out=("objective",))
+
+
+def _show(console: Console, summary: Summary, *, leave_out: Sequence[str] = ()) -> None:
+    from rich.table import Table
+
+    columns = [column for column in summary.rows[0] if column not in leave_out]
+    table = Table(title=f"{summary.figure}: {summary.data}", title_justify="left")
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in summary.rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    console.print(table)
+    verdict = "the trend holds" if summary.trend_holds else "the trend DIFFERS"
+    console.print(f"{verdict}. {summary.says}\n", highlight=False)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

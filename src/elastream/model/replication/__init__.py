@@ -1,0 +1,1 @@
+"""The replication problem (paper 004): operators, streams, nodes, and what a plan answers."""

@@ -1,0 +1,1 @@
+"""Replicas and places of the operators of a graph: EDRP and rEDRP (paper 004)."""

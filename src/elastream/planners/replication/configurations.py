@@ -1,0 +1,201 @@
+"""Every deployment that one operator may have, as arrays (paper 004, section 4.1).
+
+A configuration is a multiset of at most k of the operator's nodes. Configurations that can never
+be part of an allowed deployment are left out at once: saturated sizes, more than a node holds,
+a downtime above the bound, and in the restricted problem (rEDRP, section 7.2) everything further
+than one replica from the current configuration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import combinations_with_replacement
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.model.errors import ProblemError
+from elastream.model.replication.problem import ReplicationProblem
+from elastream.planners.replication.downtime_array import downtimes_ms
+
+__all__ = [
+    "MOST_CONFIGURATIONS",
+    "Configurations",
+    "Floats",
+    "Ints",
+    "Missing",
+    "enumerated",
+    "one_thread_product",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_CONFIGURATIONS = 400_000
+"""An operator with more is refused: the arrays would not fit in memory."""
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """The configurations of one operator, a row each."""
+
+    nodes: Ints
+    """Node of each replica, ascending; the first stands in for replicas that there are not."""
+    count: NDArray[np.int16]
+    """Replicas on each node, a column for each node."""
+    size: Ints
+    latency_ms: Floats
+    price: Floats
+    """Cost of the replicas themselves."""
+    downtime_ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def where(self, chosen: NDArray[np.bool_] | Ints) -> Configurations:
+        """Return the chosen rows."""
+        return Configurations(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def share(self) -> Floats:
+        """Return the share of the operator's replicas that each node has."""
+        return self.count / self.size[:, None]
+
+    def replicas(self, row: int) -> list[int]:
+        """Return the nodes of one configuration, repeated ones included."""
+        return np.repeat(np.arange(self.count.shape[1]), self.count[row]).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why an operator has no configuration left."""
+
+    reason: str
+
+
+def enumerated(problem: ReplicationProblem, operator: int) -> Configurations | Missing:
+    """Return the configurations of an operator, or what leaves it without any."""
+    which = problem.operators[operator]
+    rate = problem.input_rates[operator]
+    base_ms: dict[int, float] = {}
+    most = _most_replicas(problem, operator)
+    for replicas in range(1, most + 1):
+        latency = which.latency.latency_ms(rate / replicas)
+        if latency is not None:
+            base_ms[replicas] = latency
+    if not base_ms:
+        by = f"{most} replica{'s' if most > 1 else ''}"
+        by += ", the most within one change" if most < which.max_replicas else ""
+        return Missing(f"operator {which.name} is saturated at {rate:g} tuples a second by {by}")
+    return _with_room(problem, operator, base_ms)
+
+
+def one_thread_product(left: Floats, right: Floats) -> Floats:
+    """Return the matrix product without BLAS, whose threads fight for cores that others use."""
+    return np.asarray(np.einsum("ij,jk->ik", left, right))
+
+
+def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
+    """Return how many replicas are worth looking at: no more than fit, or than may be reached."""
+    which = problem.operators[operator]
+    if problem.restricted and problem.current is not None:
+        return min(which.max_replicas, len(problem.current[which.name]) + 1)
+    return min(which.max_replicas, MOST_CONFIGURATIONS)
+
+
+def _with_room(
+    problem: ReplicationProblem, operator: int, base_ms: dict[int, float]
+) -> Configurations | Missing:
+    which = problem.operators[operator]
+    number = {node.name: u for u, node in enumerate(problem.nodes)}
+    allowed = [number[name] for name in problem.allowed_nodes(which)]
+    capacity = np.array([node.resources for node in problem.nodes]) * (1 + _TOLERANCE)
+    if problem.restricted and problem.current is not None:
+        current = [number[name] for name in problem.current[which.name]]
+        multisets = list(_neighbours(current, allowed, which.max_replicas))
+    else:
+        if which.resources > 0:
+            allowed = [u for u in allowed if which.resources <= capacity[u]]
+        _refuse_too_many(operator, len(allowed), base_ms)
+        multisets = [
+            chosen for size in base_ms for chosen in combinations_with_replacement(allowed, size)
+        ]
+    found = _arrays(problem, operator, multisets, base_ms)
+    fits = np.all(found.count * which.resources <= capacity, axis=1)
+    if not fits.any():
+        return Missing(_no_room(problem, operator, base_ms))
+    found = found.where(fits)
+    quick = found.downtime_ms <= problem.bounds.downtime_ms * (1 + _TOLERANCE)
+    if not quick.any():
+        least = found.downtime_ms.min()
+        return Missing(
+            f"operator {which.name} must change, which takes {least:g} ms, and the bound "
+            f"downtime_ms is {problem.bounds.downtime_ms:g}"
+        )
+    return found.where(quick)
+
+
+def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield ``current`` and all that differ by one replica added, removed or replaced."""
+    seen = set()
+    for removed in (None, *sorted(set(current))):
+        for added in (None, *allowed):
+            changed = Counter(current)
+            if removed is not None:
+                changed[removed] -= 1
+            if added is not None:
+                changed[added] += 1
+            found = tuple(sorted(changed.elements()))
+            if 1 <= len(found) <= most and found not in seen:
+                seen.add(found)
+                yield found
+
+
+def _refuse_too_many(operator: int, nodes: int, sizes: dict[int, float]) -> None:
+    total = sum(comb(nodes + size - 1, size) for size in sizes if nodes)
+    if total > MOST_CONFIGURATIONS:
+        size = max(sizes)
+        raise ProblemError(
+            f"operators[{operator}].max_replicas",
+            f"up to {size} replicas on {nodes} nodes can be placed in {total} ways, above "
+            f"{MOST_CONFIGURATIONS}; allow fewer replicas or nodes, or set restricted",
+        )
+
+
+def _arrays(
+    problem: ReplicationProblem,
+    operator: int,
+    multisets: list[tuple[int, ...]],
+    base_ms: dict[int, float],
+) -> Configurations:
+    which = problem.operators[operator]
+    multisets = [chosen for chosen in multisets if len(chosen) in base_ms]
+    size = np.array([len(chosen) for chosen in multisets], dtype=np.int64)
+    widest = int(size.max(initial=1))
+    padded = [chosen + chosen[:1] * (widest - len(chosen)) for chosen in multisets]
+    nodes = np.array(padded, dtype=np.int64).reshape(len(multisets), widest)
+    count = np.zeros((len(multisets), len(problem.nodes)), dtype=np.int16)
+    rows = np.arange(len(multisets))
+    for slot in range(widest):
+        there = size > slot
+        count[rows[there], nodes[there, slot]] += 1
+    slowest = np.array([node.speedup for node in problem.nodes])[nodes].min(axis=1)
+    base = np.array([base_ms[each] for each in size.tolist()])
+    price = size.astype(float) * (which.cost * which.resources)
+    down_ms = downtimes_ms(problem, operator, nodes, count, size)
+    return Configurations(nodes, count, size, base / slowest, price, down_ms)
+
+
+def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:
+    which, least = problem.operators[operator], min(base_ms)
+    need = f"{least} replica{'s' if least > 1 else ''} of {which.resources:g} resources"
+    if problem.restricted:
+        return (
+            f"operator {which.name} needs {need} at least, and no deployment within one replica "
+            "of the current one gives it that"
+        )
+    return f"operator {which.name} needs {need} at least, and its nodes have no room for that"

@@ -1,0 +1,112 @@
+"""Least value of a sum of tables over a few variables each: bucket elimination (min-sum).
+
+A variable is eliminated by adding up the tables it occurs in and taking the minimum over it, which
+leaves a table (a message) over its neighbours. Where that table would be too large, the tables are
+split into groups and each group is minimised by itself (mini-buckets): the sum of the minima is at
+most the minimum of the sum, so the result is still a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from elastream.planners.replication.configurations import Floats
+
+__all__ = ["Factor", "Memo", "least_over_others", "messages_of"]
+
+_LARGEST = 60_000_000
+"""Entries of a sum of tables before it is split into groups."""
+_BLOCK = 2_000_000
+"""Entries that are added up at once, for the sake of caches."""
+
+
+class Factor:
+    """A table over variables; ``scope`` is ascending, the axes of ``table`` follow it."""
+
+    __slots__ = ("scope", "table")
+
+    def __init__(self, scope: tuple[int, ...], table: Floats) -> None:
+        if list(scope) != sorted(scope):
+            scope, table = (scope[1], scope[0]), table.T
+        self.scope = scope
+        self.table = table
+
+
+Memo = dict[tuple[int, frozenset[Factor]], list[Factor]]
+"""Messages by variable and bucket: what is far from the kept variable is the same for many."""
+
+
+def least_over_others(factors: list[Factor], sizes: Sequence[int], kept: int, memo: Memo) -> Floats:
+    """Return, for each value of ``kept``, a lower bound of the least sum over all others."""
+    others = set(range(len(sizes))) - {kept}
+    while others:
+        variable = min(others, key=lambda v: (_joint_size(factors, v, sizes), v))
+        others.remove(variable)
+        bucket = [factor for factor in factors if variable in factor.scope]
+        known = (variable, frozenset(bucket))
+        if known not in memo:
+            memo[known] = messages_of(bucket, variable, sizes)
+        factors = [factor for factor in factors if variable not in factor.scope] + memo[known]
+    total = np.zeros(sizes[kept])
+    for factor in factors:
+        total = total + factor.table
+    return total
+
+
+def messages_of(bucket: list[Factor], variable: int, sizes: Sequence[int]) -> list[Factor]:
+    """Return the minima over ``variable`` of the sum of ``bucket``, in groups where need be."""
+    own = [factor for factor in bucket if factor.scope == (variable,)]
+    joint = sorted((f for f in bucket if len(f.scope) > 1), key=lambda f: -f.table.size)
+    groups: list[list[Factor]] = []
+    for factor in joint:
+        for group in groups:
+            if _size([*group, factor], sizes) <= _LARGEST:
+                group.append(factor)
+                break
+        else:
+            groups.append([factor])
+    if not groups:
+        groups = [[]]
+    share = 1 / len(groups)
+    shared = [Factor(factor.scope, factor.table * share) for factor in own]
+    return [_minimum(group + shared, variable, sizes) for group in groups]
+
+
+def _minimum(group: list[Factor], variable: int, sizes: Sequence[int]) -> Factor:
+    scope = tuple(sorted({v for factor in group for v in factor.scope} - {variable}))
+    order = (*scope, variable)
+    tables = [_aligned(factor, order) for factor in group]
+    if not scope:
+        total = sum(tables, np.zeros(sizes[variable]))
+        return Factor((), np.asarray(total.min()))
+    shape = tuple(sizes[v] for v in scope)
+    axis = int(np.argmax(shape))
+    step = max(1, _BLOCK * shape[axis] // (prod(shape) * sizes[variable]))
+    result = np.empty(shape)
+    for start in range(0, shape[axis], step):
+        part = (slice(None),) * axis + (slice(start, start + step),)
+        pieces = [table[part] if table.shape[axis] > 1 else table for table in tables]
+        total = pieces[0]
+        for piece in pieces[1:]:
+            total = total + piece
+        result[part] = total.min(axis=-1)
+    return Factor(scope, result)
+
+
+def _aligned(factor: Factor, order: tuple[int, ...]) -> Floats:
+    """Return the table with an axis for each variable of ``order``, of size 1 where it has none."""
+    scope = factor.scope
+    axes = [scope.index(variable) for variable in order if variable in scope]
+    table = factor.table.transpose(axes)
+    return table[tuple(slice(None) if variable in scope else None for variable in order)]
+
+
+def _joint_size(factors: list[Factor], variable: int, sizes: Sequence[int]) -> int:
+    return _size([factor for factor in factors if variable in factor.scope], sizes)
+
+
+def _size(factors: list[Factor], sizes: Sequence[int]) -> int:
+    return prod(sizes[v] for v in {v for factor in factors for v in factor.scope})

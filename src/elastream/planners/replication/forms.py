@@ -1,0 +1,121 @@
+"""Linear forms that bound the objective and the limits from below.
+
+The response time is the largest delay of a path from a source to a sink, so any mix of paths
+bounds it from below::
+
+    R >= sum_i f_i latency_i + sum_e f_e delay_e
+
+with ``f_i`` and ``f_e`` the weight of the paths through operator i and stream e. With the cost,
+which is a sum anyway, the objective is bounded by a sum over operators and streams: that is what
+dynamic programming can minimise. Any choice of paths is valid. We take each of the longest few by
+itself, and their even mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+import numpy as np
+
+from elastream.planners.replication.configurations import Configurations, Floats
+from elastream.planners.replication.instance import Goal, Instance
+
+__all__ = ["Form", "all_paths", "limit_forms", "longest_paths", "objective_forms"]
+
+Path = tuple[int, ...]
+
+_PATHS_SEEN = 2000
+_PATHS_USED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A sum over operators and streams that is at most the objective, or a limit's use."""
+
+    latency: Floats
+    """Weight of the latency of each operator."""
+    delay: Floats
+    """Weight of the delay of each stream."""
+    money: float
+    """Weight of all costs."""
+
+    def unary(self, operator: int, domain: Configurations) -> Floats:
+        """Return the part of an operator for each of its configurations."""
+        return np.asarray(self.latency[operator] * domain.latency_ms + self.money * domain.price)
+
+
+def objective_forms(instance: Instance, goal: Goal, paths: list[Path]) -> list[Form]:
+    """Return forms that are at most the objective without its downtime; the best guess first."""
+    shares = [_even(instance, [path]) for path in paths]
+    if len(paths) > 1:
+        shares.insert(0, _even(instance, paths))
+    if goal.response == 0:
+        shares = shares[:1]
+    return [
+        Form(goal.response * latency, goal.response * delay, goal.cost) for latency, delay in shares
+    ]
+
+
+def limit_forms(instance: Instance, goal: Goal, paths: list[Path], *, below: float) -> list[Form]:
+    """Return forms that are at most 1 in every deployment within the goal's limits.
+
+    A limit that every deployment worth less than ``below`` keeps anyway gets none.
+    """
+    forms = []
+    least_price = sum(float(domain.price.min()) for domain in instance.domains)
+    least_ms = [float(domain.latency_ms.min()) for domain in instance.domains]
+    fastest_ms = max(sum(least_ms[i] for i in path) for path in paths)
+    if below - goal.response * fastest_ms > goal.cost * goal.cost_limit:
+        nothing = np.zeros(len(instance.domains)), np.zeros(len(instance.flows))
+        forms.append(Form(*nothing, 1 / goal.cost_limit))
+    if below - goal.cost * least_price > goal.response * goal.response_limit_ms:
+        for latency, delay in (_even(instance, [path]) for path in paths):
+            forms.append(Form(latency / goal.response_limit_ms, delay / goal.response_limit_ms, 0))
+    return forms
+
+
+def longest_paths(instance: Instance) -> list[Path]:
+    """Return the paths that matter most, judged by least latencies and mean delays.
+
+    A path whose operators are all on another is never longer where delays obey the triangle
+    inequality, and is dropped.
+    """
+    paths = list(islice(all_paths(instance), _PATHS_SEEN))
+    if _metric(instance.delay_ms):
+        sets = [frozenset(path) for path in paths]
+        paths = [p for p, own in zip(paths, sets, strict=True) if not any(own < s for s in sets)]
+    least = [float(domain.latency_ms.min()) for domain in instance.domains]
+    hop = float(instance.delay_ms.mean())
+    paths.sort(key=lambda path: -sum(least[i] for i in path) - hop * (len(path) - 1))
+    return paths[:_PATHS_USED]
+
+
+def all_paths(instance: Instance) -> Iterator[Path]:
+    """Yield the operators along every way from a source to a sink."""
+    after: list[list[int]] = [[] for _ in instance.domains]
+    for flow in instance.flows:
+        after[flow.source].append(flow.target)
+    fed = {flow.target for flow in instance.flows}
+    waiting: list[Path] = [(i,) for i in range(len(after)) if i not in fed]
+    while waiting:
+        path = waiting.pop()
+        if not after[path[-1]]:
+            yield path
+        waiting += [(*path, target) for target in after[path[-1]]]
+
+
+def _even(instance: Instance, paths: list[Path]) -> tuple[Floats, Floats]:
+    """Return how often each operator and stream is on a path, as a share of the paths."""
+    latency, delay = np.zeros(len(instance.domains)), np.zeros(len(instance.flows))
+    number = {(flow.source, flow.target): e for e, flow in enumerate(instance.flows)}
+    for path in paths:
+        latency[list(path)] += 1 / len(paths)
+        delay[[number[hop] for hop in pairwise(path)]] += 1 / len(paths)
+    return latency, delay
+
+
+def _metric(delay: Floats) -> bool:
+    """Whether no detour is shorter than the direct way."""
+    return all(bool((delay[:, [v]] + delay[v] >= delay).all()) for v in range(len(delay)))

@@ -1,0 +1,203 @@
+"""The paper's integer program for HiGHS: a cross-check and a baseline (004, section 5).
+
+Variables: ``x[i, U] = 1`` gives operator i the configuration U, ``y[e, U, V] = 1`` says that the
+ends of stream e have U and V; r and t are the response time and the downtime::
+
+    minimise   w_r r / Rmax + w_c C(x, y) / Cmax + w_d t / Dmax             (12)
+    such that  r >= delay of every path from a source to a sink             (13)
+               t >= downtime of every operator                              (14)
+               r <= Rmax, C(x, y) <= Cmax, t <= Dmax                        (15-17)
+               replicas on a node take at most its resources                (18)
+               sum_U x[i, U] = 1                                            (19)
+               x[i, U] = sum_V y[e, U, V],  x[j, V] = sum_U y[e, U, V]      (20, 21)
+
+One departure: y is continuous. With x whole, (20) and (21) leave it no choice.
+The configurations are those of the exact planner, so saturated ones have no variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from elastream.model.plan import Infeasible
+from elastream.model.replication.plan import ReplicationPlan
+from elastream.model.replication.problem import ReplicationProblem
+from elastream.planners.replication.configurations import Floats, Ints
+from elastream.planners.replication.exact import deployment_of, goal_of, plan_of
+from elastream.planners.replication.forms import all_paths
+from elastream.planners.replication.instance import Instance, instance_of
+from elastream.planners.replication.search import Found
+from elastream.planners.replication.tables import stream_tables
+
+__all__ = ["replication_milp", "variables"]
+
+
+def variables(instance: Instance) -> int:
+    """Return how many variables x and y the program has (table IV)."""
+    sizes = instance.sizes()
+    return sum(sizes) + sum(sizes[flow.source] * sizes[flow.target] for flow in instance.flows)
+
+
+def replication_milp(
+    problem: ReplicationProblem, *, seconds: float = 60.0
+) -> ReplicationPlan | Infeasible | None:
+    """Return the deployment of least objective; None where HiGHS finds none in ``seconds``."""
+    from scipy.optimize import Bounds, milp
+
+    instance = instance_of(problem)
+    if isinstance(instance, Infeasible):
+        return instance
+    program = _Program(problem, instance)
+    found = milp(
+        program.objective(),
+        integrality=program.whole(),
+        bounds=Bounds(0, program.upper()),
+        constraints=program.constraints(),
+        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+    )
+    if found.status == 2:
+        return Infeasible("the integer program has no solution")
+    if found.x is None:
+        return None
+    places = tuple(
+        tuple(domain.replicas(int(np.argmax(found.x[start : start + len(domain)]))))
+        for domain, start in zip(instance.domains, program.x_start, strict=True)
+    )
+    deployment = deployment_of(problem, instance, Found(places, float(found.fun)))
+    bound = found.mip_dual_bound
+    return plan_of(problem, deployment, -np.inf if bound is None else float(bound))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows ``low <= matrix @ variables <= high`` as coordinates."""
+
+    row: Ints
+    column: Ints
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+class _Program:
+    """The columns are all x, all y, then r and t."""
+
+    def __init__(self, problem: ReplicationProblem, instance: Instance) -> None:
+        self._problem = problem
+        self._instance = instance
+        self._tables = stream_tables(instance)
+        sizes = instance.sizes()
+        starts = np.cumsum([0, *sizes])
+        self.x_start = [int(start) for start in starts[:-1]]
+        pairs = [sizes[flow.source] * sizes[flow.target] for flow in instance.flows]
+        self._y_start = [int(start) for start in starts[-1] + np.cumsum([0, *pairs])][:-1]
+        self._whole = int(starts[-1])
+        self._response = self._whole + sum(pairs)
+        self._columns = self._response + 2
+
+    def objective(self) -> Floats:
+        goal = goal_of(self._problem)
+        objective = goal.cost * self._cost()
+        objective[self._response :] = goal.response, goal.downtime
+        return objective
+
+    def whole(self) -> np.ndarray:
+        return (np.arange(self._columns) < self._whole).astype(np.int64)
+
+    def upper(self) -> Floats:
+        upper = np.ones(self._columns)
+        bounds = self._problem.bounds
+        upper[self._response :] = bounds.response_ms, bounds.downtime_ms
+        return upper
+
+    def constraints(self) -> list[Any]:
+        from scipy import sparse
+        from scipy.optimize import LinearConstraint
+
+        made = []
+        for rows in (
+            self._dense_rows(),
+            *self._pairing_rows(),
+        ):
+            shape = len(rows.low), self._columns
+            matrix: Any = sparse.csr_array((rows.value, (rows.row, rows.column)), shape=shape)
+            made.append(LinearConstraint(matrix, rows.low, rows.high))
+        return made
+
+    def _cost(self) -> Floats:
+        cost = np.zeros(self._columns)
+        for domain, start in zip(self._instance.domains, self.x_start, strict=True):
+            cost[start : start + len(domain)] = domain.price
+        for table, start in zip(self._tables, self._y_start, strict=True):
+            cost[start : start + table.cost.size] = table.cost.ravel()
+        return cost
+
+    def _dense_rows(self) -> _Rows:
+        """Return (13), (14), (16), (18) and (19), built as full rows."""
+        made: list[tuple[Floats, float, float]] = []
+        made += [(row, -np.inf, 0.0) for row in self._path_rows()]
+        made += [(row, -np.inf, 0.0) for row in self._downtime_rows()]
+        made.append((self._cost(), -np.inf, float(self._problem.bounds.cost)))
+        made += self._capacity_rows()
+        for domain, start in zip(self._instance.domains, self.x_start, strict=True):
+            row = np.zeros(self._columns)
+            row[start : start + len(domain)] = 1
+            made.append((row, 1.0, 1.0))
+        matrix = np.array([row for row, _, _ in made])
+        rows, columns = np.nonzero(matrix)
+        low, high = (np.array([each[end] for each in made]) for end in (1, 2))
+        return _Rows(
+            rows.astype(np.int64), columns.astype(np.int64), matrix[rows, columns], low, high
+        )
+
+    def _path_rows(self) -> Iterator[Floats]:
+        number = {(flow.source, flow.target): e for e, flow in enumerate(self._instance.flows)}
+        for path in all_paths(self._instance):
+            row = np.zeros(self._columns)
+            for i in path:
+                domain, start = self._instance.domains[i], self.x_start[i]
+                row[start : start + len(domain)] = domain.latency_ms
+            for hop in pairwise(path):
+                table, start = self._tables[number[hop]], self._y_start[number[hop]]
+                row[start : start + table.delay_ms.size] = table.delay_ms.ravel()
+            row[self._response] = -1
+            yield row
+
+    def _downtime_rows(self) -> Iterator[Floats]:
+        for domain, start in zip(self._instance.domains, self.x_start, strict=True):
+            row = np.zeros(self._columns)
+            row[start : start + len(domain)] = domain.downtime_ms
+            row[self._response + 1] = -1
+            yield row
+
+    def _capacity_rows(self) -> list[tuple[Floats, float, float]]:
+        made = []
+        for node, capacity in enumerate(self._instance.capacity.tolist()):
+            row = np.zeros(self._columns)
+            for i, domain in enumerate(self._instance.domains):
+                start, need = self.x_start[i], self._instance.resources[i]
+                row[start : start + len(domain)] = domain.count[:, node] * need
+            made.append((row, -np.inf, capacity))
+        return made
+
+    def _pairing_rows(self) -> Iterator[_Rows]:
+        """Return (20) and (21) for each stream."""
+        for flow, start in zip(self._instance.flows, self._y_start, strict=True):
+            sizes = self._instance.sizes()
+            shape = sizes[flow.source], sizes[flow.target]
+            y = start + np.arange(shape[0] * shape[1]).reshape(shape)
+            for operator, along in ((flow.source, y), (flow.target, y.T)):
+                rows = np.repeat(np.arange(len(along)), along.shape[1])
+                own = self.x_start[operator] + np.arange(len(along))
+                yield _Rows(
+                    np.concatenate([rows, np.arange(len(along))]),
+                    np.concatenate([along.ravel(), own]),
+                    np.concatenate([np.ones(along.size), -np.ones(len(along))]),
+                    np.zeros(len(along)),
+                    np.zeros(len(along)),
+                )

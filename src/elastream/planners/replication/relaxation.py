@@ -1,0 +1,136 @@
+"""Lower bounds from one replica an operator: what makes many nodes and replicas bearable.
+
+Draw one replica of every operator at random, each as likely, independently. The expected delay
+between the drawn replicas of two operators is at most the delay of their stream (a maximum), and
+the expected link cost is exactly the stream's (a mean). So the best choice of single nodes, each
+paid with the cheapest configuration that contains it, bounds every deployment from below: n values
+an operator instead of n^k.
+
+``relaxed_bounds`` keeps the configurations of one operator and relaxes all others. The result says
+of each single configuration what a deployment with it costs at least; those above the best known
+deployment are gone for good. Two operators joined by a stream may not share a node that cannot
+hold both.
+
+Cost: a table of m x n entries a stream of the kept operator, for each operator in turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.planners.replication.configurations import (
+    Configurations,
+    Floats,
+    one_thread_product,
+)
+from elastream.planners.replication.elimination import Factor, Memo, least_over_others
+from elastream.planners.replication.forms import Form
+from elastream.planners.replication.instance import Instance
+
+__all__ = ["relaxed_bounds"]
+
+
+def relaxed_bounds(instance: Instance, forms: list[Form]) -> list[Floats]:
+    """Return for each operator a row a form, a column a configuration: least values with it."""
+    relaxed = [_Relaxed(instance, form) for form in forms]
+    bounds = []
+    for kept, domain in enumerate(instance.domains):
+        own = _OwnTables(instance, kept)
+        sizes = [len(instance.capacity)] * len(instance.domains)
+        sizes[kept] = len(domain)
+        rows = [least_over_others(r.factors(own), sizes, kept, r.memo) for r in relaxed]
+        bounds.append(np.array(rows))
+    return bounds
+
+
+class _Relaxed:
+    """One form with every operator on a single node."""
+
+    def __init__(self, instance: Instance, form: Form) -> None:
+        self._form = form
+        self._singles = [Factor((i,), u) for i, u in enumerate(_single_nodes(instance, form))]
+        self._links = [
+            Factor((flow.source, flow.target), _node_table(instance, form, e))
+            for e, flow in enumerate(instance.flows)
+        ]
+        self.memo: Memo = {}
+
+    def factors(self, own: _OwnTables) -> list[Factor]:
+        """Return the factors with the configurations of one operator in place of its nodes."""
+        kept = own.operator
+        factors = [single for i, single in enumerate(self._singles) if i != kept]
+        factors.append(own.unary(self._form))
+        for e, link in enumerate(self._links):
+            factors.append(own.joint(self._form, e) if kept in link.scope else link)
+        return factors
+
+
+def _single_nodes(instance: Instance, form: Form) -> list[Floats]:
+    """Return for each operator the cheapest configuration that contains each node."""
+    cheapest = []
+    for operator, domain in enumerate(instance.domains):
+        unary = form.unary(operator, domain)
+        least = np.full(len(instance.capacity), np.inf)
+        for slot in range(domain.nodes.shape[1]):
+            np.minimum.at(least, domain.nodes[:, slot], unary)
+        cheapest.append(least)
+    return cheapest
+
+
+def _node_table(instance: Instance, form: Form, e: int) -> Floats:
+    flow = instance.flows[e]
+    table = form.delay[e] * instance.delay_ms + form.money * flow.rate * instance.link_cost
+    together = instance.resources[flow.source] + instance.resources[flow.target]
+    crowded = np.diag(together > instance.capacity)
+    return np.where(crowded, np.inf, table)
+
+
+class _OwnTables:
+    """The tables between the configurations of one operator and the nodes of its neighbours."""
+
+    def __init__(self, instance: Instance, operator: int) -> None:
+        self.operator = operator
+        self._instance = instance
+        self._domain = domain = instance.domains[operator]
+        out = [flow for flow in instance.flows if flow.source == operator]
+        into = [flow for flow in instance.flows if flow.target == operator]
+        delay, cost = instance.delay_ms, instance.link_cost
+        self._towards: dict[bool, tuple[Floats, Floats]] = {}
+        if out:
+            self._towards[True] = _towards(domain, delay, cost)
+        if into:
+            self._towards[False] = _towards(domain, delay.T, cost.T)
+        self._taken = domain.count * instance.resources[operator]
+        neighbours = {*(flow.target for flow in out), *(flow.source for flow in into)}
+        self._crowded = {need: self._too_full(need) for need in map(self._need, neighbours)}
+
+    def unary(self, form: Form) -> Factor:
+        """Return the part of the operator itself."""
+        return Factor((self.operator,), form.unary(self.operator, self._domain))
+
+    def joint(self, form: Form, e: int) -> Factor:
+        """Return the part of a stream, between configurations here and single nodes there."""
+        flow = self._instance.flows[e]
+        outgoing = flow.source == self.operator
+        other = flow.target if outgoing else flow.source
+        farthest, cost = self._towards[outgoing]
+        table = form.delay[e] * farthest + form.money * flow.rate * cost
+        table[self._crowded[self._need(other)]] = np.inf
+        return Factor((self.operator, other), table)
+
+    def _need(self, operator: int) -> float:
+        return self._instance.resources[operator]
+
+    def _too_full(self, need: float) -> NDArray[np.bool_]:
+        """Return where a configuration leaves a node of its own no room for ``need`` more."""
+        full = self._taken + need > self._instance.capacity
+        return np.asarray((self._taken > 0) & full)
+
+
+def _towards(domain: Configurations, delay: Floats, cost: Floats) -> tuple[Floats, Floats]:
+    """Return the largest delay and the mean cost from the replicas to each node."""
+    farthest = delay[domain.nodes[:, 0]]
+    for slot in range(1, domain.nodes.shape[1]):
+        farthest = np.maximum(farthest, delay[domain.nodes[:, slot]])
+    return farthest, one_thread_product(domain.share(), cost)

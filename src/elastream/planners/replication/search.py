@@ -1,0 +1,245 @@
+"""Branch and bound over the operators in order, many partial deployments at a time.
+
+A batch of partial deployments meets all configurations of the next operator in one matrix of
+bounds; what survives the bounds, the capacities and the order of interchangeable nodes goes on,
+best first. Complete deployments are measured exactly. The same expansion, keeping only the best few
+at each operator, is a beam search that finds the first good deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.planners.replication.configurations import Floats
+from elastream.planners.replication.forms import Form
+from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.tables import cost_to_go, stream_tables
+
+__all__ = ["LEAST_GAIN", "Found", "Search"]
+
+LEAST_GAIN = 1e-12
+"""A deployment that is not better by more than this is not looked for."""
+_WITHIN = 1 + 1e-9
+"""Use of a limit that still counts as within it."""
+_BATCH = 400_000
+"""Bounds computed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A complete deployment: the nodes of each operator's replicas, and the objective."""
+
+    places: tuple[tuple[int, ...], ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """Partial deployments of the first operators, a row each."""
+
+    choice: NDArray[np.int32]
+    bounds: Floats
+    """A column for each form."""
+    used: Floats
+    """Resources taken on each node."""
+    occupied: NDArray[np.bool_]
+    """Nodes with replicas."""
+    downtime_ms: Floats
+
+    def __len__(self) -> int:
+        return len(self.choice)
+
+    def rows(self, chosen: slice | NDArray[np.int64]) -> _Partial:
+        return _Partial(
+            self.choice[chosen],
+            self.bounds[chosen],
+            self.used[chosen],
+            self.occupied[chosen],
+            self.downtime_ms[chosen],
+        )
+
+
+class Search:
+    """The deployments of one instance, bounded by forms."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        goal: Goal,
+        *,
+        objective: list[Form],
+        limits: list[Form],
+        least_downtime_ms: float,
+        in_order: list[tuple[int, int]],
+    ) -> None:
+        self._instance = instance
+        self._goal = goal
+        self._tables = stream_tables(instance)
+        forms = objective + limits
+        self._costs = [cost_to_go(instance, self._tables, form) for form in forms]
+        self._objectives = len(objective)
+        self._least_downtime_ms = least_downtime_ms
+        self._first = np.array([first for first, _ in in_order], dtype=np.int64)
+        self._second = np.array([second for _, second in in_order], dtype=np.int64)
+
+    @property
+    def root(self) -> float:
+        """A lower bound of the objective of every deployment of the instance."""
+        roots = [cost.root for cost in self._costs]
+        if any(root > _WITHIN for root in roots[self._objectives :]):
+            return np.inf
+        return max(roots[: self._objectives]) + self._goal.downtime * self._least_downtime_ms
+
+    def beam(self, width: int, below: float) -> Found | None:
+        """Return a deployment worth less than ``below``, where the best few lead to one."""
+        if not self.root < below:
+            return None
+        partial = self._nothing()
+        last = len(self._instance.domains) - 1
+        for t in range(last):
+            pieces = [self._expanded(part, t, below) for part in self._batches(partial, t)]
+            partial = _joined(pieces)
+            if not len(partial):
+                return None
+            order = np.argsort(self._worth(partial), kind="stable")
+            partial = partial.rows(order[:width])
+        return self._best_complete(partial, last, below)
+
+    def run(self, below: float, stop: Callable[[], bool], found: Callable[[Found], None]) -> float:
+        """Report better and better deployments; return a lower bound of what is left unseen.
+
+        That is infinite where nothing worth less than the last report is left.
+        """
+        last = len(self._instance.domains) - 1
+        stack = [(0, self._nothing())] if self.root < below - LEAST_GAIN else []
+        while stack:
+            if stop():
+                return min(float(self._worth(partial).min()) for _, partial in stack)
+            t, partial = stack.pop()
+            partial = partial.rows(np.flatnonzero(self._worth(partial) < below - LEAST_GAIN))
+            if not len(partial):
+                continue
+            if t == last:
+                best = self._best_complete(partial, t, below)
+                if best is not None:
+                    below = best.value
+                    found(best)
+                continue
+            after = self._expanded(partial, t, below)
+            after = after.rows(np.argsort(self._worth(after), kind="stable"))
+            stack += [(t + 1, part) for part in reversed(self._batches(after, t + 1))]
+        return np.inf
+
+    def _nothing(self) -> _Partial:
+        nodes = len(self._instance.capacity)
+        return _Partial(
+            np.zeros((1, 0), dtype=np.int32),
+            np.array([[cost.root for cost in self._costs]]),
+            np.zeros((1, nodes)),
+            np.zeros((1, nodes), dtype=bool),
+            np.array([self._least_downtime_ms]),
+        )
+
+    def _batches(self, partial: _Partial, t: int) -> list[_Partial]:
+        step = max(1, _BATCH // len(self._instance.domains[t]))
+        return [partial.rows(slice(i, i + step)) for i in range(0, len(partial), step)]
+
+    def _worth(self, partial: _Partial) -> Floats:
+        best = partial.bounds[:, : self._objectives].max(axis=1)
+        return np.asarray(best + self._goal.downtime * partial.downtime_ms)
+
+    def _expanded(self, partial: _Partial, t: int, below: float) -> _Partial:
+        """Return every partial deployment with each configuration of operator t that survives."""
+        domain = self._instance.domains[t]
+        room = below - LEAST_GAIN - self._goal.downtime * partial.downtime_ms
+        first = self._costs[0].all_next(partial.choice, partial.bounds[:, 0], t)
+        rows, cols = np.nonzero(first < room[:, None])
+        bounds = [first[rows, cols]]
+        kept = np.ones(len(rows), dtype=bool)
+        downtime = np.maximum(partial.downtime_ms[rows], domain.downtime_ms[cols])
+        for number, cost in enumerate(self._costs[1:], start=1):
+            bound = cost.some_next(partial.choice, partial.bounds[:, number], t, rows, cols)
+            bounds.append(bound)
+            if number < self._objectives:
+                kept &= bound + self._goal.downtime * downtime < below - LEAST_GAIN
+            else:
+                kept &= bound <= _WITHIN
+        kept &= bounds[0] + self._goal.downtime * downtime < below - LEAST_GAIN
+        kept &= self._fits(partial, t, rows, cols)
+        rows, cols = rows[kept], cols[kept]
+        occupied = partial.occupied[rows] | (domain.count[cols] > 0)
+        ordered = ~(occupied[:, self._second] & ~occupied[:, self._first]).any(axis=1)
+        kept[kept] = ordered
+        rows, cols = rows[ordered], cols[ordered]
+        return _Partial(
+            np.column_stack([partial.choice[rows], cols.astype(np.int32)]),
+            np.column_stack([bound[kept] for bound in bounds]),
+            partial.used[rows] + domain.count[cols] * self._instance.resources[t],
+            occupied[ordered],
+            downtime[kept],
+        )
+
+    def _fits(
+        self, partial: _Partial, t: int, rows: NDArray[np.int64], cols: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        domain, need = self._instance.domains[t], self._instance.resources[t]
+        fits = np.ones(len(rows), dtype=bool)
+        if need == 0:
+            return fits
+        for slot in range(domain.nodes.shape[1]):
+            node = domain.nodes[cols, slot]
+            taken = partial.used[rows, node] + domain.count[cols, node] * need
+            fits &= taken <= self._instance.capacity[node]
+        return fits
+
+    def _best_complete(self, partial: _Partial, t: int, below: float) -> Found | None:
+        complete = _joined([self._expanded(part, t, below) for part in self._batches(partial, t)])
+        if not len(complete):
+            return None
+        value = self._measured(complete)
+        best = int(np.argmin(value))
+        if not value[best] < below - LEAST_GAIN:
+            return None
+        chosen = complete.choice[best].tolist()
+        domains = self._instance.domains
+        places = (tuple(d.replicas(row)) for d, row in zip(domains, chosen, strict=True))
+        return Found(tuple(places), float(value[best]))
+
+    def _measured(self, complete: _Partial) -> Floats:
+        """Return the objective of complete deployments; infinite where a limit is exceeded."""
+        choice = complete.choice
+        domains = self._instance.domains
+        arrival = [d.latency_ms[choice[:, i]] for i, d in enumerate(domains)]
+        waits = [np.zeros(len(choice)) for _ in domains]
+        cost = sum((d.price[choice[:, i]] for i, d in enumerate(domains)), np.zeros(len(choice)))
+        by_target = sorted(
+            zip(self._instance.flows, self._tables, strict=True), key=lambda pair: pair[0].source
+        )
+        for flow, table in by_target:
+            pair = choice[:, flow.source], choice[:, flow.target]
+            cost = cost + table.cost[pair]
+            reached = waits[flow.source] + arrival[flow.source] + table.delay_ms[pair]
+            waits[flow.target] = np.maximum(waits[flow.target], reached)
+        response = np.max([w + a for w, a in zip(waits, arrival, strict=True)], axis=0)
+        goal = self._goal
+        worth = goal.response * response + goal.cost * cost + goal.downtime * complete.downtime_ms
+        within = (response <= goal.response_limit_ms * _WITHIN) & (
+            cost <= goal.cost_limit * _WITHIN
+        )
+        return np.where(within, worth, np.inf)
+
+
+def _joined(pieces: list[_Partial]) -> _Partial:
+    if len(pieces) == 1:
+        return pieces[0]
+    return _Partial(
+        np.concatenate([piece.choice for piece in pieces]),
+        np.concatenate([piece.bounds for piece in pieces]),
+        np.concatenate([piece.used for piece in pieces]),
+        np.concatenate([piece.occupied for piece in pieces]),
+        np.concatenate([piece.downtime_ms for piece in pieces]),
+    )

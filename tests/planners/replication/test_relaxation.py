@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.planners.replication.generated import deployments, generated
+
+from elastream.model.plan import Infeasible
+from elastream.planners.replication import elimination
+from elastream.planners.replication.elimination import Factor, least_over_others
+from elastream.planners.replication.evaluation import evaluate
+from elastream.planners.replication.exact import goal_of
+from elastream.planners.replication.forms import longest_paths, objective_forms
+from elastream.planners.replication.instance import instance_of
+from elastream.planners.replication.relaxation import relaxed_bounds
+from elastream.planners.replication.symmetry import interchangeable
+
+seeds = st.integers(0, 2**40)
+
+
+@given(seeds)
+@settings(max_examples=150)
+def test_no_deployment_is_below_the_bound_of_a_configuration_in_it(seed: int) -> None:
+    problem = generated(seed)
+    instance = instance_of(problem)
+    if isinstance(instance, Infeasible):
+        return
+    goal = goal_of(problem)
+    forms = objective_forms(instance, goal, longest_paths(instance))
+    bounds = relaxed_bounds(instance, forms)
+    number = {node.name: u for u, node in enumerate(problem.nodes)}
+    for deployment in deployments(problem):
+        worth = evaluate(problem, deployment)
+        if worth.faults or worth.objective is None:
+            continue
+        moved = worth.objective - goal.downtime * worth.downtime_ms
+        for name, domain, bound in zip(instance.names, instance.domains, bounds, strict=True):
+            count = np.bincount([number[u] for u in deployment[name]], minlength=len(number))
+            row = int(np.flatnonzero((domain.count == count).all(axis=1))[0])
+            assert bound[:, row].max() <= moved + 1e-9
+
+
+def brute(factors: list[Factor], sizes: list[int], kept: int) -> list[float]:
+    least = [np.inf] * sizes[kept]
+    for values in product(*(range(size) for size in sizes)):
+        total = sum(float(f.table[tuple(values[v] for v in f.scope)]) for f in factors)
+        least[values[kept]] = min(least[values[kept]], total)
+    return least
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[Factor], list[int], int]:
+    rng = np.random.default_rng(draw(seeds))
+    sizes = rng.integers(1, 4, size=rng.integers(1, 5)).tolist()
+    factors = [Factor((v,), rng.random(size)) for v, size in enumerate(sizes)]
+    pairs = [(u, v) for v in range(len(sizes)) for u in range(v) if rng.random() < 0.6]
+    factors += [Factor((u, v), rng.random((sizes[u], sizes[v]))) for u, v in pairs]
+    return factors, sizes, int(rng.integers(len(sizes)))
+
+
+@given(tables())
+@settings(max_examples=150)
+def test_elimination_finds_the_least_sum(case: tuple[list[Factor], list[int], int]) -> None:
+    assert least_over_others(*case, {}).tolist() == pytest.approx(brute(*case))
+
+
+@given(tables())
+@settings(max_examples=150)
+def test_elimination_in_groups_is_still_a_lower_bound(
+    case: tuple[list[Factor], list[int], int],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elimination, "_LARGEST", 6)
+        bound = least_over_others(*case, {})
+    assert (bound <= np.array(brute(*case)) + 1e-9).all()
+
+
+@given(seeds)
+@settings(max_examples=150)
+def test_interchangeable_nodes_can_be_swapped_in_any_deployment(seed: int) -> None:
+    problem = generated(seed)
+    names = [node.name for node in problem.nodes]
+    for members in interchangeable(problem):
+        swap = {names[members[0]]: names[members[-1]], names[members[-1]]: names[members[0]]}
+        for deployment in list(deployments(problem))[:20]:
+            other = {o: tuple(swap.get(u, u) for u in us) for o, us in deployment.items()}
+            one, two = evaluate(problem, deployment), evaluate(problem, other)
+            assert one.cost == pytest.approx(two.cost)
+            assert one.response_ms == pytest.approx(two.response_ms)
+            assert one.downtime_ms == pytest.approx(two.downtime_ms)
+            assert len(one.faults) == len(two.faults)
