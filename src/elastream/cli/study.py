@@ -1,0 +1,170 @@
+"""``elastream study``: the papers' experiments made anew, each with its own verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elastream.cli.study_replication import replication
+from elastream.model.errors import ProblemError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from elastream.studies.resilience_figure import Figure
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Make the experiments of the papers anew: a table, a picture and JSON.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def _options() -> None:
+    """Keep every study a command of its own, however many there are."""
+
+
+_JSON = typer.Option("--json", help="Write the figures as JSON.")
+_PICTURE = typer.Option("--picture", help="Draw the figures: .png, .svg or .pdf.")
+_SEED = typer.Option("--seed", min=0, help="Draws the graphs and the rates.")
+_GRAPHS = typer.Option("--graphs", min=1, help="Average over so many random graphs.")
+_HOURS = typer.Option("--hours", min=1, help="Average over so many simulated hours of traffic.")
+_FIGURES = typer.Option(
+    "--figures", help="Which ones, with commas between: 9, 14, 15, 16, 17, 19, table3."
+)
+
+
+@app.command("resilience")
+def resilience(
+    figures: Annotated[str | None, _FIGURES] = None,
+    graphs: Annotated[int, _GRAPHS] = 5,
+    seed: Annotated[int, _SEED] = 0,
+    json_file: Annotated[Path | None, _JSON] = None,
+    picture: Annotated[Path | None, _PICTURE] = None,
+) -> None:
+    """How large a set of input rates placements bear (paper 003, figures 9 to 19, table 3).
+
+    All in simulation, on random query graphs. Takes a few minutes; --figures takes some of them.
+
+      elastream study resilience --figures 9,14 --picture resilience.png
+    """
+    from elastream.studies.resilience import FIGURES
+
+    names = list(FIGURES) if figures is None else [name.strip() for name in figures.split(",")]
+    for name in names:
+        if name not in FIGURES:
+            known = ", ".join(FIGURES)
+            raise ProblemError("--figures", f"there is no {name!r}; there are {known}")
+    makers = [lambda name=name: FIGURES[name](seed, graphs) for name in names]
+    _study("resilience", makers, json_file, picture)
+
+
+@app.command("latency")
+def latency(
+    hours: Annotated[int, _HOURS] = 5,
+    seed: Annotated[int, _SEED] = 0,
+    json_file: Annotated[Path | None, _JSON] = None,
+    picture: Annotated[Path | None, _PICTURE] = None,
+) -> None:
+    """How long tuples of a traffic monitor wait under bursts (paper 003, figure 18), simulated.
+
+    elastream study latency --json latency.json
+    """
+    from elastream.studies.resilience_latency import latency as figure
+
+    _study("latency", [lambda: (figure(seed, hours),)], json_file, picture)
+
+
+app.command("replication")(replication)
+
+
+_TRACE = typer.Option("--trace", help="The trace of the month that is judged, with node counts.")
+_TRAIN = typer.Option("--train", help="The trace of the month before; left out: the same one.")
+_MIGRATIONS = typer.Option("--migrations", min=2, help="Most consecutive migrations.")
+_RINGS = typer.Option("--seeds", min=1, help="Rings of consistent hashing.")
+_TASKS = typer.Option("--tasks", min=1, help="Tasks, a divisor of the trace's; other figures.")
+
+
+@app.command("migration-cost")
+def migration_cost(
+    trace: Annotated[Path, _TRACE],
+    train: Annotated[Path | None, _TRAIN] = None,
+    migrations: Annotated[int, _MIGRATIONS] = 100,
+    seeds: Annotated[int, _RINGS] = 100,
+    tasks: Annotated[int, _TASKS] = 64,
+    json_file: Annotated[Path | None, _JSON] = None,
+    picture: Annotated[Path | None, _PICTURE] = None,
+) -> None:
+    """State moved by every planner in a real month (papers 000 and 001, figures 9 to 17).
+
+    Chain and values come from --train, the migrations from --trace; both need `elastream trace
+    build` and `elastream trace nodes` first. A trace of 256 tasks also shows what m does. Takes
+    about ten minutes.
+
+      elastream study migration-cost --trace april --train march --picture cost.png
+    """
+    from elastream.studies.migration_cost import CostStudy, figures
+    from elastream.studies.migration_cost_load import read_load
+
+    judged = read_load(trace)
+    learnt = judged if train is None else read_load(train)
+    study = CostStudy(learnt, judged, migrations=migrations, seeds=seeds, tasks=tasks)
+    study.check()
+    _study("migration-cost", figures(study), json_file, picture)
+
+
+def _study(
+    study: str,
+    makers: Sequence[Callable[[], tuple[Figure, ...]]],
+    json_file: Path | None,
+    picture: Path | None,
+) -> None:
+    """Make the figures, print each as it is done, and write them all at the end."""
+    from rich.console import Console
+
+    from elastream.cli.quiet import line_of_failure
+    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+
+    checked_picture("--picture", picture)
+    checked_target("--json", json_file)
+    console = Console()
+    made: list[Figure] = []
+    try:
+        for maker in makers:
+            for figure in maker():
+                made.append(figure)
+                _show(console, figure)
+    except BaseException as error:
+        told = [figure.as_json(study) for figure in made]
+        write_summary(json_file, [*told, {"study": study, "error": line_of_failure(error)}])
+        raise
+    write_summary(json_file, [figure.as_json(study) for figure in made])
+    if picture is not None:
+        from elastream.studies.resilience_picture import draw_figures
+
+        draw_figures(made, picture)
+
+
+def _show(console: Console, figure: Figure) -> None:
+    from rich.table import Table
+
+    console.print(f"{figure.figure}: {figure.data}", highlight=False)
+    table = Table()
+    columns = list(figure.rows[0])
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in figure.rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    console.print(table)
+    verdict = "the trend holds" if figure.trend_holds else "the trend DIFFERS"
+    console.print(f"{verdict}. {figure.says}\n", highlight=False)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

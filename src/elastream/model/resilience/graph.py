@@ -1,0 +1,176 @@
+"""Query graphs: operators with cost and selectivity, fed by input streams and by each other.
+
+Section 2.2 of paper 003. Every operator puts out one stream, named after it. A time-window join
+(section 6.2) pairs each tuple with the tuples of the other stream that are at most ``window``
+away; its cost and its selectivity are those of a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elastream.model.checks import Number, amount, shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["Operator", "QueryGraph"]
+
+_KINDS = ("linear", "join")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator, the least that can be placed."""
+
+    name: str
+    """Its own name and that of the stream it puts out."""
+    inputs: tuple[str, ...]
+    """The streams it reads, at least one; a join reads two."""
+    cost: Number
+    """CPU cycles a tuple takes, or a pair of tuples where it is a join."""
+    selectivity: Number | None
+    """Tuples put out for each tuple, or pair, read; ``None`` where that is not known."""
+    window: Number | None = None
+    """How far apart two tuples of a join may be, above 0; ``None`` for all other operators."""
+
+    @classmethod
+    def of(
+        cls,
+        name: object,
+        inputs: object,
+        cost: object,
+        selectivity: object = 1,
+        *,
+        kind: object = "linear",
+        window: object = None,
+        field: str = "",
+    ) -> Operator:
+        """Return the checked operator; ``field`` stands before the name of a wrong field."""
+        if kind not in _KINDS:
+            known = " or ".join(_KINDS)
+            raise ProblemError(f"{field}kind", f"{shown(kind)} is not known; give {known}")
+        read = _names(f"{field}inputs", inputs)
+        if not read:
+            raise ProblemError(f"{field}inputs", f"operator {shown(name)} reads no stream")
+        return cls(
+            _name(f"{field}name", name),
+            read,
+            amount(f"{field}cost", cost),
+            None if selectivity is None else amount(f"{field}selectivity", selectivity),
+            _window(field, kind == "join", len(read), window),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueryGraph:
+    """Operators and the streams between them, without a cycle."""
+
+    inputs: tuple[str, ...]
+    """Names of the streams that come from outside, at least one."""
+    operators: tuple[Operator, ...]
+    """At least one, in any order; their names differ from each other and from the inputs'."""
+    transfer_cost: Number = 0
+    """CPU cycles a tuple takes at each end where it passes from one node to another."""
+    order: tuple[int, ...] = ()
+    """The operators' numbers, each after those it reads from."""
+
+    @classmethod
+    def of(
+        cls,
+        inputs: object,
+        operators: Sequence[Operator],
+        transfer_cost: object = 0,
+        *,
+        field: str = "",
+    ) -> QueryGraph:
+        """Return the checked graph; ``field`` stands before the name of a wrong field."""
+        names = _names(f"{field}inputs", inputs)
+        if not names:
+            raise ProblemError(f"{field}inputs", "is empty; give at least one input stream")
+        if not operators:
+            raise ProblemError(f"{field}operators", "is empty; give at least one operator")
+        places = [f"{field}inputs[{i}]" for i in range(len(names))]
+        places += [f"{field}operators[{j}].name" for j in range(len(operators))]
+        seen: set[str] = set()
+        for place, name in zip(places, [*names, *(o.name for o in operators)], strict=True):
+            if name in seen:
+                raise ProblemError(place, f"{shown(name)} is the name of another stream")
+            seen.add(name)
+        for j, operator in enumerate(operators):
+            for i, name in enumerate(operator.inputs):
+                if name not in seen:
+                    place = f"{field}operators[{j}].inputs[{i}]"
+                    raise ProblemError(place, f"no stream is named {shown(name)}")
+        cost = amount(f"{field}transfer_cost", transfer_cost)
+        return cls(names, tuple(operators), cost, _order(field, operators))
+
+    @property
+    def arcs(self) -> tuple[tuple[int, int], ...]:
+        """The streams between operators, as pairs (from, to) of their numbers."""
+        numbers = {operator.name: j for j, operator in enumerate(self.operators)}
+        return tuple(
+            (numbers[name], j)
+            for j, operator in enumerate(self.operators)
+            for name in operator.inputs
+            if name in numbers
+        )
+
+
+def _window(field: str, is_join: bool, streams: int, window: object) -> Number | None:
+    if not is_join:
+        if window is not None:
+            raise ProblemError(f"{field}window", "is given, but the operator is not a join")
+        return None
+    if streams != 2:
+        raise ProblemError(f"{field}inputs", f"a join reads two streams, not {streams}")
+    if window is None:
+        raise ProblemError(f"{field}window", "is missing; a join needs one")
+    checked = amount(f"{field}window", window)
+    if checked == 0:
+        raise ProblemError(f"{field}window", "is 0; a join needs a window above 0")
+    return checked
+
+
+def _order(field: str, operators: Sequence[Operator]) -> tuple[int, ...]:
+    """Return the operators in an order of the streams (Kahn), or name one on a cycle."""
+    numbers = {operator.name: j for j, operator in enumerate(operators)}
+    waits = [sum(name in numbers for name in operator.inputs) for operator in operators]
+    readers: list[list[int]] = [[] for _ in operators]
+    for j, operator in enumerate(operators):
+        for name in operator.inputs:
+            if name in numbers:
+                readers[numbers[name]].append(j)
+    order = [j for j, streams in enumerate(waits) if streams == 0]
+    for j in order:  # grows while it is walked
+        for reader in readers[j]:
+            waits[reader] -= 1
+            if waits[reader] == 0:
+                order.append(reader)
+    if len(order) < len(operators):
+        _refuse_cycle(field, operators, numbers, set(order))
+    return tuple(order)
+
+
+def _refuse_cycle(
+    field: str, operators: Sequence[Operator], numbers: dict[str, int], done: set[int]
+) -> None:
+    """Walk upstream from an operator that is never ready until one comes again: a cycle."""
+    path = [next(j for j in range(len(operators)) if j not in done)]
+    while path[-1] not in path[:-1]:
+        upstream = (numbers[name] for name in operators[path[-1]].inputs if name in numbers)
+        path.append(next(j for j in upstream if j not in done))
+    names = [operators[j].name for j in reversed(path[path.index(path[-1]) :])]
+    place = f"{field}operators[{path[-1]}].inputs"
+    raise ProblemError(place, f"the streams run in a cycle: {shown(' -> '.join(names))}")
+
+
+def _names(field: str, names: object) -> tuple[str, ...]:
+    if not isinstance(names, Sequence) or isinstance(names, str | bytes):
+        raise ProblemError(field, f"{shown(names)} is not a list of names")
+    return tuple(_name(f"{field}[{i}]", name) for i, name in enumerate(names))
+
+
+def _name(field: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise ProblemError(field, f"{shown(name)} is not a name")
+    return name

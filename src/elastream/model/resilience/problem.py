@@ -1,0 +1,82 @@
+"""The problem of resilient placement: operators whose load is linear in the streams' rates.
+
+Sections 2 and 6.1 of paper 003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elastream.model.checks import Number, Numbers, amounts, shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["Arc", "ResilientProblem"]
+
+
+class Arc(NamedTuple):
+    """A stream from one operator to another."""
+
+    source: int
+    target: int
+    transfer: tuple[float, ...]
+    """CPU cycles, for a unit of each variable, that it takes at both ends if they are apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResilientProblem:
+    """Operators to place on nodes, so that as many rates as possible can be borne."""
+
+    load: tuple[tuple[Number, ...], ...]
+    """A row for each operator: CPU cycles it needs for a unit of each variable (L^o).
+
+    A variable is the rate of an input stream, or one that makes a load linear (section 6.2).
+    """
+    capacity: tuple[Number, ...]
+    """CPU cycles each node has (C); a node with 0 holds nothing."""
+    lower_bound: tuple[Number, ...]
+    """What each variable never falls below (B)."""
+    arcs: tuple[Arc, ...] = ()
+    """The streams between operators, where they are known."""
+
+    @classmethod
+    def of(
+        cls,
+        load: Sequence[Numbers],
+        capacity: Numbers,
+        lower_bound: Numbers | None = None,
+        arcs: Sequence[Arc] = (),
+    ) -> ResilientProblem:
+        """Return the checked problem; without a lower bound every rate may be 0."""
+        rows = _rows(load)
+        streams = len(rows[0])
+        nodes = amounts("capacity", capacity)
+        if not nodes:
+            raise ProblemError("capacity", "is empty; give at least one node")
+        if lower_bound is None:
+            lower_bound = (0,) * streams
+        least = amounts("lower_bound", lower_bound, length=streams)
+        for i, arc in enumerate(arcs):
+            if not (0 <= arc.source < len(rows) and 0 <= arc.target < len(rows)):
+                raise ProblemError(f"arcs[{i}]", f"{shown(arc[:2])} names no two operators")
+            amounts(f"arcs[{i}].transfer", arc.transfer, length=streams)
+        return cls(rows, nodes, least, tuple(arcs))
+
+
+def _rows(load: object) -> tuple[tuple[Number, ...], ...]:
+    to_list = getattr(load, "tolist", None)
+    if callable(to_list):  # a NumPy array
+        load = to_list()
+    if not isinstance(load, Sequence) or isinstance(load, str | bytes):
+        raise ProblemError("load", f"{shown(load)} is not a list of rows")
+    if not load:
+        raise ProblemError("load", "is empty; give at least one operator")
+    first = amounts("load[0]", load[0])
+    if not first:
+        raise ProblemError("load[0]", "is empty; give at least one stream")
+    rest = (amounts(f"load[{j}]", row, length=len(first)) for j, row in enumerate(load[1:], 1))
+    rows = (first, *rest)
+    if not any(map(any, rows)):
+        raise ProblemError("load", "is 0 everywhere; any placement bears any rates")
+    return rows

@@ -1,0 +1,55 @@
+"""Whether any placement bears the lower bound: bin packing, by integer programming.
+
+At the lower bound every operator has one load. Where local search finds no placement that fits,
+this decides: binary variables a_ij, each operator on one node, no node above its capacity, the
+largest load for the capacity least. Transfers are left out: a placement that does not fit without
+them fits with them even less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elastream.model.plan import Infeasible
+from elastream.planners.resilient.normalised import FULL, Ints, Space
+
+__all__ = ["packing_at_bound"]
+
+_TOLERANCE = 1e-6
+"""How exactly the solver proves its bound."""
+
+
+def packing_at_bound(space: Space, *, seconds: float = 5.0) -> Ints | Infeasible | None:
+    """Return a placement that fits, a proof that none does, or ``None`` where time ran out."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    loads = space.shares @ space.bound
+    heaviest = int(loads.argmax())
+    if loads[heaviest] > space.capacity.max():
+        part = loads[heaviest] / space.capacity.max()
+        return Infeasible(
+            f"operator {heaviest} alone needs {part:.6g} times the largest node at the lower bound"
+        )
+    nodes, operators = len(space.capacity), len(loads)
+    placed = np.hstack([np.tile(np.eye(operators), nodes), np.zeros((operators, 1))])
+    filled = np.hstack([np.kron(np.eye(nodes), loads), -space.capacity[:, None]])
+    cost = np.zeros(nodes * operators + 1)
+    cost[-1] = 1.0
+    outcome = milp(
+        cost,
+        integrality=np.append(np.ones(nodes * operators), 0),
+        bounds=Bounds(0, np.append(np.ones(nodes * operators), np.inf)),
+        constraints=[LinearConstraint(placed, 1, 1), LinearConstraint(filled, -np.inf, 0)],
+        options={"time_limit": seconds},
+    )
+    if outcome.x is not None:
+        place = outcome.x[:-1].reshape(nodes, operators).argmax(axis=0).astype(np.int64)
+        filled_to = np.bincount(place, loads, minlength=nodes) / space.capacity
+        if filled_to.max() < 1 - FULL:
+            return np.asarray(place)
+    if outcome.mip_dual_bound is not None and outcome.mip_dual_bound >= 1 - _TOLERANCE:
+        return Infeasible(
+            "no placement bears anything above the lower bound: some node needs "
+            f"{outcome.mip_dual_bound:.6g} times its capacity"
+        )
+    return None

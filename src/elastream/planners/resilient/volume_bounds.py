@@ -1,0 +1,72 @@
+"""What section 4 of paper 003 proves about the volume of a feasible set, and its exact area.
+
+For hyperplanes ``V_i y = 1`` (without a lower bound V is W), as parts of the ideal volume:
+
+- axis bound (4.1): the simplex through the nearest intersections with the axes lies below all
+  hyperplanes, so the ratio is at least ``prod_k min_i 1 / v_ik``;
+- sphere bound (4.2): the part of a ball of radius ``r = min_i 1 / |V_i|`` with no negative
+  coordinate lies below them too: at least ``d! (r / 2)^d`` times the volume of the unit ball;
+- the ideal set is a superset (theorem 1): at most 1.
+
+In two dimensions the set is a polygon, so its area can be told exactly. That is done here by
+cutting the triangle ``y >= 0, sum(y) <= 1`` with one hyperplane after the other (Sutherland and
+Hodgman), which shares nothing with the way volumes are estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from elastream.planners.resilient.normalised import Floats
+
+__all__ = ["VolumeBounds", "exact_area_ratio", "sphere_ratio", "volume_bounds"]
+
+
+class VolumeBounds(NamedTuple):
+    """What the ratio of the volumes lies between."""
+
+    axis: float
+    """At least this, by the axis distances."""
+    sphere: float
+    """At least this, by the plane distance."""
+    ideal: float = 1.0
+    """At most this."""
+
+
+def volume_bounds(rows: Floats) -> VolumeBounds:
+    """Return the bounds for the hyperplanes of ``rows`` (V); each column has an entry above 0."""
+    radius = 1.0 / float(np.linalg.norm(rows, axis=1).max())
+    axis = float(np.prod(1.0 / rows.max(axis=0)))
+    return VolumeBounds(axis, sphere_ratio(radius, rows.shape[1]))
+
+
+def sphere_ratio(radius: float, streams: int) -> float:
+    """Return the volume of the part of a ball with no negative coordinate over the ideal one."""
+    log_ball = streams / 2 * math.log(math.pi) - math.lgamma(streams / 2 + 1)
+    return math.exp(log_ball + math.lgamma(streams + 1) + streams * math.log(radius / 2))
+
+
+def exact_area_ratio(rows: Floats) -> float:
+    """Return the exact ratio for two streams; ``rows`` (V) has two columns."""
+    polygon = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
+    for x, y in rows.tolist():
+        polygon = _cut(polygon, x, y)
+    edges = zip(polygon, polygon[1:] + polygon[:1], strict=True)
+    # the sum is twice the area, and so is 1 that of the triangle
+    return sum(a[0] * b[1] - a[1] * b[0] for a, b in edges)
+
+
+def _cut(polygon: list[tuple[float, float]], x: float, y: float) -> list[tuple[float, float]]:
+    """Return the part of the polygon where ``x * p + y * q <= 1``."""
+    kept: list[tuple[float, float]] = []
+    for a, b in zip(polygon, polygon[1:] + polygon[:1], strict=True):
+        above_a, above_b = x * a[0] + y * a[1] - 1, x * b[0] + y * b[1] - 1
+        if above_a <= 0:
+            kept.append(a)
+        if (above_a < 0 < above_b) or (above_b < 0 < above_a):
+            t = above_a / (above_a - above_b)
+            kept.append((a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1])))
+    return kept
