@@ -10,7 +10,20 @@ from elastream.control.policy import Planner, Policy
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
+from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.certificate import certify_step
+from elastream.planners.transition.planner import TransitionPlanner
+from elastream.planners.transition.values import PartitionValues, partition_values
+
+WORK, STATE = (0.3, 0.1, 0.2, 0.4, 0.2, 0.1), (3, 1, 4, 1, 5, 9)
+
+
+def looking_ahead() -> TransitionPlanner:
+    chain = MigrationChain.of([2, 3], [[0, 1], [1, 0]], gamma=0.8)
+    values = partition_values(ProjectionProblem(WORK, STATE, 0.4, chain))
+    assert isinstance(values, PartitionValues)
+    return TransitionPlanner(values)
+
 
 PLANNERS: list[Planner] = ["single-step", "free-step"]
 
@@ -89,3 +102,21 @@ def test_the_same_order_gives_the_same_route(planner: Planner) -> None:
     )
     order = PlanOrder(problem, planner, 2, None)
     assert route(order) == route(order)
+
+
+def test_a_planner_that_was_made_for_the_query_is_used_as_it_is() -> None:
+    planner = looking_ahead()
+    policy = Policy(max_executors=3, planner=planner)
+    assert (policy.planner_name, policy.contiguous) == ("transition", True)
+    problem = StepProblem.of(WORK, STATE, [0, 0, 0, 1, 1, 1], 3, 0.4)
+    found = route(PlanOrder(problem, planner, None, None))
+    assert found.outcome == planner(problem)
+    assert found.notes == ()
+
+
+def test_a_made_planner_that_needs_intervals_gets_them_first() -> None:
+    problem = StepProblem.of(WORK, STATE, [0, 1, 0, 1, 0, 1], 3, 0.4)
+    found = route(PlanOrder(problem, looking_ahead(), None, None))
+    assert isinstance(found.outcome, StepPlan)
+    assert found.outcome.assignment.intervals is not None
+    assert found.notes[0].startswith("transition needs consecutive tasks")

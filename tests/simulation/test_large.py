@@ -7,6 +7,9 @@ import pytest
 from elastream.control.decisions import Decision
 from elastream.control.driver import Controller
 from elastream.control.policy import Planner, Policy
+from elastream.model.transition import MigrationChain, ProjectionProblem
+from elastream.planners.transition.planner import TransitionPlanner
+from elastream.planners.transition.values import PartitionValues, partition_values
 from elastream.simulation.cluster import ClusterSettings, SimulatedCluster
 from elastream.simulation.workload import even_workload
 
@@ -39,3 +42,34 @@ def test_fifty_executors_follow_the_load_and_end_evenly_loaded(planner: Planner)
     assert number < 45
     most = max(held.count(node) for node in set(held))
     assert most <= (1 + policy.tau) * len(held) / number
+
+
+def test_a_planner_that_looks_ahead_runs_the_loop() -> None:
+    def rows_per_s(second: float) -> float:
+        return 1000 * (1.0 if second % 60 < 30 else 1.8)
+
+    tasks, sizes = 24, range(1, 7)
+    chain = MigrationChain.of(list(sizes), [[1 / 6] * 6] * 6, gamma=0.8)
+    values = partition_values(ProjectionProblem((1,) * tasks, (100,) * tasks, 0.4, chain))
+    assert isinstance(values, PartitionValues)
+    planner = TransitionPlanner(values)
+    cluster = SimulatedCluster(even_workload(tasks, rows_per_s), ClusterSettings(executors=2))
+    policy = Policy(max_executors=6, cooldown_s=5, planner=planner, tau=0.4, trigger_s=1.0)
+    decisions: list[Decision] = []
+    with Controller(
+        cluster,
+        cluster,
+        cluster,
+        policy,
+        decisions.append,
+        query="looking ahead",
+        background=lambda job: job(),
+    ):
+        for _ in range(150):
+            cluster.run_batch()
+    kinds = [decision.kind for decision in decisions]
+    assert "planner transition" in decisions[0].reason
+    assert kinds.count("scale-out") >= 2
+    assert kinds.count("scale-in") >= 1
+    assert kinds.count("done") >= 3
+    assert "abandon" not in kinds

@@ -76,7 +76,7 @@ def summary(demo: Demo, seconds: float, error: str | None = None) -> dict[str, o
             "final": executors[-1] if executors else None,
         },
         "response_ms": _response(demo),
-        "migrations": [m.as_json(policy.planner) for m in migrations_of(demo.decisions)],
+        "migrations": [m.as_json(policy.planner_name) for m in migrations_of(demo.decisions)],
     }
     return told if error is None else {**told, "error": error}
 

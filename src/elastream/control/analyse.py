@@ -130,7 +130,7 @@ def attainable_tau(work: tuple[float, ...], nodes: int, policy: Policy) -> float
     total = sum(work)
     if total <= 0:
         return policy.tau
-    fullest = even_max_load(work, nodes, contiguous=policy.planner == "single-step")
+    fullest = even_max_load(work, nodes, contiguous=policy.contiguous)
     return max(policy.tau, fullest * nodes / total - 1)
 
 
@@ -173,7 +173,7 @@ def _contentment(usage: _Usage, alive: int, policy: Policy) -> str:
 
 def _least_fitting(usage: _Usage, policy: Policy, mark: float) -> int:
     """Return the least n that fits ``mark``; the tasks, one a node, always do."""
-    contiguous = policy.planner == "single-step"
+    contiguous = policy.contiguous
     tasks = usage.tasks
     fullest = max((1 + policy.tau) * mark, max(tasks)) * (1 + _SLACK)
     number = max(1, min(len(tasks), math.ceil(usage.total / mark * (1 - _SLACK))))

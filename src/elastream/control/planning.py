@@ -1,12 +1,12 @@
 """From a problem to a route: which tasks move, and in which mini-migrations.
 
 The planner is the policy's: ``single-step`` (SSM, paper 000 section 3) keeps every node's tasks
-consecutive, ``free-step`` does not. Stock Spark places tasks arbitrarily, so the first time a
-``single-step`` policy acts there may be no intervals to start from. Then one *interval placement*
-is planned instead: the most even intervals, given to the nodes so that the most state stays (the
-partitioning and the bipartite matching into which paper 000, section 3.2, takes the problem
-apart). It moves more state than a free step would, once; from then on single-step has its
-intervals. The log says so.
+consecutive, ``free-step`` does not, one that was made for the query says which. Stock Spark places
+tasks arbitrarily, so the first time a policy acts that wants consecutive tasks there may be no
+intervals to start from. Then one *interval placement* is planned instead: the most even intervals,
+given to the nodes so that the most state stays (the partitioning and the bipartite matching into
+which paper 000, section 3.2, takes the problem apart). It moves more state than a free step would,
+once; from then on there are intervals. The log says so.
 """
 
 from __future__ import annotations
@@ -103,9 +103,13 @@ def _planner(
         from elastream.planners.free_step import free_step
 
         return partial(free_step, seconds=_PROOF_S), ()
-    if order.problem.current.intervals is None:
-        note = "single-step needs consecutive tasks, which are not found: interval placement first"
+    made = None if isinstance(order.planner, str) else order.planner
+    if order.problem.current.intervals is None and (made is None or made.contiguous):
+        name = "single-step" if made is None else made.name
+        note = f"{name} needs consecutive tasks, which are not found: interval placement first"
         return interval_placement, (note,)
+    if made is not None:
+        return made, ()
     from elastream.planners.single_step import single_step
 
     return single_step, ()

@@ -7,15 +7,35 @@ A policy is checked when it is made, before anything starts; a wrong field is na
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from elastream.model.checks import amount, count, shown
 from elastream.model.errors import ProblemError
+from elastream.model.migration import StepProblem
+from elastream.model.plan import Infeasible, StepPlan
 
-__all__ = ["Planner", "Policy"]
+__all__ = ["MadePlanner", "Planner", "PlannerName", "Policy"]
 
-Planner = Literal["single-step", "free-step"]
+PlannerName = Literal["single-step", "free-step"]
 """``single-step``: an executor holds consecutive tasks. ``free-step``: it holds any tasks."""
+
+
+class MadePlanner(Protocol):
+    """A planner that somebody made for this query, as ``TransitionPlanner`` from stored values."""
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it needs and gives consecutive tasks on every executor."""
+
+    def __call__(self, problem: StepProblem, /) -> StepPlan | Infeasible:
+        """Return a plan, or why there is none."""
+
+
+Planner = PlannerName | MadePlanner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +61,7 @@ class Policy:
     """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
     are too few or too uneven to be spread so evenly."""
     planner: Planner = "free-step"
-    """How the tasks that move are chosen."""
+    """How the tasks that move are chosen: one of the names, or a planner that was made for it."""
     moves_per_batch: int | None = 4
     """Most tasks that move in one batch; ``None`` for no bound."""
     bytes_per_batch: int | None = 64 << 20
@@ -88,8 +108,8 @@ class Policy:
         if self.action_timeout_s < self.grow_timeout_s:
             below = f"{self.action_timeout_s:g} is below grow_timeout_s {self.grow_timeout_s:g}"
             raise ProblemError("action_timeout_s", below)
-        if self.planner not in get_args(Planner):
-            known = " or ".join(get_args(Planner))
+        if not callable(self.planner) and self.planner not in get_args(PlannerName):
+            known = " or ".join(get_args(PlannerName))
             raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
 
     def _check_band(self) -> None:
@@ -103,6 +123,17 @@ class Policy:
             raise ProblemError(
                 "hysteresis", f"{band:g} above target_utilisation {target:g} is more than 1"
             )
+
+    @property
+    def planner_name(self) -> str:
+        """What the log calls the planner."""
+        return self.planner if isinstance(self.planner, str) else self.planner.name
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether every executor shall hold consecutive tasks."""
+        planner = self.planner
+        return planner == "single-step" if isinstance(planner, str) else planner.contiguous
 
     @property
     def high_mark(self) -> float:

@@ -70,7 +70,7 @@ def started(policy: Policy, executors: tuple[Executor, ...]) -> Transition:
     state = LoopState(policy=policy, executors=executors)
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
-    aim = f"target utilisation {policy.target_utilisation:g}, planner {policy.planner}"
+    aim = f"target utilisation {policy.target_utilisation:g}, planner {policy.planner_name}"
     return state, (noted(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
 
 

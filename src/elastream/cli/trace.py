@@ -1,0 +1,147 @@
+"""``elastream trace``: past load as work and state of tasks, node counts and a migration chain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from elastream.model.errors import ProblemError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Learn from past load: work and state of every task, node counts, the migration chain.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="The folder of a built trace.")]
+_INPUT = typer.Option(
+    "--input",
+    help="A file, folder or pattern; may be given several times. CSV, JSON lines, Parquet.",
+)
+_OUT = typer.Option("--out", help="The folder to write.")
+_EVERY = typer.Option("--every", help="Length of an interval, such as 15m, 1h or 1d.")
+_WINDOW = typer.Option(
+    "--window", help="A key is held for so long after its last record; left out: for ever."
+)
+_FORMAT = typer.Option("--format", help="csv, json or parquet, where the name does not tell.")
+_BAD = typer.Option("--max-bad-share", help="A greater share of bad rows is an error.")
+_MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
+_OF = typer.Option("--of", help="What nodes are proportional to: rows or records.")
+_LOW = typer.Option("--low", help="The total that needs the fewest nodes; left out: the least.")
+_HIGH = typer.Option("--high", help="The total that needs the most nodes; left out: the greatest.")
+_SMOOTHING = typer.Option("--smoothing", help="Share of each row given to changes not seen.")
+_DIRECTED = typer.Option("--directed", help="Let the chain remember the last direction.")
+_CHAIN_OUT = typer.Option("--out", help="Write the chain to a file, not to standard output.")
+
+
+@app.command("build")
+def build(
+    inputs: Annotated[list[str], _INPUT],
+    time: Annotated[str, typer.Option("--time", help="Column that says when a row happened.")],
+    out: Annotated[Path, _OUT],
+    text: Annotated[str | None, typer.Option("--text", help="Column of words to count.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Column that is the key.")] = None,
+    tasks: Annotated[int, typer.Option("--tasks", help="State partitions of the query.")] = 64,
+    every: Annotated[str, _EVERY] = "1h",
+    window: Annotated[str | None, _WINDOW] = None,
+    value_bytes: Annotated[int, typer.Option("--value-bytes", help="State beside a key.")] = 8,
+    max_bad_share: Annotated[float, _BAD] = 0.01,
+    file_format: Annotated[str | None, _FORMAT] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace.")] = False,
+    master: Annotated[str | None, _MASTER] = None,
+) -> None:
+    """Sum up raw records: work and state of every task in every interval, on Spark.
+
+    Records go to tasks exactly as Spark partitions the state of a query over the same key. Rows
+    without a time, text or key are counted and reported.
+
+      elastream trace build --input posts.parquet --time time --text text --out trace
+    """
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.spark.batch_session import batch_session
+    from elastream.spark.traces.building import build_trace
+    from elastream.spark.traces.settings import TraceSettings, format_of, seconds_of
+
+    settings = TraceSettings(
+        input=tuple(inputs),
+        time=time,
+        text=text,
+        key=key,
+        tasks=tasks,
+        every_s=seconds_of("--every", every),
+        window_s=None if window is None else seconds_of("--window", window),
+        value_bytes=value_bytes,
+        max_bad_share=max_bad_share,
+        format=format_of(file_format),
+    )
+    session = batch_session("elastream trace", master=master)
+    with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
+        report = build_trace(spark, settings, out, overwrite=overwrite)
+    bad = ", ".join(f"{number:,} without a {fault}" for fault, number in report.bad_rows.items())
+    typer.echo(f"{report.rows:,} rows read, bad ones: {bad or 'none'}")
+    typer.echo(f"{report.records:,} records in {report.intervals:,} intervals of {every}")
+    typer.echo(f"{out}: work and state of {report.tasks:,} tasks")
+
+
+@app.command("nodes")
+def nodes(
+    trace: Trace,
+    least: Annotated[int, typer.Option("--min", help="Nodes at the lowest total.")] = 8,
+    most: Annotated[int, typer.Option("--max", help="Nodes at the highest total.")] = 16,
+    of: Annotated[str, _OF] = "rows",
+    low: Annotated[float | None, _LOW] = None,
+    high: Annotated[float | None, _HIGH] = None,
+) -> None:
+    """Turn totals into node counts, as in section 6 of the papers; keep them with the trace.
+
+    --low and --high make two months comparable: those of the first are printed.
+
+      elastream trace nodes trace --min 8 --max 16
+    """
+    from elastream.planners.chain import migrations, node_counts
+    from elastream.spark.traces.folder import read_totals, write_nodes
+
+    if of not in ("rows", "records"):
+        raise ProblemError("--of", f"{of!r} is neither rows nor records")
+    totals = read_totals(trace, of)
+    floor = min(totals) if low is None else low
+    ceiling = max(totals) if high is None else high
+    counts = node_counts(totals, least, most, low=floor, high=ceiling)
+    about = {"min": least, "max": most, "of": of, "low": floor, "high": ceiling}
+    write_nodes(trace, {**about, "nodes": counts})
+    typer.echo(f"{least} to {most} nodes for totals from {floor:g} to {ceiling:g} {of}")
+    typer.echo(f"{len(migrations(counts)) - 1} migrations in {len(counts)} intervals")
+
+
+@app.command("chain")
+def chain(
+    trace: Trace,
+    gamma: Annotated[float, typer.Option("--gamma", help="Discount factor.")] = 0.8,
+    smoothing: Annotated[float, _SMOOTHING] = 0.1,
+    directed: Annotated[bool, _DIRECTED] = False,
+    out: Annotated[Path | None, _CHAIN_OUT] = None,
+) -> None:
+    """Estimate the migration chain from node counts, as the "chain" of a transition problem.
+
+    elastream trace chain trace --directed --out chain.json
+    """
+    from elastream.cli.run_summaries import checked_target, write_summary
+    from elastream.planners.chain import ChainSettings, migration_chain
+    from elastream.spark.traces.folder import read_nodes
+
+    checked_target("--out", out)
+    kept = read_nodes(trace)
+    settings = ChainSettings(gamma=gamma, smoothing=smoothing, directed=directed)
+    found = migration_chain(kept["nodes"], settings, sizes=range(kept["min"], kept["max"] + 1))
+    fields: dict[str, Any] = {"sizes": found.sizes, "matrix": found.matrix, "gamma": found.gamma}
+    if found.directions is not None:
+        fields["directions"] = found.directions
+    if out is None:
+        typer.echo(json.dumps(fields))
+    else:
+        write_summary(out, fields)

@@ -1,0 +1,159 @@
+"""``elastream values``: the projected costs of partitions, computed once and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elastream.cli.plan_command import refuse
+from elastream.cli.plan_transition import chain_of
+from elastream.cli.problem_files import expect_fields, read_fields
+from elastream.model.errors import ProblemError
+from elastream.model.plan import Infeasible
+from elastream.model.transition import ProjectionProblem
+
+if TYPE_CHECKING:
+    from elastream.planners.transition.growth import Bulk, GrowthSettings, Round
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Value partitions by what later migrations are expected to move.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_PROBLEM = typer.Argument(metavar="[FILE]", help="The problem: work, state, tau and chain as JSON.")
+_OUT = typer.Option("--out", help="The Parquet file to write.")
+_TRACE = typer.Option("--trace", help="Take work and state from a trace, in place of FILE.")
+_CHAIN = typer.Option(
+    "--chain", help="With --trace: the chain, as `elastream trace chain` wrote it."
+)
+_POOL = typer.Option("--pool", min=50, help="Most partitions valued where all are too many.")
+_ROUNDS = typer.Option("--rounds", min=1, help="Most rounds of growth.")
+_ON_SPARK = typer.Option(
+    "--spark/--in-process", help="Where the pool is grown; left out: on Spark if it is large."
+)
+_LARGE_POOL = 5000
+"""The pairs of a smaller pool cost one core seconds: less than it takes to start Spark's."""
+_MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
+
+
+@app.callback()
+def _options() -> None:
+    """Keep ``build`` a command of its own while it is the only one."""
+
+
+@app.command("build")
+def build(
+    out: Annotated[Path, _OUT],
+    file: Annotated[Path | None, _PROBLEM] = None,
+    trace: Annotated[Path | None, _TRACE] = None,
+    chain: Annotated[Path | None, _CHAIN] = None,
+    tau: Annotated[float, typer.Option("--tau", help="With --trace: the threshold.")] = 0.4,
+    pool: Annotated[int, _POOL] = 2000,
+    rounds: Annotated[int, _ROUNDS] = 8,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    on_spark: Annotated[bool | None, _ON_SPARK] = None,
+    master: Annotated[str | None, _MASTER] = None,
+) -> None:
+    """Compute the projected cost of partitions (PMC) and store it.
+
+    Where all partitions can be listed they are valued exactly, in this process; else a pool is
+    grown. Pools above 5000 partitions, and all with --spark or --master, are grown on Spark. A
+    run that was killed goes on where its last round ended.
+
+      elastream values build problem.json --out values.parquet
+      elastream values build --trace trace --chain chain.json --tau 0.4 --out values.parquet
+    """
+    from elastream.cli.run_summaries import checked_target
+    from elastream.planners.transition.growth import GrowthSettings
+    from elastream.planners.transition.values import count_all, partition_values
+    from elastream.spark.values.store import forget_rounds, read_round, write_round, write_values
+
+    checked_target("--out", out)
+    problem = _problem(file, trace, chain, tau)
+    settings = GrowthSettings(pool=pool, rounds=rounds, seed=seed)
+    if on_spark is None:
+        listed = count_all(problem) <= settings.most_listed
+        on_spark = master is not None or (pool > _LARGE_POOL and not listed)
+    resumed = read_round(out, problem, settings)
+    if resumed is not None:
+        typer.echo(f"going on after round {resumed.number}", err=True)
+    with _spark_or_not(on_spark, master) as bulk, _progress(settings, resumed) as show:
+
+        def finished(told: Round) -> None:
+            write_round(out, problem, settings, told)
+            show(told)
+
+        values = partition_values(
+            problem, settings=settings, bulk=bulk, resumed=resumed, finished=finished
+        )
+    if isinstance(values, Infeasible):
+        refuse(values)
+    write_values(out, values)
+    forget_rounds(out)
+    which = "all" if values.complete else "a pool of"
+    typer.echo(f"{out}: {which} {len(values.members):,} partitions, {problem.fingerprint[:12]}")
+
+
+def _problem(
+    file: Path | None, trace: Path | None, chain: Path | None, tau: float
+) -> ProjectionProblem:
+    if (file is None) == (trace is None):
+        raise ProblemError("FILE", "give either a problem file or --trace and --chain")
+    if file is not None:
+        data = read_fields(file)
+        expect_fields("", data, required=("work", "state", "tau", "chain"))
+        return ProjectionProblem.of(
+            data["work"], data["state"], data["tau"], chain_of(data["chain"])
+        )
+    if trace is None or chain is None:
+        raise ProblemError("--chain", "is needed with --trace")
+    from elastream.spark.traces.folder import read_tasks
+
+    tasks = read_tasks(trace)
+    work, state = tasks.work.sum(axis=0).tolist(), tasks.state_bytes[-1].tolist()
+    return ProjectionProblem.of(work, state, tau, chain_of(read_fields(chain)))
+
+
+@contextmanager
+def _spark_or_not(on_spark: bool, master: str | None) -> Iterator[Bulk | None]:
+    """Give who runs the long loops: this process, or a Spark session for as long as the block."""
+    if not on_spark:
+        yield None
+        return
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.spark.batch_session import batch_session
+    from elastream.spark.values.bulk import SparkBulk
+
+    session = batch_session("elastream values", master=master)
+    with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
+        yield SparkBulk(spark.sparkContext)
+
+
+@contextmanager
+def _progress(settings: GrowthSettings, resumed: Round | None) -> Iterator[Callable[[Round], None]]:
+    """Show on standard error how far the growth is."""
+    import sys
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(file=sys.stderr)
+    with Progress(console=console, transient=True) if console.is_terminal else nullcontext() as bar:
+        if bar is None:
+            yield lambda _told: None
+            return
+        done = 0 if resumed is None else resumed.number
+        task = bar.add_task("growing the pool", total=settings.rounds, completed=done)
+
+        def show(told: Round) -> None:
+            text = f"round {told.number}, {len(told.pool):,} partitions"
+            bar.update(task, completed=told.number, description=text)
+
+        yield show

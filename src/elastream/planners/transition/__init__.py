@@ -1,0 +1,1 @@
+"""MTM-aware planning: one migration, with the odds of those to come in view."""

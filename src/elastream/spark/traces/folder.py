@@ -1,0 +1,154 @@
+"""A trace on disk: a folder that counts only once its manifest is there.
+
+::
+
+    OUT/tasks/date=2020-03-01/…parquet   time, task, work, keys, state_bytes
+    OUT/totals/…parquet                  time, rows, records
+    OUT/nodes.json                       node counts, once ``elastream trace nodes`` made them
+    OUT/manifest.json                    settings and counts, written last
+
+A build that is killed leaves no manifest: whoever reads the folder says so, and the next build
+starts it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from elastream.model.errors import ProblemError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "TaskTrace",
+    "commit",
+    "prepare",
+    "read_manifest",
+    "read_nodes",
+    "read_tasks",
+    "read_totals",
+    "write_nodes",
+]
+
+_MANIFEST: Final = "manifest.json"
+_NODES: Final = "nodes.json"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskTrace:
+    """Every task in every interval: arrays of a row an interval and a column a task."""
+
+    work: NDArray[np.int64]
+    """Records."""
+    keys: NDArray[np.int64]
+    """Keys held at the end."""
+    state_bytes: NDArray[np.int64]
+    """Their bytes."""
+
+
+def prepare(out: Path, *, overwrite: bool) -> None:
+    """Make room for a trace: a whole one is kept unless it may be overwritten."""
+    if (out / _MANIFEST).exists() and not overwrite:
+        raise ProblemError("--out", f"{out} holds a trace already; --overwrite replaces it")
+    if out.exists() and not out.is_dir():
+        raise ProblemError("--out", f"{out} is a file; name a folder")
+    if out.exists():
+        known = {"tasks", "totals", _NODES, _MANIFEST}
+        names = [entry.name for entry in out.iterdir()]
+        strange = [name for name in names if name not in known and not name.startswith(".")]
+        if strange:
+            raise ProblemError("--out", f"{out} holds {strange[0]}, which is no part of a trace")
+        (out / _MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(out)
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise ProblemError("--out", f"{out} cannot be made: {error.strerror}") from None
+
+
+def commit(out: Path, about: Mapping[str, object]) -> None:
+    """Write the manifest, whole or not at all: from now on the folder is a trace."""
+    _write_whole(out / _MANIFEST, {"version": _VERSION, **about})
+
+
+def _write_whole(path: Path, content: object) -> None:
+    """Write JSON into a temporary file and rename it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(content, file, indent=1)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_manifest(trace: Path) -> dict[str, Any]:
+    """Return the manifest, or say that the folder holds no whole trace."""
+    try:
+        manifest = json.loads((trace / _MANIFEST).read_text())
+    except OSError:
+        raise ProblemError(
+            str(trace), "is no trace, or one that was not finished: it has no manifest"
+        ) from None
+    except ValueError:
+        raise ProblemError(str(trace), f"its {_MANIFEST} is damaged") from None
+    if not isinstance(manifest, dict) or manifest.get("version") != _VERSION:
+        raise ProblemError(str(trace), "was written by another version of elastream")
+    return manifest
+
+
+def read_totals(trace: Path, of: str = "rows") -> tuple[int, ...]:
+    """Return the total of every interval, ``rows`` or ``records``, in order."""
+    read_manifest(trace)
+    table = _table(trace / "totals", ["time", of])
+    return tuple(table.sort_by("time").column(of).to_pylist())
+
+
+def read_tasks(trace: Path) -> TaskTrace:
+    """Return work and state of every task in every interval."""
+    report = read_manifest(trace)["report"]
+    shape = (report["intervals"], report["tasks"])
+    table = _table(trace / "tasks", ["time", "task", "work", "keys", "state_bytes"])
+    table = table.sort_by([("time", "ascending"), ("task", "ascending")])
+    if table.num_rows != shape[0] * shape[1]:
+        raise ProblemError(str(trace), f"has {table.num_rows} rows of tasks, not {shape}")
+    names = ("work", "keys", "state_bytes")
+    return TaskTrace(*(table.column(name).to_numpy().reshape(shape) for name in names))
+
+
+def write_nodes(trace: Path, content: Mapping[str, object]) -> None:
+    """Keep node counts with the trace."""
+    _write_whole(trace / _NODES, content)
+
+
+def read_nodes(trace: Path) -> dict[str, Any]:
+    """Return the node counts kept with the trace, and how they were made."""
+    read_manifest(trace)
+    try:
+        kept = json.loads((trace / _NODES).read_text())
+    except (OSError, ValueError):
+        raise ProblemError(str(trace), "has no node counts: run `elastream trace nodes`") from None
+    return dict(kept)
+
+
+def _table(folder: Path, columns: list[str]) -> Any:
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    try:
+        return dataset.dataset(folder, format="parquet", partitioning="hive").to_table(columns)
+    except (OSError, pa.ArrowException) as error:
+        raise ProblemError(str(folder), f"cannot be read: {str(error).splitlines()[0]}") from None

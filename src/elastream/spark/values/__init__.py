@@ -1,0 +1,1 @@
+"""Values of partitions on Spark (PMC): who runs the long loops, and what is kept on disk."""

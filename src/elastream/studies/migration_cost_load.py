@@ -1,0 +1,91 @@
+"""A month of load as a sequence of migrations (papers 000 and 001, section 6).
+
+Work drifts with the data: the migration of an interval is planned with the work and the state of
+that interval. In a quiet hour a few records decide which task is heavy, and the threshold may be
+beyond reach for any planner; then the threshold of that one migration is widened to what the most
+even intervals need, for all planners alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.control.balance import even_bounds
+from elastream.model.errors import ProblemError
+from elastream.spark.traces.folder import read_nodes, read_tasks
+
+__all__ = ["Load", "Migration", "read_load"]
+
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One change of the number of nodes."""
+
+    work: tuple[int, ...]
+    state: tuple[int, ...]
+    nodes: int
+    """How many nodes there are afterwards."""
+    least_tau: float
+    """The threshold that the most even intervals need."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Work and state of every task in every interval, and how many nodes each interval has."""
+
+    work: NDArray[np.int64]
+    state: NDArray[np.int64]
+    nodes: tuple[int, ...]
+    sizes: range
+    """The range of node counts, seen or not."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are (m)."""
+        return int(self.work.shape[1])
+
+    def folded(self, tasks: int) -> Load:
+        """Return the same load on fewer tasks: a divisor of their number.
+
+        A key that hashes to task j of m is on task ``j mod tasks``, as if the trace had been built
+        with so many.
+        """
+        if self.tasks % tasks:
+            raise ProblemError("--tasks", f"{tasks} does not divide the trace's {self.tasks}")
+        shape = (len(self.nodes), self.tasks // tasks, tasks)
+        return Load(
+            self.work.reshape(shape).sum(axis=1),
+            self.state.reshape(shape).sum(axis=1),
+            self.nodes,
+            self.sizes,
+        )
+
+    def migrations(self, most: int) -> tuple[Migration, ...]:
+        """Return the first migrations, at most so many."""
+        changes = [
+            t for t, (before, after) in enumerate(pairwise(self.nodes), 1) if before != after
+        ]
+        return tuple(self._migration(t) for t in changes[:most])
+
+    def _migration(self, interval: int) -> Migration:
+        work = tuple(self.work[interval].tolist())
+        nodes = self.nodes[interval]
+        heaviest = max(sum(work[a:b]) for a, b in pairwise(even_bounds(work, nodes)))
+        mean = sum(work) / nodes
+        least = heaviest / mean - 1 if mean else 0.0
+        state = tuple(self.state[interval].tolist())
+        return Migration(work, state, nodes, max(0.0, least * (1 + _SLACK) + _SLACK))
+
+
+def read_load(trace: Path) -> Load:
+    """Return the load of a built trace that has its node counts."""
+    kept, tasks = read_nodes(trace), read_tasks(trace)
+    sizes = range(kept["min"], kept["max"] + 1)
+    return Load(tasks.work, tasks.state_bytes, tuple(kept["nodes"]), sizes)
