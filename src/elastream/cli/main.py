@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli import bench, demo, log, plan
+from elastream.cli import bench, demo, handover, log, plan, study, trace, values
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
 from elastream.model.errors import ElastreamError
 
@@ -33,7 +33,11 @@ where, moving provably the least state.
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
 app.add_typer(bench.app, name="bench")
+app.add_typer(study.app, name="study")
 app.command("log")(log.log)
+app.add_typer(handover.app, name="handover")
+app.add_typer(trace.app, name="trace")
+app.add_typer(values.app, name="values")
 
 
 @app.callback()

@@ -8,6 +8,10 @@ import typer
 
 from elastream.cli import problem_files
 from elastream.cli.plan_command import ProblemFile, Seconds, print_plan, refuse
+from elastream.cli.plan_handover import handover
+from elastream.cli.plan_replication import replication
+from elastream.cli.plan_resilient import resilient
+from elastream.cli.plan_transition import transition
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
@@ -105,6 +109,12 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> 
         fields["lower_bound"] = outcome.lower_bound
     steps = [{"cost": step.cost} | _step_fields(step) for step in outcome.steps]
     print_plan(fields | {"steps": steps})
+
+
+app.command("handover")(handover)
+app.command("transition")(transition)
+app.command("resilient")(resilient)
+app.command("replication")(replication)
 
 
 def _step_fields(plan: StepPlan) -> dict[str, object]:

@@ -1,0 +1,249 @@
+"""What origin and target say to each other, as data and as JSON.
+
+Paper 002, algorithms 1 and 2, exchange three messages: migrate(Q), ts_start, ts_mi. Here are more,
+because messages are lost and sides die: the target joins and is accepted or refused, the boundary
+is offered, the target is ready, the origin commits or aborts, the target has taken over. Every
+message names the handover it belongs to, and from the acceptance on also the origin's term: one run
+of the origin's driver. So a message that comes late or twice is known for what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Final
+
+from elastream.model.checks import count, shown
+from elastream.model.errors import ProblemError
+from elastream.model.handover import Boundary, QueryShape, Window
+
+__all__ = [
+    "Abort",
+    "Accept",
+    "Commit",
+    "Join",
+    "Leave",
+    "Message",
+    "Offer",
+    "Ready",
+    "Refuse",
+    "Seen",
+    "Taken",
+    "boundary_from",
+    "boundary_members",
+    "from_members",
+    "members_of",
+]
+
+_LONGEST_TEXT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Target: I could run this query."""
+
+    handover: str
+    """Chosen by the target, different for every attempt."""
+    shape: QueryShape
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Origin: read your inputs, and tell from where on you see every row. Later: I am at it."""
+
+    handover: str
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Origin: no handover to you."""
+
+    handover: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Target: I see every row from these timestamps on."""
+
+    handover: str
+    term: str
+    whole_from: tuple[int, ...]
+    """One for each input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Origin: this would be the boundary; I put out nothing beyond it until it is decided."""
+
+    handover: str
+    term: str
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Target: the boundary is on my disk, I can start there. Also asks how it was decided."""
+
+    handover: str
+    term: str
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Origin: decided and written down; what starts at the boundary or later is yours."""
+
+    handover: str
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Origin: there is no such handover, or none any more; everything is mine."""
+
+    handover: str
+    term: str
+    """That of the message it answers, or the origin's own."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Target: I know that it is decided."""
+
+    handover: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Target: I give up. Never said after ``Ready``."""
+
+    handover: str
+    why: str
+
+
+Message = Join | Accept | Refuse | Seen | Offer | Ready | Commit | Abort | Taken | Leave
+
+_NAMES: Final[Mapping[str, type[Message]]] = {
+    kind.__name__.lower(): kind
+    for kind in (Join, Accept, Refuse, Seen, Offer, Ready, Commit, Abort, Taken, Leave)
+}
+
+
+def members_of(message: Message) -> dict[str, object]:
+    """Return the message as the members of a JSON object."""
+    members: dict[str, object] = {"type": type(message).__name__.lower()}
+    for name in message.__dataclass_fields__:
+        value = getattr(message, name)
+        if isinstance(value, Boundary):
+            value = boundary_members(value)
+        elif isinstance(value, QueryShape):
+            value = _shape_members(value)
+        elif isinstance(value, tuple):
+            value = list(value)
+        members[name] = value
+    return members
+
+
+def from_members(members: object) -> Message:
+    """Return the message, or raise ``ProblemError`` that says which member is wrong."""
+    if not isinstance(members, dict):
+        raise ProblemError("message", f"{shown(members)} is not an object")
+    name = members.get("type")
+    kind = _NAMES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ProblemError("type", f"{shown(name)} is not a message")
+    fields = kind.__dataclass_fields__
+    for found in members:
+        if found != "type" and found not in fields:
+            raise ProblemError(shown(found)[1:-1], f"is no member of {name}")
+    return kind(**{field: _READERS[field](field, _member(members, field)) for field in fields})
+
+
+def boundary_members(boundary: Boundary) -> dict[str, object]:
+    """Return the boundary as the members of a JSON object."""
+    return {
+        "migration": boundary.migration,
+        "activation": boundary.activation,
+        "from_timestamps": list(boundary.from_timestamps),
+        "discards": list(boundary.discards),
+    }
+
+
+def boundary_from(field: str, value: object) -> Boundary:
+    """Return the checked boundary."""
+    members = _object(field, value)
+    return Boundary(
+        _whole(f"{field}.migration", _member(members, "migration")),
+        _whole(f"{field}.activation", _member(members, "activation")),
+        _wholes(f"{field}.from_timestamps", _member(members, "from_timestamps")),
+        _wholes(f"{field}.discards", _member(members, "discards")),
+    )
+
+
+def _shape_members(shape: QueryShape) -> dict[str, object]:
+    window = shape.window
+    return {
+        "name": shape.name,
+        "window": {"kind": window.kind, "length": window.length, "slide": window.slide},
+        "inputs": shape.inputs,
+        "operation": shape.operation,
+        "lateness": shape.lateness,
+    }
+
+
+def _shape(field: str, value: object) -> QueryShape:
+    members = _object(field, value)
+    window = _object(f"{field}.window", _member(members, "window"))
+    sizes = (_member(window, name) for name in ("kind", "length", "slide"))
+    return QueryShape(
+        _text(f"{field}.name", _member(members, "name")),
+        Window.of(*sizes, field=f"{field}.window"),
+        count(f"{field}.inputs", _member(members, "inputs"), least=1),
+        _text(f"{field}.operation", _member(members, "operation")),
+        count(f"{field}.lateness", _member(members, "lateness")),
+    )
+
+
+def _object(field: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProblemError(field, f"{shown(value)} is not an object")
+    return value
+
+
+def _member(members: Mapping[str, Any], name: str) -> object:
+    if name not in members:
+        raise ProblemError(name, "is missing")
+    found: object = members[name]
+    return found
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        raise ProblemError(field, f"{shown(value)} is not a short text")
+    return value
+
+
+def _whole(field: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ProblemError(field, f"{shown(value)} is not a whole number")
+    return int(value)
+
+
+def _wholes(field: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ProblemError(field, f"{shown(value)} is not a list")
+    return tuple(_whole(f"{field}[{i}]", entry) for i, entry in enumerate(value))
+
+
+_READERS: Final[Mapping[str, Callable[[str, object], Any]]] = {
+    "handover": _text,
+    "term": _text,
+    "why": _text,
+    "shape": _shape,
+    "whole_from": _wholes,
+    "boundary": boundary_from,
+}

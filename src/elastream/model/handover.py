@@ -1,0 +1,189 @@
+"""Handing a windowed query over: windows, the problem, the plan, and the boundary in between.
+
+Paper 002 (UniMiCo). A query with windows of length l that start every s moves from one application,
+the origin, to another, the target. No state moves: the origin completes the windows it has begun,
+the target starts with the first window of which it can see every tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
+from elastream.model.errors import ProblemError
+
+__all__ = [
+    "Boundary",
+    "HandoverPlan",
+    "HandoverProblem",
+    "QueryShape",
+    "Timestamps",
+    "Window",
+    "WindowKind",
+]
+
+WindowKind = Literal["time", "rows"]
+"""What length and slide count: time, or rows."""
+
+Timestamps = tuple[int, ...]
+"""One timestamp for each input, in the stream's own ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Windows of one length that start at a fixed distance from each other.
+
+    A slide equal to the length makes them tumble, a smaller one makes them overlap; with a larger
+    one the rows between two windows belong to none.
+    """
+
+    kind: WindowKind
+    length: Number
+    """How much one window holds, in time or rows; positive."""
+    slide: Number
+    """How far apart windows start; positive."""
+
+    @classmethod
+    def of(cls, kind: object, length: object, slide: object, *, field: str = "window") -> Window:
+        """Return the checked window; rows are counted in whole numbers."""
+        if kind not in get_args(WindowKind):
+            known = " or ".join(f'"{name}"' for name in get_args(WindowKind))
+            raise ProblemError(f"{field}.kind", f"{shown(kind)} is not a kind of window: {known}")
+        rows = kind == "rows"
+        return cls(
+            "rows" if rows else "time",
+            _size(f"{field}.length", length, whole=rows),
+            _size(f"{field}.slide", slide, whole=rows),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverProblem:
+    """What is known when the target has read its first tuples."""
+
+    window: Window
+    """The controlling window: that of the last windowed operator of the query."""
+    last_window: Number
+    """Start of the most recent window that the origin has produced (ts_last_w)."""
+    first_tuples: tuple[Number, ...]
+    """Timestamp of the first tuple that the target has read, for each input (ts_start)."""
+    arrivals: tuple[tuple[Number, ...], ...] | None = None
+    """Row windows only: timestamps of the tuples at the origin's window, in order, for each input,
+    from the first tuple of the last window on."""
+
+    @classmethod
+    def of(
+        cls,
+        window: Window,
+        last_window: Number,
+        first_tuples: Numbers,
+        arrivals: Sequence[Numbers] | None = None,
+    ) -> HandoverProblem:
+        """Return the checked problem."""
+        last = amount("last_window", last_window)
+        first = amounts("first_tuples", first_tuples)
+        if not first:
+            raise ProblemError("first_tuples", "is empty; give one timestamp for each input")
+        if window.kind == "time":
+            if arrivals is not None:
+                raise ProblemError("arrivals", "only windows of rows are counted by arrivals")
+            return cls(window, last, first)
+        if arrivals is None:
+            raise ProblemError("arrivals", "is missing; windows of rows are counted by it")
+        return cls(window, last, first, _arrivals(arrivals, len(first), last))
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverPlan:
+    """Where the origin stops and the target starts."""
+
+    migration_timestamp: Number
+    """Start of the last window of the origin (ts_mi)."""
+    activation_timestamp: Number | None
+    """Time windows: the target uses tuples from here on; ``None`` for row windows."""
+    discards: tuple[int, ...] | None
+    """Row windows: how many of the first tuples the target's window drops, for each input."""
+    deciding_input: int
+    """The input on which the target lags most; it sets the boundary."""
+    status: Literal["optimal"] = "optimal"
+
+    @property
+    def discard(self) -> int | None:
+        """How many tuples are dropped on the deciding input: s - delta of section 3.2.2."""
+        return None if self.discards is None else self.discards[self.deciding_input]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """What origin and target agree upon.
+
+    A *coordinate* is a timestamp for time windows and a row number for row windows. An output has
+    the coordinate of its window's start, a joined pair that of its earlier row. Outputs below
+    ``activation`` are the origin's, all others the target's.
+    """
+
+    migration: int
+    """Coordinate of the start of the origin's last window."""
+    activation: int
+    """Coordinate of the start of the target's first window."""
+    from_timestamps: Timestamps
+    """The target ignores rows before these, for each input."""
+    discards: tuple[int, ...]
+    """Of the rows left it drops so many at first; 0 for time windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShape:
+    """What both sides must agree on before they talk about windows; times are in ticks."""
+
+    name: str
+    window: Window
+    """The controlling window."""
+    inputs: int
+    operation: str = "aggregate"
+    """What the windows are for; the sides must spell it alike."""
+    lateness: int = 0
+    """A row may come after one that is younger by so much; later rows are dropped."""
+
+    def mismatch(self, other: QueryShape) -> str | None:
+        """Return how ``other`` differs, in words; ``None`` where it does not."""
+        pairs = (
+            ("query", self.name, other.name),
+            ("operation", self.operation, other.operation),
+            ("kind of window", self.window.kind, other.window.kind),
+            ("window length", self.window.length, other.window.length),
+            ("window slide", self.window.slide, other.window.slide),
+            ("number of inputs", self.inputs, other.inputs),
+            ("lateness", self.lateness, other.lateness),
+        )
+        for what, ours, theirs in pairs:
+            if ours != theirs:
+                return f"the {what} is {shown(ours)} here and {shown(theirs)} there"
+        return None
+
+
+def _size(field: str, value: object, *, whole: bool) -> Number:
+    size = count(field, value, least=1) if whole else amount(field, value)
+    if size == 0:
+        raise ProblemError(field, "0 is not positive")
+    return size
+
+
+def _arrivals(arrivals: object, inputs: int, last_window: Number) -> tuple[tuple[Number, ...], ...]:
+    if not isinstance(arrivals, Sequence) or isinstance(arrivals, str | bytes):
+        raise ProblemError("arrivals", f"{shown(arrivals)} is not a list")
+    if len(arrivals) != inputs:
+        raise ProblemError("arrivals", f"has {len(arrivals)} lists where there are {inputs} inputs")
+    checked = tuple(amounts(f"arrivals[{i}]", listed) for i, listed in enumerate(arrivals))
+    for i, listed in enumerate(checked):
+        if not listed or listed[0] != last_window:
+            first = shown(listed[0]) if listed else "nothing"
+            why = f"begins with {first}, not with the first tuple of the last window, {last_window}"
+            raise ProblemError(f"arrivals[{i}]", why)
+        for j in range(1, len(listed)):
+            if listed[j] < listed[j - 1]:
+                why = f"{listed[j]} comes after {listed[j - 1]}; tuples must be in order"
+                raise ProblemError(f"arrivals[{i}][{j}]", why)
+    return checked

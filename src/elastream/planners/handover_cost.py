@@ -1,0 +1,99 @@
+"""When to hand a query over and when to migrate its state (the limit that paper 002, 1 admits).
+
+**Handing over** moves nothing, but the origin works on until its last window ends. With windows of
+length l and slide s, the target's first tuple lies up to s behind the start of that window, half of
+it on average: the origin is rid of the query after ``l - s / 2``, and the rows of ``l - s`` are
+worked on twice. The query never pauses.
+
+**Migrating** stops the query, moves its state and starts it again: it is done, and the query back,
+after ``restart + state / bandwidth``. All rows of that time wait.
+
+The origin is rid of the query sooner by a handover where ``l - s / 2 < restart + state /
+bandwidth``. For a state of fixed size the break-even length is the right side plus s / 2. A state
+that holds the rows of the window (a join, a row buffer) grows with l: ``state = rate l row_bytes``,
+so the break-even is ``(restart + s / 2) / (1 - rate row_bytes / bandwidth)``, and there is none
+where rows come faster than state can be moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elastream.model.checks import amount
+from elastream.model.errors import ProblemError
+
+__all__ = [
+    "HandoverCost",
+    "MigrationCost",
+    "break_even_length_s",
+    "handover_cost",
+    "migration_cost",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverCost:
+    """What a handover is expected to cost."""
+
+    relief_s: float
+    """Until the origin has nothing to do with the query any more, from the target's first row."""
+    rows_twice: float
+    """Rows that both sides work on."""
+    pause_s: float = 0.0
+    """The query goes on all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationCost:
+    """What moving the state is expected to cost."""
+
+    relief_s: float
+    """Until the origin has nothing to do with the query any more."""
+    rows_late: float
+    """Rows that wait meanwhile."""
+    pause_s: float
+    """How long the query puts out nothing."""
+
+
+def handover_cost(*, length_s: float, slide_s: float, rows_per_s: float) -> HandoverCost:
+    """Return the expected cost for time windows; a slide above the length leaves no overlap."""
+    length, slide = _positive("length_s", length_s), _positive("slide_s", slide_s)
+    rate = amount("rows_per_s", rows_per_s)
+    return HandoverCost(max(0.0, length - slide / 2), rate * max(0.0, length - slide))
+
+
+def migration_cost(
+    *, state_bytes: float, bytes_per_s: float, restart_s: float, rows_per_s: float
+) -> MigrationCost:
+    """Return the expected cost of stopping, moving all of the state, and starting again."""
+    moved_s = amount("state_bytes", state_bytes) / _positive("bytes_per_s", bytes_per_s)
+    pause_s = amount("restart_s", restart_s) + moved_s
+    return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s, pause_s)
+
+
+def break_even_length_s(
+    *,
+    slide_s: float,
+    bytes_per_s: float,
+    restart_s: float,
+    state_bytes: float = 0,
+    rows_per_s: float = 0,
+    row_bytes: float = 0,
+) -> float | None:
+    """Return the window length up to which a handover relieves the origin sooner.
+
+    ``state_bytes`` is what the state weighs whatever the length, ``row_bytes`` what each row of a
+    window adds. ``None``: a handover is sooner at every length.
+    """
+    bandwidth = _positive("bytes_per_s", bytes_per_s)
+    growth = amount("rows_per_s", rows_per_s) * amount("row_bytes", row_bytes) / bandwidth
+    if growth >= 1:
+        return None
+    fixed_s = amount("restart_s", restart_s) + amount("state_bytes", state_bytes) / bandwidth
+    return (fixed_s + _positive("slide_s", slide_s) / 2) / (1 - growth)
+
+
+def _positive(field: str, value: float) -> float:
+    if amount(field, value) == 0:
+        raise ProblemError(field, "0 is not positive")
+    return value

@@ -1,0 +1,1 @@
+"""Windowed queries on Spark that can be handed over to another application."""

@@ -1,0 +1,28 @@
+"""Queries for ``elastream handover``: the clock of their readings is named by the environment."""
+
+from __future__ import annotations
+
+import os
+
+from elastream.spark.handover.queries import grouped_sums, joined_readings, row_sums
+from elastream.spark.handover.readings import Readings
+from elastream.spark.handover.windowed import WindowedQuery
+
+START_MS = 1_750_000_000_000
+CLOCK = "HANDOVER_CLOCK"
+
+
+def readings() -> Readings:
+    return Readings(START_MS, rows=1500, gap_ms=40, places=4, clock=os.environ[CLOCK])
+
+
+def sums() -> WindowedQuery:
+    return grouped_sums(readings(), length_ms=3000, slide_ms=1000)
+
+
+def q1() -> WindowedQuery:
+    return joined_readings(readings(), length_ms=800)
+
+
+def q2() -> WindowedQuery:
+    return row_sums(readings(), length=5, slide=2)
