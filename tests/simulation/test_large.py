@@ -46,7 +46,7 @@ def test_fifty_executors_follow_the_load_and_end_evenly_loaded(planner: Planner)
 
 def test_a_planner_that_looks_ahead_runs_the_loop() -> None:
     def rows_per_s(second: float) -> float:
-        return 1000 * (1.0 if second % 60 < 30 else 1.8)
+        return 500 if second % 120 < 60 else 2600
 
     tasks, sizes = 24, range(1, 7)
     chain = MigrationChain.of(list(sizes), [[1 / 6] * 6] * 6, gamma=0.8)
@@ -65,7 +65,7 @@ def test_a_planner_that_looks_ahead_runs_the_loop() -> None:
         query="looking ahead",
         background=lambda job: job(),
     ):
-        for _ in range(150):
+        for _ in range(260):
             cluster.run_batch()
     kinds = [decision.kind for decision in decisions]
     assert "planner transition" in decisions[0].reason
