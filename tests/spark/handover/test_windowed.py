@@ -200,7 +200,9 @@ def check(
         assert max(own) < boundary.activation <= min(taken)
 
 
-@pytest.mark.parametrize(("length", "slide"), [(1000, 1000), (3000, 1000)])
+@pytest.mark.parametrize(
+    ("length", "slide"), [(1000, 1000), pytest.param(3000, 1000, marks=pytest.mark.slow)]
+)
 def test_time_windows_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, length: int, slide: int
 ) -> None:
@@ -209,7 +211,7 @@ def test_time_windows_are_put_out_once_by_both_together(
     check(spark, query, sums(made, length, slide), tmp_path)
 
 
-@pytest.mark.parametrize("slide", [1, 3])
+@pytest.mark.parametrize("slide", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_row_windows_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, slide: int
 ) -> None:
