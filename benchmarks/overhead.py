@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-ROWS_A_BATCH = 500_000
+ROWS_A_BATCH = 300_000
 PARTITIONS = 12
-PAIRS = 12
-BATCHES_A_SPAN = 12
-LEAD_BATCHES = 30
+PAIRS = 10
+BATCHES_A_SPAN = 10
+LEAD_BATCHES = 20
 _POLICY = elastream.Policy(min_executors=2, max_executors=2, patience=1_000_000)
 
 
