@@ -508,3 +508,52 @@ def test_moves_that_never_happened_are_taken_back_when_a_migration_is_abandoned(
     asked = [i.wanted for told in run.told for i in told if isinstance(i, Place)]
     assert run.kinds[-1] == "abandon"
     assert asked[-1] == {moved: run.cluster.where()[moved] for moved in phase.steps[0]}
+
+
+def warmed_after(*durations_ms: float, settle_batches: int = 5) -> tuple[LoopState, list[str]]:
+    """The loop after a new executor was warmed, then batches of these durations; usual are 500."""
+    policy = replace(POLICY, settle_batches=settle_batches)
+    state, _ = started(policy, executors("a"))
+    alive = executors("a", "b", cold="b")
+    for number in range(2):
+        state = observed(state, number, "aaaaaaaaa", "a")
+    assert isinstance(state.phase, Awaiting)
+    state, _ = step(state, GrowFinished(state.phase.action.ticket, alive))
+    first, *later = durations_ms
+    state, _ = step(state, BatchObserved(batch(2, "aaaaaaaaa", duration_ms=first), alive))
+    assert isinstance(state.phase, Awaiting)
+    phases = []
+    state, _ = step(state, WarmFinished(state.phase.action.ticket))
+    phases.append(type(state.phase).__name__)
+    for number, duration_ms in enumerate(later, 3):
+        seen = BatchObserved(batch(number, "aaaaaaaaa", duration_ms=duration_ms), alive)
+        state, _ = step(state, seen)
+        phases.append(type(state.phase).__name__)
+    return state, phases
+
+
+def test_a_query_that_was_held_up_settles_before_state_moves() -> None:
+    state, phases = warmed_after(1500, 1000, 700, 590)
+    assert phases == ["Settling", "Settling", "Settling", "Awaiting"]
+    assert isinstance(state.phase, Awaiting)
+    assert isinstance(state.phase.action, Plan)
+
+
+def test_a_query_that_does_not_recover_by_itself_is_not_kept_waiting() -> None:
+    assert warmed_after(1500, 1490)[1] == ["Settling", "Awaiting"]
+
+
+def test_settling_is_bounded_and_can_be_switched_off() -> None:
+    assert warmed_after(2000, 1800, 1600, settle_batches=2)[1] == ["Settling"] * 2 + ["Awaiting"]
+    assert warmed_after(2000, settle_batches=0)[1] == ["Awaiting"]
+
+
+def test_batches_as_usual_need_no_settling() -> None:
+    assert warmed_after(550)[1] == ["Awaiting"]
+
+
+def test_a_change_can_be_given_up_while_it_settles() -> None:
+    state, _ = warmed_after(1500)
+    state, told = step(state, AbandonRequested("enough"))
+    assert isinstance(state.phase, Steady)
+    assert [i.decision.kind for i in told if isinstance(i, Log)] == ["abandon"]

@@ -73,6 +73,9 @@ class Policy:
     """How often one migration is planned anew after a disturbance before it is abandoned."""
     warm_up: bool = True
     """Whether new executors are warmed before they get state."""
+    settle_batches: int = 5
+    """How many batches the query may take, after new executors were warmed, to work off what that
+    held up, before state moves. Only while batches get shorter by themselves."""
     grow_timeout_s: float = 60.0
     """How long to wait for executors that were asked for, on the pool's clock."""
     action_timeout_s: float = 300.0
@@ -95,7 +98,8 @@ class Policy:
         self._check_band()
         for name in ("patience", "tries"):
             count(name, getattr(self, name), least=1)
-        count("replans", self.replans)
+        for name in ("replans", "settle_batches"):
+            count(name, getattr(self, name))
         for name in ("moves_per_batch", "bytes_per_batch"):
             if getattr(self, name) is not None:
                 count(name, getattr(self, name), least=1)

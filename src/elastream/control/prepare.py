@@ -8,6 +8,8 @@ the executors that really came and from where the last batch really found every 
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
+from typing import Final
 
 from elastream.control.analyse import attainable_tau
 from elastream.control.events import Action, Grow, GrowFinished, Plan, Warm
@@ -19,17 +21,25 @@ from elastream.control.state import (
     Locating,
     LoopState,
     Progress,
+    Settling,
     Transition,
     noted,
 )
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 
-__all__ = ["awaiting", "grown", "homeless", "located", "pursued"]
+__all__ = ["awaiting", "grown", "homeless", "located", "pursued", "settled"]
+
+_USUAL: Final = 1.2
+"""A batch is as usual if it takes no longer than so many times the usual one."""
+_FALLING: Final = 0.97
+"""Batches get shorter if each takes at most this share of the one before."""
 
 
 def pursued(state: LoopState, intent: Intent) -> Transition:
     """Take the first leg of a change that was decided."""
+    usual_ms = median(state.recent_ms) if state.recent_ms else None
+    intent = replace(intent, usual_ms=usual_ms)
     if intent.executors > len(state.executors) and not state.policy.advise_only:
         total = min(intent.executors, state.policy.max_executors)
         return awaiting(state, intent, Grow(state.next_ticket, total))
@@ -49,6 +59,28 @@ def grown(state: LoopState, phase: Awaiting, event: GrowFinished) -> Transition:
         state, replace(intent, executors=min(intent.executors, came))
     )
     return state, (log, *instructions)
+
+
+def settled(state: LoopState, intent: Intent, progress: Progress, *, left: int) -> Transition:
+    """Go on when batches are as usual again, or do not get shorter by themselves.
+
+    An executor that starts takes CPU and network from those that work; rows pile up, and a batch
+    that works them off is long enough without a move in it. An overloaded query does not recover
+    before it gets its executors, so nothing is waited for there.
+    """
+    usual_ms, last_ms = intent.usual_ms, state.recent_ms[-1] if state.recent_ms else None
+    if usual_ms is None or last_ms is None or last_ms <= _USUAL * usual_ms or left == 0:
+        return located(state, intent, progress)
+    phase = state.phase
+    if isinstance(phase, Settling) and last_ms > _FALLING * phase.last_ms:
+        return located(state, intent, progress)
+    log = noted(
+        state,
+        "wait",
+        f"{intent.change}: batches take {last_ms / usual_ms:.1f} times as long as before; "
+        f"up to {left} more to settle",
+    )
+    return replace(state, phase=Settling(intent, last_ms, left - 1, progress)), (log,)
 
 
 def located(state: LoopState, intent: Intent, progress: Progress) -> Transition:

@@ -30,6 +30,7 @@ __all__ = [
     "Migrating",
     "Phase",
     "Progress",
+    "Settling",
     "Signal",
     "Steady",
     "Transition",
@@ -57,6 +58,8 @@ class Intent:
     reason: str
     replans: int = 0
     """How often it had to be planned anew."""
+    usual_ms: float | None = None
+    """Median of the last batches before it was decided; ``None`` where none was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,18 @@ class Locating:
 
 
 @dataclass(frozen=True, slots=True)
+class Settling:
+    """New executors are there; the query works off what their start held up."""
+
+    intent: Intent
+    last_ms: float
+    """Duration of the batch before."""
+    left: int
+    """How many batches may still pass."""
+    progress: Progress = Progress()
+
+
+@dataclass(frozen=True, slots=True)
 class Migrating:
     """Tasks are moving."""
 
@@ -122,7 +137,7 @@ class Detached:
     """The loop has left the query."""
 
 
-Phase = Steady | Awaiting | Locating | Migrating | Detached
+Phase = Steady | Awaiting | Locating | Settling | Migrating | Detached
 
 
 @dataclass(frozen=True, slots=True)

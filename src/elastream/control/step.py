@@ -43,7 +43,7 @@ from elastream.control.migrate import migrated, planned, released, requested
 from elastream.control.observation import Executor
 from elastream.control.outcomes import abandoned, disturbed
 from elastream.control.policy import Policy
-from elastream.control.prepare import grown, homeless, located, pursued
+from elastream.control.prepare import grown, homeless, located, pursued, settled
 from elastream.control.smoothing import smoothed
 from elastream.control.state import (
     RECENT_BATCHES,
@@ -54,6 +54,7 @@ from elastream.control.state import (
     Locating,
     LoopState,
     Migrating,
+    Settling,
     Steady,
     Transition,
     listed,
@@ -111,6 +112,8 @@ def _batch_observed(state: LoopState, event: BatchObserved) -> Transition:
             return _waited(state, phase)
         case Locating() as phase:
             return _located(state, phase)
+        case Settling() as phase:
+            return settled(state, phase.intent, phase.progress, left=phase.left)
         case _:
             return decided(state)
 
@@ -193,7 +196,8 @@ def _answered(state: LoopState, event: Answer) -> Transition:
         case Grow(), GrowFinished():
             return grown(state, phase, event)
         case Warm(), WarmFinished():
-            return located(state, phase.intent, phase.progress)
+            left = state.policy.settle_batches
+            return settled(state, phase.intent, phase.progress, left=left)
         case Plan() as action, PlanMade(route=route):
             return planned(state, phase, action, route)
         case Release() as action, ReleaseFinished():

@@ -3,7 +3,8 @@
 A trace is the committed batches of one stream and where every task ran in them; a change is the
 span of it in which the number of executors was changed. All mechanisms are measured alike:
 
-- *before*: the ten batches committed last before the change was asked for;
+- *before*: the ten batches committed last before the change was asked for; the median batch, to
+  which the worst is compared, is over the ten before the first move, as run summaries want it;
 - *preparation*: from then to the first move: executors start and are warmed, nothing has moved;
 - *moving*: from the batch of the first move to that of the last. For a mechanism that stops the
   query, from the stop to the first batch committed after it;
@@ -114,9 +115,10 @@ def measured(trace: Trace, change: Change, *, tau: float) -> Measured:
         first, last = (moved[0], moved[-1]) if moved else (0, min(len(within), AROUND) - 1)
         begin_ms = within[first].began_ms if moved else change.asked_ms
         loaded = [size for sizes in moves.values() for size in sizes]
+    earlier = [*before, *within[:first]][-AROUND:]
     moving, after = within[first : last + 1], within[last + 1 : last + 1 + AROUND]
     return Measured(
-        median_batch_ms_before=median(b.duration_ms for b in before),
+        median_batch_ms_before=median(b.duration_ms for b in earlier),
         worst_batch_ms=max(gaps) if change.stops else max(b.duration_ms for b in moving),
         worst_preparation_ms=max((b.duration_ms for b in within[:first]), default=None),
         preparation_s=max(0.0, begin_ms - change.asked_ms) / 1000,
