@@ -53,7 +53,7 @@ def test_load_rises_and_falls_and_the_replicas_with_it(hours: list[Hour]) -> Non
 
 def test_the_summaries_have_the_fields_of_the_contract(hours: list[Hour]) -> None:
     for summary in (table_three(hours), restricted_figure(hours, hours)):
-        told = summary.as_json()
+        told = summary.as_json("replication")
         assert list(told) == ["study", "figure", "data", "rows", "trend_holds", "says"]
         json.dumps(told, allow_nan=False)
 

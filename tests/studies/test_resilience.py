@@ -14,8 +14,8 @@ from elastream.studies import (
     resilience_latency,
     resilience_sizes,
 )
+from elastream.studies.figure import Figure, falls, rises
 from elastream.studies.resilience import FIGURES
-from elastream.studies.resilience_figure import Figure, falls, rises
 from elastream.studies.resilience_graphs import random_graph, with_errors
 from elastream.studies.resilience_latency import bursty_rates, queues_s
 from elastream.studies.resilience_planes import planes
@@ -69,6 +69,7 @@ def test_every_figure_is_made_and_made_alike_from_the_same_seed(name: str) -> No
     for figure in made:
         json.dumps(figure.as_json("resilience"), allow_nan=False)
         assert figure.rows
+        assert figure.curves is not None
         columns = {figure.curves.x, *figure.curves.y}
         assert all(columns <= row.keys() for row in figure.rows)
 
@@ -76,7 +77,7 @@ def test_every_figure_is_made_and_made_alike_from_the_same_seed(name: str) -> No
 def test_figure_9_shows_the_trend_and_its_bound() -> None:
     figure = planes(0)
     assert figure.trend_holds
-    assert all(row["least"] <= row["mean"] <= row["largest"] for row in figure.rows)  # type: ignore[operator]
+    assert all(row["least"] <= row["mean"] <= row["largest"] for row in figure.rows)
 
 
 def test_trends_are_told_apart() -> None:
@@ -109,7 +110,7 @@ def test_the_simulated_latency_grows_with_the_rate_for_every_method() -> None:
     figure = resilience_latency.latency(0, 1)
     for method in {row["method"] for row in figure.rows}:
         means = [row["mean_ms"] for row in figure.rows if row["method"] == method]
-        assert means == sorted(means)  # type: ignore[type-var]
+        assert means == sorted(means)
 
 
 def test_the_command_writes_the_contract_and_a_picture(

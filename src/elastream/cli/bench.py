@@ -72,12 +72,12 @@ def migration(
 
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
     from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
-    from elastream.studies.migration_bench import STATES, BenchSettings, run_benchmark
+    from elastream.studies.migration_bench import BenchSettings, run_benchmark
     from elastream.studies.migration_mechanisms import MECHANISMS
 
     names = MECHANISMS if mechanisms is None else tuple(filter(None, mechanisms.split(",")))
     settings = BenchSettings(
-        states=tuple(STATES) if state == "both" else (state,),
+        states=_states(state),
         mechanisms=tuple(name.strip() for name in names),
         posts_a_second=posts_a_second,
         service_us=service_us,
@@ -118,6 +118,17 @@ def migration(
                 draw(results, target)
     if errors or not all(result.exact for result in results):
         raise typer.Exit(BROKEN)
+
+
+def _states(state: str) -> tuple[str, ...]:
+    from elastream.model.errors import ProblemError
+    from elastream.studies.migration_bench import STATES
+
+    if state == "both":
+        return tuple(STATES)
+    if state not in STATES:
+        raise ProblemError("--state", f"{state} is none of {', '.join(STATES)}, both")
+    return (state,)
 
 
 def table(results: Sequence[BenchResult]) -> Table:

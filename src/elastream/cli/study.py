@@ -12,9 +12,7 @@ from elastream.cli.study_replication import replication
 from elastream.model.errors import ProblemError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from elastream.studies.resilience_figure import Figure
+    from elastream.studies.figure import Figure
 
 __all__ = ["app"]
 
@@ -128,43 +126,18 @@ def _study(
     """Make the figures, print each as it is done, and write them all at the end."""
     from rich.console import Console
 
-    from elastream.cli.quiet import line_of_failure
-    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+    from elastream.cli.run_summaries import checked_picture, checked_target
+    from elastream.cli.study_output import show, written
 
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     console = Console()
-    made: list[Figure] = []
-    try:
+    with written(study, json_file) as made:
         for maker in makers:
             for figure in maker():
                 made.append(figure)
-                _show(console, figure)
-    except BaseException as error:
-        told = [figure.as_json(study) for figure in made]
-        write_summary(json_file, [*told, {"study": study, "error": line_of_failure(error)}])
-        raise
-    write_summary(json_file, [figure.as_json(study) for figure in made])
+                show(console, figure)
     if picture is not None:
-        from elastream.studies.resilience_picture import draw_figures
+        from elastream.studies.picture import draw_figures
 
         draw_figures(made, picture)
-
-
-def _show(console: Console, figure: Figure) -> None:
-    from rich.table import Table
-
-    console.print(f"{figure.figure}: {figure.data}", highlight=False)
-    table = Table()
-    columns = list(figure.rows[0])
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in figure.rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    console.print(table)
-    verdict = "the trend holds" if figure.trend_holds else "the trend DIFFERS"
-    console.print(f"{verdict}. {figure.says}\n", highlight=False)
-
-
-def _cell(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

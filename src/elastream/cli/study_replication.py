@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,8 +12,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from elastream.studies.figure import Figure
     from elastream.studies.replication_hour import Hour
-    from elastream.studies.replication_summary import Summary
 
 __all__ = ["replication"]
 
@@ -58,26 +57,21 @@ def replication(
     """
     from rich.console import Console
 
-    from elastream.cli.quiet import line_of_failure
-    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+    from elastream.cli.run_summaries import checked_picture, checked_target
+    from elastream.cli.study_output import written
 
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     console = Console()
-    summaries: list[Summary] = []
-    try:
+    with written("replication", json_file) as figures:
         if part is not Part.SCALE:
-            _hours(console, summaries, picture, minutes)
+            _hours(console, figures, picture, minutes)
         if part is not Part.HOUR:
-            _scale(console, summaries, milp_seconds)
-    except BaseException as error:
-        failed = {"study": "replication", "error": line_of_failure(error)}
-        write_summary(json_file, [*(summary.as_json() for summary in summaries), failed])
-        raise
-    write_summary(json_file, [summary.as_json() for summary in summaries])
+            _scale(console, figures, milp_seconds)
 
 
-def _hours(console: Console, summaries: list[Summary], picture: Path | None, minutes: int) -> None:
+def _hours(console: Console, figures: list[Figure], picture: Path | None, minutes: int) -> None:
+    from elastream.cli.study_output import show
     from elastream.studies.replication_hour import (
         WEIGHTINGS,
         hour,
@@ -91,17 +85,18 @@ def _hours(console: Console, summaries: list[Summary], picture: Path | None, min
         console.print(f"an hour, weighting {weighting.name} ...", highlight=False)
         hours.append(hour(weighting, compared=True, minutes=minutes))
         alone.append(hour(weighting, restricted=True, minutes=minutes))
-    summaries.append(table_three(hours))
-    _show(console, summaries[-1], leave_out=("minutes",))
-    summaries.append(restricted_figure(hours, alone))
-    _show(console, summaries[-1])
+    figures.append(table_three(hours))
+    show(console, figures[-1], leave_out=("minutes",))
+    figures.append(restricted_figure(hours, alone))
+    show(console, figures[-1])
     if picture is not None:
         from elastream.studies.replication_figure import draw_hours
 
         draw_hours(hours, picture)
 
 
-def _scale(console: Console, summaries: list[Summary], milp_seconds: float) -> None:
+def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:
+    from elastream.cli.study_output import show
     from elastream.studies.replication_scale import measured, table_four
 
     cells = []
@@ -115,27 +110,5 @@ def _scale(console: Console, summaries: list[Summary], milp_seconds: float) -> N
         cells.append(cell)
         about = f"{cell.nodes} nodes, k = {cell.max_replicas}, {cell.problem}"
         console.print(f"{about}: {cell.seconds:.2f} s", highlight=False)
-    summaries.append(table_four(cells, milp_seconds))
-    _show(console, summaries[-1], leave_out=("objective",))
-
-
-def _show(console: Console, summary: Summary, *, leave_out: Sequence[str] = ()) -> None:
-    from rich.table import Table
-
-    columns = [column for column in summary.rows[0] if column not in leave_out]
-    table = Table(title=f"{summary.figure}: {summary.data}", title_justify="left")
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in summary.rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    console.print(table)
-    verdict = "the trend holds" if summary.trend_holds else "the trend DIFFERS"
-    console.print(f"{verdict}. {summary.says}\n", highlight=False)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "NO"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    figures.append(table_four(cells, milp_seconds))
+    show(console, figures[-1], leave_out=("objective",))

@@ -23,6 +23,7 @@ from elastream.planners.redist import redist
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import partition_values
+from elastream.studies.figure import Curves, Figure, Value, falls, rises
 from elastream.studies.migration_cost_load import Load
 from elastream.studies.migration_cost_run import (
     Run,
@@ -31,9 +32,8 @@ from elastream.studies.migration_cost_run import (
     hashed,
     run_through,
 )
-from elastream.studies.resilience_figure import Curves, Figure, Value, falls, rises
 
-__all__ = ["CostFigure", "CostStudy", "figures"]
+__all__ = ["CostStudy", "Figure", "figures"]
 
 TAUS = (0.2, 0.4, 0.8, 1.2)
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)
@@ -58,15 +58,6 @@ _ROUNDING = 1e-9
 _NEGLIGIBLE_MS = 10.0
 _CLOSE = 1.05
 """Costs within this ratio count as not worse."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostFigure(Figure):
-    """A figure of papers 000 and 001."""
-
-    def as_json(self, study: str) -> dict[str, object]:
-        """Return the figure as ``elastream study --json`` writes it."""
-        return {**Figure.as_json(self, study), "figure": self.figure}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +161,7 @@ def _time_figure(study: CostStudy, rows: list[dict[str, Value]]) -> Figure:
         name: max(float(row["plan_ms"] or 0) for row in rows if row["planner"] == name)
         for name in (FLATTEST, AWARE)
     }
-    return CostFigure(
+    return Figure(
         "000 fig. 10, 001 fig. 13",
         _data(study),
         rows,
@@ -183,7 +174,7 @@ def _time_figure(study: CostStudy, rows: list[dict[str, Value]]) -> Figure:
 
 def _precompute_figure(study: CostStudy, rows: list[dict[str, Value]]) -> Figure:
     seconds = [float(row["precompute_s"] or 0) for row in rows if row["chain"] == AWARE]
-    return CostFigure(
+    return Figure(
         "000 fig. 11, 001 fig. 14",
         _data(study),
         rows,
@@ -215,7 +206,7 @@ def _cost_figure(
         "costs fall with tau": falls(best) and falls(aware),
     }
     said = "; ".join(f"{claim}: {'yes' if held else 'NO'}" for claim, held in claims.items())
-    return CostFigure(
+    return Figure(
         "000 fig. 9, 001 fig. 12",
         _data(study),
         rows,
@@ -243,7 +234,7 @@ def _against_tasks(study: CostStudy) -> Figure:
                     "precompute_s": seconds if name == AWARE else None,
                 }
             )
-    return CostFigure(
+    return Figure(
         "000 fig. 12, 001 fig. 15",
         f"{_data(study)}, tau {TAU}",
         rows,
@@ -268,7 +259,7 @@ def _against_gamma(study: CostStudy) -> Figure:
             }
         )
     costs = [float(row["state_moved_percent"] or 0) for row in rows]
-    return CostFigure(
+    return Figure(
         "000 fig. 14, 001 fig. 17",
         f"{_data(study)}, tau {TAU}",
         rows,

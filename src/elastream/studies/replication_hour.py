@@ -15,6 +15,7 @@ from elastream.model.plan import Infeasible
 from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import Deployment, ReplicationProblem, Weights
 from elastream.planners.replication.exact import replication
+from elastream.studies.figure import Figure
 from elastream.studies.replication_reference import (
     BALANCED,
     BASELINE,
@@ -22,7 +23,6 @@ from elastream.studies.replication_reference import (
     ans_network,
     reference_problem,
 )
-from elastream.studies.replication_summary import Summary
 
 __all__ = ["WEIGHTINGS", "Hour", "Minute", "Weighting", "hour", "restricted_figure", "table_three"]
 
@@ -134,15 +134,16 @@ def hour(
     return Hour(weighting, restricted, tuple(made))
 
 
-def table_three(hours: list[Hour]) -> Summary:
+def table_three(hours: list[Hour]) -> Figure:
     """Return table III and figure 5 as the summary of a study; EDRP hours, the baseline first."""
     baseline, balanced = hours[0], hours[1]
     less = baseline.downtime_s / balanced.downtime_s if balanced.downtime_s else float("inf")
     slower = balanced.mean_response_ms / baseline.mean_response_ms - 1
-    return Summary(
-        "table III, figure 5",
+    return Figure(
+        "004 table III, figure 5",
         _DATA,
         [_row(each) for each in hours],
+        None,
         less >= 3 and slower <= 0.05,
         "The paper: counting downtime cuts it from 12.0 s to 2.4 s at 0.7 % more response time. "
         f"Here: from {baseline.downtime_s:.1f} s to {balanced.downtime_s:.1f} s at "
@@ -150,7 +151,7 @@ def table_three(hours: list[Hour]) -> Summary:
     )
 
 
-def restricted_figure(hours: list[Hour], alone: list[Hour]) -> Summary:
+def restricted_figure(hours: list[Hour], alone: list[Hour]) -> Figure:
     """Return how close rEDRP comes: from the same deployment, and left alone for the hour."""
     rows: list[dict[str, object]] = []
     same, whole = [], []
@@ -165,10 +166,11 @@ def restricted_figure(hours: list[Hour], alone: list[Hour]) -> Summary:
                 "downtime_s": round(restricted.downtime_s, 3),
             }
         )
-    return Summary(
-        "section 7.2, rEDRP (not shown there)",
+    return Figure(
+        "004 section 7.2, rEDRP (not shown there)",
         _DATA,
         rows,
+        None,
         max(same) <= _CLOSE_PERCENT and fmean(whole) <= _CLOSE_PERCENT,
         "The paper: rEDRP is very close to the optimum. Here, from the same deployment, its "
         f"objective is at most {max(same):.2f} % above it on average; over an hour of its own "

@@ -16,8 +16,8 @@ from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication.exact import replication
 from elastream.planners.replication.instance import instance_of
 from elastream.planners.replication.milp import replication_milp, variables
+from elastream.studies.figure import Figure
 from elastream.studies.replication_reference import BALANCED, made_network, reference_problem
-from elastream.studies.replication_summary import Summary
 
 __all__ = ["PAPER", "Measured", "measured", "table_four"]
 
@@ -127,16 +127,17 @@ def _cell(
     )
 
 
-def table_four(cells: list[Measured], milp_seconds: float) -> Summary:
+def table_four(cells: list[Measured], milp_seconds: float) -> Figure:
     """Return table IV as the summary of a study."""
     proven = all(cell.proven for cell in cells)
     agree = all(cell.milp_agrees is not False for cell in cells)
     slowest = max(cell.seconds for cell in cells)
-    return Summary(
-        "table IV",
+    return Figure(
+        "004 table IV",
         "the reference application on the first places of topohub's gabriel/25/0, mean delay 32 "
         "ms, 150 tuples a second; variables in ones, paper_variables in thousands",
         [asdict(cell) for cell in cells],
+        None,
         proven and agree,
         "The paper: CPLEX takes 594 s at 24 nodes and k = 2 and cannot build k = 3 from 12 nodes "
         f"on. Here every cell is {'' if proven else 'not '}proven optimal, the slowest in "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from elastream.studies.figure import Figure
 from elastream.studies.resilience_bounds import bounds, penalties_by_size
 from elastream.studies.resilience_clustering import clustering
 from elastream.studies.resilience_errors import errors
-from elastream.studies.resilience_figure import Figure
 from elastream.studies.resilience_planes import planes
 from elastream.studies.resilience_sizes import inputs, operators
 

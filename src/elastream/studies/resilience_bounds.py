@@ -13,7 +13,7 @@ import numpy as np
 
 from elastream.planners.resilient.normalised import Floats, Ints, Space
 from elastream.planners.resilient.rod import rod
-from elastream.studies.resilience_figure import Curves, Figure, Value, falls, rises
+from elastream.studies.figure import Curves, Figure, Value, falls, rises
 from elastream.studies.resilience_graphs import NODES, random_graph
 from elastream.studies.resilience_trials import Ruler, mean, space_of
 

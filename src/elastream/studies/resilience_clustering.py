@@ -10,7 +10,7 @@ from elastream.planners.resilient.clustering import rod_with_clustering
 from elastream.planners.resilient.planner import drawn_rates
 from elastream.planners.resilient.rivals import connected
 from elastream.planners.resilient.rod import rod
-from elastream.studies.resilience_figure import Curves, Figure, Value, rises
+from elastream.studies.figure import Curves, Figure, Value, rises
 from elastream.studies.resilience_graphs import NODES, random_graph
 from elastream.studies.resilience_trials import Ruler, mean, space_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from elastream.studies.resilience_figure import Curves, Figure, Value
+from elastream.studies.figure import Curves, Figure, Value
 from elastream.studies.resilience_graphs import NODES, random_graph, with_errors
 from elastream.studies.resilience_trials import RIVALS, mean, space_of, trial
 

@@ -29,7 +29,7 @@ from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient import rivals
 from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
 from elastream.planners.resilient.planner import METHODS
-from elastream.studies.resilience_figure import Curves, Figure, Value
+from elastream.studies.figure import Curves, Figure, Value
 
 __all__ = ["bursty_rates", "latency", "queues_s"]
 

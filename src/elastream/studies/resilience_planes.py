@@ -6,7 +6,7 @@ import numpy as np
 
 from elastream.planners.resilient.feasible_set import directions, ray_values
 from elastream.planners.resilient.volume_bounds import sphere_ratio
-from elastream.studies.resilience_figure import Curves, Figure, rises
+from elastream.studies.figure import Curves, Figure, rises
 
 __all__ = ["planes"]
 

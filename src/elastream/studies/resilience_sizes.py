@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from elastream.studies.resilience_figure import Curves, Figure, Value, falls, rises
+from elastream.studies.figure import Curves, Figure, Value, falls, rises
 from elastream.studies.resilience_graphs import NODES, random_graph
 from elastream.studies.resilience_trials import RIVALS, mean, space_of, trial
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 __all__ = ["Curves", "Figure", "Value", "falls", "rises"]
 
@@ -29,8 +30,10 @@ class Figure:
     """Number of the paper and of its figure, such as "003 fig. 9"."""
     data: str
     """What was computed on what."""
-    rows: Sequence[Mapping[str, Value]]
-    curves: Curves
+    rows: Sequence[Mapping[str, Any]]
+    """Values as JSON has them; those of curves and tables are of type ``Value``."""
+    curves: Curves | None
+    """``None`` for a table, or where the study has a picture of its own."""
     trend_holds: bool
     says: str
     """One sentence: what the paper claims, what is seen here."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.studies.resilience_figure import Figure, Value
+from elastream.studies.figure import Curves, Figure, Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,24 +17,24 @@ _COLUMNS = 3
 
 
 def draw_figures(figures: Sequence[Figure], path: Path) -> None:
-    """Draw the figures to a file whose ending says the format."""
+    """Draw those that have curves to a file whose ending says the format."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Picture
 
-    columns = min(_COLUMNS, len(figures))
-    rows = -(-len(figures) // columns)
+    drawn = [(figure, curves) for figure in figures if (curves := figure.curves) is not None]
+    columns = max(1, min(_COLUMNS, len(drawn)))
+    rows = max(1, -(-len(drawn) // columns))
     picture = Picture(figsize=(4.5 * columns, 3.5 * rows), layout="constrained")
     FigureCanvasAgg(picture)
     panels = picture.subplots(rows, columns, squeeze=False).ravel()
-    for panel, figure in zip(panels, figures, strict=False):
-        _panel(panel, figure)
-    for panel in panels[len(figures) :]:
+    for panel, (figure, curves) in zip(panels, drawn, strict=False):
+        _panel(panel, figure, curves)
+    for panel in panels[len(drawn) :]:
         panel.set_visible(False)
     picture.savefig(path, dpi=120)
 
 
-def _panel(axes: Axes, figure: Figure) -> None:
-    curves = figure.curves
+def _panel(axes: Axes, figure: Figure, curves: Curves) -> None:
     lines: list[Value] = [None]
     if curves.line is not None:
         lines = list(dict.fromkeys(row[curves.line] for row in figure.rows))
