@@ -140,16 +140,15 @@ def discounted_cost_of_single_steps(
             follower = (y, after(cut, size)[1])
             if follower not in states:
                 states.append(follower)
-    values = dict.fromkeys(states, 0.0)
-    for _ in range(150):
-        values = {
-            (z, cut): sum(
-                odds * (after(cut, n)[0] + chain.gamma * values[y, after(cut, n)[1]])
-                for y, (n, odds) in enumerate(zip(chain.sizes, chain.matrix[z], strict=True))
-            )
-            for z, cut in states
-        }
-    return float(first.cost) + chain.gamma * values[begin]
+    paid = np.zeros(len(states))
+    moves = np.zeros((len(states), len(states)))
+    for row, (z, cut) in enumerate(states):
+        for y, (size, odds) in enumerate(zip(chain.sizes, chain.matrix[z], strict=True)):
+            cost, target = after(cut, size)
+            paid[row] += odds * cost
+            moves[row, states.index((y, target))] += odds
+    values = np.linalg.solve(np.eye(len(states)) - chain.gamma * moves, paid)
+    return float(first.cost) + chain.gamma * float(values[0])
 
 
 def large(tau: float = 0.4, gamma: float = 0.8) -> ProjectionProblem:
