@@ -34,7 +34,7 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 	@$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
-	@$(BIN)/pytest
+	@HYPOTHESIS_PROFILE=search $(BIN)/pytest
 
 check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@$(BIN)/ruff format .
