@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.processes import alive, descendants
 
 from elastream.control.decisions import read_decisions
 
@@ -54,3 +56,28 @@ def test_the_demo_leaves_a_picture_and_a_log_of_decisions(
     assert decisions[0].kind == "attach"
     assert decisions[-1].kind == "detach"
     assert any(decision.kind == "hold" for decision in decisions)
+
+
+def test_ctrl_c_ends_everything_and_says_so_in_a_line(tmp_path: Path) -> None:
+    with (tmp_path / "said").open("w") as said:
+        demo = subprocess.Popen(
+            [*COMMAND, "--json", "summary.json"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if line.startswith("warming"):
+                break
+        family = descendants(demo.pid)
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=120)
+    assert demo.returncode == 130
+    assert (tmp_path / "said").read_text().splitlines() == [
+        "elastream: interrupted; what was started has ended"
+    ]
+    assert any("executor-id" in line for line in family.values())
+    assert alive(family) == []
+    assert json.loads((tmp_path / "summary.json").read_text())["error"] == "interrupted"

@@ -7,35 +7,46 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 __all__ = ["ended_like_by_ctrl_c", "java_kept_quiet", "line_of_failure"]
 
+_POLITE = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
 def ended_like_by_ctrl_c() -> Iterator[None]:
-    """Let a polite kill end a long command as Ctrl-C does, and both do so without a traceback."""
+    """Let a polite kill end a long command as Ctrl-C does, and both do so without a traceback.
+
+    An interrupt cuts calls into Java short, in this thread and in those that listen to the query;
+    what py4j logs of that, and what such a thread ends with, is not shown.
+    """
+    interrupted = threading.Event()
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        interrupted.set()
+        logging.disable(logging.CRITICAL)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    logging.getLogger().addFilter(_no_interrupt)
+    def thread_ended(failure: threading.ExceptHookArgs) -> None:
+        if not interrupted.is_set():
+            thread_hook(failure)
+
+    thread_hook, threading.excepthook = threading.excepthook, thread_ended
+    before = {number: signal.signal(number, interrupt) for number in _POLITE}
     try:
         yield
     except KeyboardInterrupt:
         print("elastream: interrupted; what was started has ended", file=sys.stderr)
         raise
     finally:
-        logging.getLogger().removeFilter(_no_interrupt)
-        signal.signal(signal.SIGTERM, before)
-
-
-def _no_interrupt(record: logging.LogRecord) -> bool:
-    """Pass over what py4j logs when an interrupt cuts a call short."""
-    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+        logging.disable(logging.NOTSET)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        threading.excepthook = thread_hook
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from elastream.model.errors import SparkError
+from elastream.spark.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ def batch_session(
         for name, value in settings.items():
             builder = builder.config(name, value)
         try:
-            spark = builder.getOrCreate()
+            with interrupts_kept():
+                spark = builder.getOrCreate()
         except PySparkException as error:
             raise SparkError(f"Spark did not start: {str(error).splitlines()[0]}") from error
         spark.sparkContext.setLogLevel("OFF")
         try:
             yield spark
         finally:
-            spark.stop()
+            with interrupts_ignored():
+                spark.stop()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
+from elastream.spark.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.java import java_home
 from elastream.spark.private_door import PrivateDoor, keep_first_executors
 from elastream.spark.settings import steering_settings
@@ -119,13 +120,14 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
     _end_driver()
     conf = SparkConf(loadDefaults=False).setAll(list(cluster.settings(scratch).items()))
     try:
-        with _environment(_spark_environment(home, scratch)):
+        with interrupts_kept(), _environment(_spark_environment(home, scratch)):
             context = SparkContext(gateway=_driver(conf, scratch / "driver.log"), conf=conf)
         keep_first_executors(context, cluster.executors, cluster.max_executors)
         spark = SparkSession(context)
         _await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
     except BaseException:
-        _shut_down(scratch)
+        with interrupts_ignored():
+            _shut_down(scratch)
         raise
     _running.append(_Running(spark, scratch))
     return spark

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from elastream.spark.cluster import EmbeddedCluster, embedded, stop
+from elastream.spark.interrupts import interrupts_ignored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,20 +23,7 @@ def embedded_session(cluster: EmbeddedCluster) -> Iterator[SparkSession]:
     try:
         yield spark
     finally:
-        with _interrupts_ignored():
+        with interrupts_ignored():
             with contextlib.suppress(Exception):  # a driver that died has nothing to say
                 spark.sparkContext.setLogLevel("OFF")
             stop(spark)
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Let nothing come in between: a second Ctrl-C would leave processes behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
