@@ -79,6 +79,13 @@ def test_opening_rows_of_a_steady_stream_are_there_at_once(tmp_path: Path) -> No
     assert recording.due_ms.tolist() == [0] * 5 + [100 * row for row in range(20)]
 
 
+def test_a_steady_stream_falls_to_its_quiet_rate_when_told(tmp_path: Path) -> None:
+    posts = SteadyPosts(seconds=4, posts_a_second=10, quiet_after_s=2, quiet_share=0.5)
+    recording = make_steady_posts(posts, tmp_path / "steady")
+    busy, quiet = [100 * row for row in range(20)], [2000 + 200 * row for row in range(10)]
+    assert recording.due_ms.tolist() == busy + quiet
+
+
 def write_csv(path: Path) -> Path:
     lines = ["when,what", *(f'{when},"{what}"' for when, what in ROWS)]
     path.write_text("\n".join(lines) + "\n")
@@ -164,7 +171,7 @@ def test_a_file_of_one_instant_is_due_at_once(tmp_path: Path) -> None:
         ('{"when": 1e300, "what": "a"}', "a.json", ("when", "what"), "--time: column 'when' holds"),
         ("{not json", "a.json", ("when", "what"), "--input: {file} is not JSON lines: "),
         ("not parquet", "a.parquet", ("when", "what"), "--input: {file} is not Parquet: "),
-        ("text", "a.txt", ("when", "what"), "--input: {file} has no known format"),
+        ("text", "a.doc", ("when", "what"), "--input: {file} has no known format"),
         ("text", "a.csv.gz", ("when", "what"), "--input: {file} cannot be read: "),
     ],
 )

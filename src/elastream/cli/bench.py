@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_TABLE_WIDTH = 150
+_TABLE_WIDTH = 160
 """What the table needs, also where the output is no terminal."""
 _STATE = typer.Option("--state", help="How large the state is: small, large or both.")
 _MECHANISMS = typer.Option(
@@ -106,7 +106,7 @@ def migration(
         errors.append(line_of_failure(error))
         write_summary(json_file, told())
         raise
-    console.print(table(results), width=max(console.width, _TABLE_WIDTH), crop=False)
+    Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
     for error_line in errors:
         console.print(error_line, style="red")
     write_summary(json_file, told())
@@ -169,7 +169,7 @@ def _cells(result: BenchResult) -> tuple[str, ...]:
         result.change.direction,
         f"{before / 1000:.2f}",
         f"{figures.worst_batch_ms / 1000:.2f}",
-        f"{figures.worst_batch_ms / before:.1f}",
+        f"{figures.worst_batch_ms / before:.2f}",
         *(
             "-" if s is None else "/".join(f"{ms / 1000:.1f}" for ms in (s.median, s.p99, s.worst))
             for s in spreads

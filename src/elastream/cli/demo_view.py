@@ -50,11 +50,13 @@ class _Lines:
             self._console.print(demo.doing)
         for decision in demo.decisions[self._told :]:
             if decision.kind not in _QUIET:
-                self._console.print(f"  {decision.kind}: {decision.reason}", highlight=False)
+                self._console.print(
+                    f"  {decision.kind}: {decision.reason}", highlight=False, soft_wrap=True
+                )
         self._told = len(demo.decisions)
         if demo.samples and time.monotonic() - self._last_s > _LINE_EVERY_S:
             self._last_s = time.monotonic()
-            self._console.print(_status(demo))
+            self._console.print(_status(demo), soft_wrap=True)
 
 
 def drawn(demo: Demo) -> RenderableType:

@@ -4,8 +4,8 @@ The rate of a day at time x in [0, 1) is ``low + (1 - low) sin³(πx)``, lowest 
 few bursts that rise at once and decay exponentially, as news does. The day is compressed to a few
 minutes. Word frequencies follow Zipf's law, so that state partitions are unequally loaded, which
 is what planning by load is for. Paper 000 (section 6) replays tweets; this is a stand-in that needs
-no data. A steady stream has one rate throughout, so that whatever its response times do is the
-work of what was done to it.
+no data. A steady stream has one rate, or one and later a lower one, so that whatever its response
+times do is the work of what was done to it.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ class SteadyPosts:
     """Texts of the rows before the first that is due at some time."""
     lead_rows: int = 0
     """So many made posts follow them, due at the start as well."""
+    quiet_after_s: float | None = None
+    """When the rate falls; ``None`` for never."""
+    quiet_share: float = 1.0
+    """What it falls to, over what it was."""
     seed: int = 1
     vocabulary: int = 4000
 
@@ -87,11 +91,15 @@ def make_day(day: MadeDay, path: Path) -> Recording:
 def make_steady_posts(steady: SteadyPosts, path: Path) -> Recording:
     """Write the posts to ``path``."""
     random = np.random.default_rng(steady.seed)
-    posts = round(steady.seconds * steady.posts_a_second)
-    at_start = np.zeros(steady.first, dtype=np.int64)
-    spaced = (np.arange(posts) * (1000 / steady.posts_a_second)).astype(np.int64)
-    texts = [*steady.opening, *_texts(steady.vocabulary, random, steady.lead_rows + posts)]
-    return write_recording(path, np.concatenate([at_start, spaced]), texts)
+    busy_s = min(steady.seconds, steady.quiet_after_s or steady.seconds)
+    rate, quiet_rate = steady.posts_a_second, steady.posts_a_second * steady.quiet_share
+    at_start = np.zeros(steady.first)
+    busy = np.arange(round(busy_s * rate)) * (1000 / rate)
+    quiet = np.arange(round((steady.seconds - busy_s) * quiet_rate)) * (1000 / quiet_rate)
+    due_ms = np.concatenate([at_start, busy, busy_s * 1000 + quiet]).astype(np.int64)
+    made = len(due_ms) - len(steady.opening)
+    texts = [*steady.opening, *_texts(steady.vocabulary, random, made)]
+    return write_recording(path, due_ms, texts)
 
 
 def _due_ms(day: MadeDay, random: np.random.Generator) -> NDArray[np.int64]:

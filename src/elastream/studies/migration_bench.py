@@ -6,8 +6,10 @@ in one run of the command, so that no two figures come from different machines o
 
 The state is filled once (ballast words that are never touched again) and its checkpoint copied for
 every mechanism, so that all start alike. The query goes on from the copy, is warmed by a few small
-batches, and the steady stream begins. After ten batches and some an executor is added, after as
-many again one is taken away, and at the end every word's count is compared with a batch count.
+batches, and the steady stream begins, at a rate that keeps two executors busy. After ten batches and
+some an executor is added. Then the rate falls, as it does before anybody scales in; once the query
+is up to date, and after ten batches and some, the executor is taken away. At the end every word's
+count is compared with a batch count.
 What follows from a run is computed in :mod:`elastream.studies.migration_trace`.
 
 The mechanisms that stay in one session share it, in turn; a restart needs driver processes of its
@@ -63,6 +65,9 @@ _LONGEST_S: Final = 1500.0
 """A run has posts for so long."""
 _LONGEST_TRIGGERS: Final = 4.0
 """A batch takes at most the posts of so many triggers, as a query in production would."""
+_QUIET_AFTER_S: Final = 100.0
+_QUIET_SHARE: Final = 0.6
+"""After so long the rate falls to this share of what it was."""
 _SNAPSHOT_TIMEOUT_S: Final = 300.0
 _CONFIG: Final = {
     **RETAIN_ALL,
@@ -183,7 +188,14 @@ def _prepared(
     words = [f"{BALLAST}{number}" for number in range(STATES[state] // _BALLAST_BYTES)]
     step = _WORDS_A_BALLAST_POST
     opening = tuple(" ".join(words[at : at + step]) for at in range(0, len(words), step))
-    posts = SteadyPosts(_LONGEST_S, settings.posts_a_second, opening, _LEAD_ROWS)
+    posts = SteadyPosts(
+        _LONGEST_S,
+        settings.posts_a_second,
+        opening,
+        _LEAD_ROWS,
+        quiet_after_s=_QUIET_AFTER_S,
+        quiet_share=_QUIET_SHARE,
+    )
     filled = WordCount(
         recording=make_steady_posts(posts, folder / "posts.arrow"),
         clock=ReplayClock(folder / "clock"),
@@ -270,7 +282,7 @@ def _new_run(bench: _Bench, mechanism: str) -> StreamRun:
     def say(what: str) -> None:
         bench.say(f"{bench.state} state, {mechanism}: {what}")
 
-    return StreamRun(mechanism, job, bench.posts.first, bench.settings.tau, say)
+    return StreamRun(mechanism, job, bench.posts.first, _QUIET_AFTER_S, bench.settings.tau, say)
 
 
 def _copy_state(bench: _Bench, run: StreamRun) -> None:

@@ -1,4 +1,4 @@
-"""One run of the migration benchmark: a steady stream, scaled out and in by one mechanism."""
+"""One run of the migration benchmark: a stream scaled out while busy and in while quiet."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ EXECUTORS: Final = (2, 3)
 _LEAD_BATCHES: Final = 8
 _BETWEEN: Final = AROUND + 3
 """So many batches are awaited before, between and after the changes."""
+_UP_TO_DATE_MS: Final = 5000.0
+"""A query is up to date that has committed what was due so long ago."""
+_CATCH_UP_S: Final = 120.0
+"""So long it may take to get there after the rate fell; then the scale-in begins all the same."""
 _POLL_S: Final = 0.1
 _STALL_S: Final = 180.0
 """A stream that commits no batch for so long is broken."""
@@ -45,6 +49,8 @@ class StreamRun:
     job: WordCount
     first: int
     """Position of the first row of the steady stream; those before are there at once."""
+    quiet_after_s: float
+    """When the stream's rate falls, in seconds after its start."""
     tau: float
     say: Callable[[str], None]
     seen: list[BatchObservation] = field(default_factory=list)
@@ -133,6 +139,23 @@ def _scaled_out_and_in(run: StreamRun, mechanism: Mechanism, check: Callable[[],
         stops = run.mechanism in STOPPING
         ends_ms = time.time() * 1000
         run.changes.append(Change(run.mechanism, before, after, asked_ms, ends_ms, stops))
+        if after == most:
+            _await_quiet(run, check)
+
+
+def _await_quiet(run: StreamRun, check: Callable[[], None]) -> None:
+    """Wait until the rate has fallen and the query is up to date, and some batches more."""
+    run.say("waiting for the rate to fall")
+    clock, recording = run.job.clock, run.job.recording
+    quiet_s = (clock.start_ms or 0) / 1000 + run.quiet_after_s
+
+    def quiet(done: Sequence[CommittedBatch]) -> bool:
+        now_s = time.time()
+        due = clock.rows_available(recording, now_s * 1000 - _UP_TO_DATE_MS)
+        return now_s > quiet_s + _CATCH_UP_S or (now_s > quiet_s and done[-1].end >= due)
+
+    _await(run, quiet, check)
+    _await_batches(run, check)
 
 
 def _await_batches(run: StreamRun, check: Callable[[], None]) -> None:
