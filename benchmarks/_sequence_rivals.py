@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, exact_sum
-from elastream.planners.sequence_pool import best_links
+from elastream.planners.sequence.pool import best_links
 
 __all__ = ["by_milp", "count_of_cuts", "enumerated"]
 

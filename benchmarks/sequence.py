@@ -16,7 +16,7 @@ from benchmarks._sequence_rivals import by_milp, count_of_cuts, enumerated
 from elastream.model.migration import SequenceProblem, Target, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan
 from elastream.planners.certificate import certify_sequence
-from elastream.planners.sequence import sequence
+from elastream.planners.sequence.planner import sequence
 
 __all__ = ["run"]
 

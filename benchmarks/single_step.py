@@ -17,7 +17,7 @@ from benchmarks._problems import skewed
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
 from elastream.planners.certificate import certify_step
-from elastream.planners.paper_ssm import paper_ssm
+from elastream.planners.rivals.paper_ssm import paper_ssm
 from elastream.planners.single_step import single_step
 
 SIZES = [(64, 10, 8, 0.15), (64, 8, 16, 0.15), (256, 10, 8, 0.7), (256, 8, 16, 0.7)]

@@ -17,9 +17,9 @@ from rich.table import Table
 
 from benchmarks._problems import skewed
 from elastream.model.plan import Move, StepPlan
-from elastream.planners.even_split import even_split
+from elastream.planners.rivals.even_split import even_split
 from elastream.planners.single_step import single_step
-from elastream.planners.transfer_phases import least_length, transfer_phases
+from elastream.planners.transfer.transfer_phases import least_length, transfer_phases
 
 __all__ = ["run"]
 

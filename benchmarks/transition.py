@@ -17,7 +17,7 @@ from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.catalog import StepPlanner
 from elastream.planners.certificate import certify_step
-from elastream.planners.even_split import even_split
+from elastream.planners.rivals.even_split import even_split
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.growth import GrowthSettings, seeded

@@ -19,8 +19,8 @@ from elastream.model.errors import (
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.plan import Infeasible, Move, SequencePlan, StepPlan
 from elastream.planners.certificate import Certificate, certify_sequence, certify_step
-from elastream.planners.free_step import free_step
-from elastream.planners.sequence import sequence
+from elastream.planners.free_step.planner import free_step
+from elastream.planners.sequence.planner import sequence
 from elastream.planners.single_step import single_step
 
 __all__ = [

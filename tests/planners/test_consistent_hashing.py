@@ -11,7 +11,7 @@ from tests.strategies import step_problems
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
-from elastream.planners.consistent_hashing import (
+from elastream.planners.rivals.consistent_hashing import (
     average_cost,
     consistent_hashing,
     ring_assignment,

@@ -7,7 +7,7 @@ from tests.strategies import step_problems
 
 from elastream.model.assignment import Interval
 from elastream.model.migration import StepProblem
-from elastream.planners.even_split import even_split
+from elastream.planners.rivals.even_split import even_split
 
 
 @given(step_problems(max_tasks=12, max_nodes=6))

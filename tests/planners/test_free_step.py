@@ -12,7 +12,7 @@ from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners.certificate import certify_step
-from elastream.planners.free_step import free_step
+from elastream.planners.free_step.planner import free_step
 from elastream.planners.single_step import single_step
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.model.plan import Move, StepPlan, step_plan
-from elastream.planners.mini_migrations import (
+from elastream.planners.transfer.mini_migrations import (
     MiniMigrations,
     MiniStep,
     Overload,

@@ -9,7 +9,7 @@ from tests.strategies import step_problems
 
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
-from elastream.planners.redist import redist
+from elastream.planners.rivals.redist import redist
 
 
 def placed_by_definition(problem: StepProblem, weight: int) -> tuple[int, ...]:

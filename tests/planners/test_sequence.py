@@ -13,7 +13,7 @@ from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan
 from elastream.planners.certificate import certify_sequence
-from elastream.planners.sequence import sequence
+from elastream.planners.sequence.planner import sequence
 
 Cut = tuple[int, ...]
 

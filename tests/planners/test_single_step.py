@@ -13,8 +13,8 @@ from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners import interval_gain
 from elastream.planners.certificate import certify_step
-from elastream.planners.paper_ssm import paper_ssm
-from elastream.planners.simple_ssm import simple_ssm
+from elastream.planners.rivals.paper_ssm import paper_ssm
+from elastream.planners.rivals.simple_ssm import simple_ssm
 from elastream.planners.single_step import single_step
 
 

@@ -15,8 +15,8 @@ from tests.strategies import step_problems
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Move
-from elastream.planners.even_split import even_split
-from elastream.planners.transfer_phases import (
+from elastream.planners.rivals.even_split import even_split
+from elastream.planners.transfer.transfer_phases import (
     Phase,
     TaskPart,
     Transfer,

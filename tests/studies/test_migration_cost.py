@@ -9,7 +9,7 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners.certificate import certify_step
-from elastream.planners.even_split import even_split
+from elastream.planners.rivals.even_split import even_split
 from elastream.planners.single_step import single_step
 from elastream.studies.migration_cost import CostStudy, figures
 from elastream.studies.migration_cost_load import Load

@@ -63,7 +63,7 @@ def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = 30.0) ->
     Fields as for single-step; current may also be the node of each task. A plan that is not
     proven optimal has the status "feasible" and a proven lower bound.
     """
-    from elastream.planners.free_step import free_step as planner
+    from elastream.planners.free_step.planner import free_step as planner
 
     problem = problem_files.step_problem(problem_files.read_fields(file))
     outcome = planner(problem, seconds=seconds)
@@ -91,7 +91,7 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> 
     Fields as for single-step, with "targets": [{"nodes": 3, "tau": 0.4}, ...] in place of nodes
     and tau.
     """
-    from elastream.planners.sequence import sequence as planner
+    from elastream.planners.sequence.planner import sequence as planner
 
     problem = problem_files.sequence_problem(problem_files.read_fields(file))
     outcome = planner(problem, seconds=seconds)

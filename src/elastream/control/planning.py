@@ -59,7 +59,7 @@ def route(order: PlanOrder) -> Route:
         return Route(outcome, (), notes)
     if order.max_tasks is None and order.max_bytes is None:
         return Route(outcome, (tuple(move.task for move in outcome.moves),), notes)
-    from elastream.planners.mini_migrations import mini_migrations
+    from elastream.planners.transfer.mini_migrations import mini_migrations
 
     minis = mini_migrations(
         order.problem,
@@ -100,7 +100,7 @@ def _planner(
     order: PlanOrder,
 ) -> tuple[Callable[[StepProblem], StepPlan | Infeasible], tuple[str, ...]]:
     if order.planner == "free-step":
-        from elastream.planners.free_step import free_step
+        from elastream.planners.free_step.planner import free_step
 
         return partial(free_step, seconds=_PROOF_S), ()
     made = None if isinstance(order.planner, str) else order.planner

@@ -17,9 +17,9 @@ from elastream.model.plan import Infeasible
 from elastream.model.transition import ProjectionProblem
 from elastream.planners.catalog import StepPlanner
 from elastream.planners.chain import ChainSettings, migration_chain
-from elastream.planners.even_split import even_split
-from elastream.planners.free_step import free_step
-from elastream.planners.redist import redist
+from elastream.planners.rivals.even_split import even_split
+from elastream.planners.free_step.planner import free_step
+from elastream.planners.rivals.redist import redist
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import partition_values

@@ -16,7 +16,7 @@ from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.transition import MigrationChain
 from elastream.planners.catalog import StepPlanner
-from elastream.planners.consistent_hashing import ring_assignment
+from elastream.planners.rivals.consistent_hashing import ring_assignment
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import targets

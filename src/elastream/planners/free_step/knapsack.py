@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.kernel import kernel
-from elastream.planners.whole_step import Ints
+from elastream.planners.free_step.whole_step import Ints
 
 __all__ = ["knapsack"]
 

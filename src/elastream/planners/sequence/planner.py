@@ -12,8 +12,8 @@ last: exact, and out of reach beyond toy sizes. Here:
 2. Chaining :func:`~elastream.planners.single_step.single_step` gives a first sequence; the least
    cost of getting from the current cut to migration ``i`` directly bounds the total from below.
 3. What is left is swept task by task for all migrations at once
-   (:mod:`~elastream.planners.sequence_sweep`), guided by bounds from pairs of migrations
-   (:mod:`~elastream.planners.sequence_prices`). See :mod:`~elastream.planners.sequence_search`.
+   (:mod:`~elastream.planners.sequence.sweep`), guided by bounds from pairs of migrations
+   (:mod:`~elastream.planners.sequence.prices`). See :mod:`~elastream.planners.sequence.search`.
 
 State is counted in whole ticks, at least 2**40 in all, rounded down where sizes need more: an
 optimum is proven up to that rounding, and a lower bound is never above the true one.
@@ -33,9 +33,9 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan, StepPlan, step_plan
 from elastream.planners.partition_cost import cheapest_matching
-from elastream.planners.sequence_intervals import IntervalGraph, fixed_cut, graph_within
-from elastream.planners.sequence_prices import Chain
-from elastream.planners.sequence_search import search
+from elastream.planners.sequence.intervals import IntervalGraph, fixed_cut, graph_within
+from elastream.planners.sequence.prices import Chain
+from elastream.planners.sequence.search import search
 from elastream.planners.single_step import single_step
 from elastream.planners.state_ticks import Ticks
 
@@ -48,7 +48,7 @@ def sequence(problem: SequenceProblem, *, seconds: float = 60.0) -> SequencePlan
     """Return the plan that moves the least state in all migrations together.
 
     ``seconds`` bounds the effort, not the time: it is turned into a number of steps at a fixed
-    rate (``CELLS_PER_SECOND`` of :mod:`~elastream.planners.sequence_search`), so that equal
+    rate (``CELLS_PER_SECOND`` of :mod:`~elastream.planners.sequence.search`), so that equal
     problems have equal plans on any machine. Where the effort does not suffice the plan is
     ``feasible`` and its lower bound is proven.
     """

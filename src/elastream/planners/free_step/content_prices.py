@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.knapsack import knapsack
-from elastream.planners.whole_step import Ints, WholeStep
+from elastream.planners.free_step.knapsack import knapsack
+from elastream.planners.free_step.whole_step import Ints, WholeStep
 
 __all__ = ["Prices", "content_prices"]
 

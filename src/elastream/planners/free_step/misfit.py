@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
-from elastream.planners.whole_step import WholeStep
+from elastream.planners.free_step.whole_step import WholeStep
 
 __all__ = ["heavy_task", "misfit", "no_packing"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from elastream.planners.move_order import Batch, MoveOrder
+from elastream.planners.transfer.move_order import Batch, MoveOrder
 
 __all__ = ["greedy_batch"]
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.move_order import Batch, MoveOrder
+from elastream.planners.transfer.move_order import Batch, MoveOrder
 from elastream.planners.whole_units import UnitArray, unit_array
 
 __all__ = ["exact_order"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.kernel import kernel
-from elastream.planners.whole_step import Ints, WholeStep
+from elastream.planners.free_step.whole_step import Ints, WholeStep
 
 __all__ = ["crowd", "level", "return_home", "settle"]
 

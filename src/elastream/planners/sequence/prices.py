@@ -2,7 +2,7 @@
 
 Model. The state kept between steps ``i - 1`` and ``i`` of a sequence depends on both their cuts.
 Give every pair of neighbours copies of its two cuts, and each pair is a problem of its own, solved
-exactly by :mod:`~elastream.planners.sequence_pairs`. That the two copies of a step agree, interval
+exactly by :mod:`~elastream.planners.sequence.pairs`. That the two copies of a step agree, interval
 by interval, is left to prices: a pair is paid the price of each interval that its new cut uses, and
 pays that of each interval its old cut uses. That a cut has at most ``n_i`` intervals is left to a
 fee. For any prices the best values of all pairs add up to an upper bound on what any sequence
@@ -19,8 +19,8 @@ from itertools import pairwise
 import numpy as np
 
 from elastream.planners.interval_gain import Floats, Ints
-from elastream.planners.sequence_intervals import IntervalGraph
-from elastream.planners.sequence_pairs import offsets, pair_cuts, pair_values
+from elastream.planners.sequence.intervals import IntervalGraph
+from elastream.planners.sequence.pairs import offsets, pair_cuts, pair_values
 
 __all__ = ["Ascent", "Chain", "Copies", "Potential", "Prices", "potential"]
 

@@ -1,7 +1,7 @@
 """Two neighbouring steps of a sequence, solved exactly: which cuts keep the most state.
 
 Model. The old step and the new one each choose a cut from their
-:class:`~elastream.planners.sequence_intervals.IntervalGraph`. A pair of cuts gains the state it
+:class:`~elastream.planners.sequence.intervals.IntervalGraph`. A pair of cuts gains the state it
 keeps (see :mod:`~elastream.planners.partition_cost`) and the price of every interval it uses.
 
 Recurrence. At bound ``x`` two intervals are open, an old one from ``a`` and a new one from ``b``;
@@ -22,7 +22,7 @@ import numpy as np
 
 from elastream.planners.interval_gain import Ints
 from elastream.planners.kernel import kernel
-from elastream.planners.sequence_intervals import IntervalGraph
+from elastream.planners.sequence.intervals import IntervalGraph
 
 __all__ = ["NONE", "offsets", "pair_cuts", "pair_values"]
 

@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from elastream.planners.partition_cost import kept_state
-from elastream.planners.sequence_pool import CutPool
-from elastream.planners.sequence_prices import Ascent, Chain, Prices, potential
-from elastream.planners.sequence_sweep import sweep
+from elastream.planners.sequence.pool import CutPool
+from elastream.planners.sequence.prices import Ascent, Chain, Prices, potential
+from elastream.planners.sequence.sweep import sweep
 
 __all__ = ["CELLS_PER_SECOND", "Found", "search"]
 

@@ -1,6 +1,6 @@
 """Cuts met on the way, and the best sequence that can be put together from them.
 
-While prices improve, the two copies of a step (:mod:`~elastream.planners.sequence_prices`) come
+While prices improve, the two copies of a step (:mod:`~elastream.planners.sequence.prices`) come
 closer to each other and to the cuts of an optimal sequence, but seldom all of them at once. The
 pool keeps the latest cuts of each step that its migration allows. The best sequence through the
 pools is a longest path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``, with the pair
@@ -18,7 +18,7 @@ import numpy as np
 from elastream.planners.interval_gain import Ints
 from elastream.planners.kernel import kernel
 from elastream.planners.partition_cost import kept_state
-from elastream.planners.sequence_prices import Chain, Copies
+from elastream.planners.sequence.prices import Chain, Copies
 
 __all__ = ["CutPool"]
 

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from elastream.model.checks import Number, amount, count
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Move
-from elastream.planners.phase_matchings import matched_phases
+from elastream.planners.transfer.phase_matchings import matched_phases
 from elastream.planners.whole_units import in_units, of_units
 
 __all__ = ["Phase", "TaskPart", "Transfer", "least_length", "transfer_phases"]

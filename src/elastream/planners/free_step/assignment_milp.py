@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.whole_step import Answer, Ints, WholeStep
+from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
 
 __all__ = ["assignment_milp", "proven"]
 

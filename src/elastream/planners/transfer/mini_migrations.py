@@ -16,8 +16,8 @@ caps never leaves a node over the limit, the chosen one does not either, and a n
 before the first step gets no worse where that can be avoided. Where it cannot, the step says so.
 
 Up to ``exact_moves`` moves the order is searched exactly
-(:mod:`~elastream.planners.move_order_exact`, O(3^moves)); more are put in order by
-:mod:`~elastream.planners.move_order_greedy`, and the last of them exactly.
+(:mod:`~elastream.planners.transfer.move_order_exact`, O(3^moves)); more are put in order by
+:mod:`~elastream.planners.transfer.move_order_greedy`, and the last of them exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from elastream.model.checks import Number, amount, count
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.model.plan import Move, StepPlan
-from elastream.planners.move_order import (
+from elastream.planners.transfer.move_order import (
     Batch,
     Caps,
     MoveOrder,
@@ -39,8 +39,8 @@ from elastream.planners.move_order import (
     least_strain,
     strain_of,
 )
-from elastream.planners.move_order_exact import exact_order
-from elastream.planners.move_order_greedy import greedy_batch
+from elastream.planners.transfer.move_order_exact import exact_order
+from elastream.planners.transfer.move_order_greedy import greedy_batch
 from elastream.planners.whole_units import in_units, of_units
 
 __all__ = ["EXACT_MOVES", "MiniMigrations", "MiniStep", "Overload", "mini_migrations"]

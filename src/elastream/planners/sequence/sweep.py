@@ -4,12 +4,12 @@ Model. Papers 000 (section 4.1) and 001 (section 5.1) enumerate the cuts of each
 there are exponentially many in the number of nodes. Here the tasks are swept once, from left to
 right, for all steps together. What the future needs to know at bound ``x`` is, for every step, the
 open interval and how many are closed, and for every pair of neighbours the bit of
-:mod:`~elastream.planners.sequence_pairs`: a *label*. Of two labels that agree in all of this only
+:mod:`~elastream.planners.sequence.pairs`: a *label*. Of two labels that agree in all of this only
 the one that kept more state so far goes on. For ``p`` steps of ``n`` nodes there are O((2 w n)^p)
 labels at a bound, ``w`` being how many tasks an interval can hold: polynomial for a fixed ``p``.
 
 Bound. A label can still gain no more than the sum, over all pairs, of the pair's value to go at
-the label's open intervals (:class:`~elastream.planners.sequence_prices.Potential`). A label that
+the label's open intervals (:class:`~elastream.planners.sequence.prices.Potential`). A label that
 cannot beat a known sequence is dropped; with good prices few remain.
 
 At a bound the steps choose one after the other, each turning a label into at most four: the
@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.interval_gain import Ints
-from elastream.planners.sequence_pairs import NONE
-from elastream.planners.sequence_prices import Chain, Potential
+from elastream.planners.sequence.pairs import NONE
+from elastream.planners.sequence.prices import Chain, Potential
 
 __all__ = ["Sweep", "sweep"]
 

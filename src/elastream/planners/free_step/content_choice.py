@@ -1,6 +1,6 @@
 """The cheapest choice of contents, proven by leaving out only contents no better plan can use.
 
-Prices (:mod:`~elastream.planners.content_prices`) prove a bound, and say of each content how far
+Prices (:mod:`~elastream.planners.free_step.content_prices`) prove a bound, and say of each content how far
 any placement that uses it must lie above that bound: by what the content is worth less than the
 best on its node. So all placements within a window above the bound consist of contents within
 the window. These are enumerated, depth first with Dantzig's bound, and a set-partitioning program
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.assignment_milp import proven
-from elastream.planners.content_prices import Prices
+from elastream.planners.free_step.assignment_milp import proven
+from elastream.planners.free_step.content_prices import Prices
 from elastream.planners.kernel import kernel
-from elastream.planners.whole_step import Answer, Ints, WholeStep
+from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
 
 __all__ = ["content_choice"]
 

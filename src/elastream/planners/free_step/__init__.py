@@ -1,0 +1,1 @@
+"""Free-step: any task to any node, the least state moved."""

@@ -1,0 +1,1 @@
+"""What others do: the papers' own algorithms and the usual baselines."""

@@ -1,0 +1,1 @@
+"""Sequences: the cuts of several migrations, chosen together."""
