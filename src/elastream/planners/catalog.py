@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
+from elastream.planners.free_step.planner import free_step
 from elastream.planners.rivals.consistent_hashing import consistent_hashing
 from elastream.planners.rivals.even_split import even_split
-from elastream.planners.free_step.planner import free_step
 from elastream.planners.rivals.redist import redist
 from elastream.planners.single_step import single_step
 

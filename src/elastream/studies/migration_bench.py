@@ -6,11 +6,11 @@ in one run of the command, so that no two figures come from different machines o
 
 The state is filled once (ballast words that are never touched again) and its checkpoint copied for
 every mechanism, so that all start alike. The query goes on from the copy, is warmed by a few small
-batches, and the steady stream begins, at a rate that keeps two executors busy. After ten batches and
-some an executor is added. Then the rate falls, as it does before anybody scales in; once the query
-is up to date, and after ten batches and some, the executor is taken away. At the end every word's
-count is compared with a batch count.
-What follows from a run is computed in :mod:`elastream.studies.migration_trace`.
+batches, and the steady stream begins, at a rate that keeps two executors busy. After some batches
+an executor is added. Then the rate falls, as it does before anybody scales in; the query comes up
+to date, and after some batches more the executor is taken away. At the end every word's count is
+compared with a batch count. What follows from a run is computed in
+:mod:`elastream.studies.migration_trace`.
 
 The mechanisms that stay in one session share it, in turn; a restart needs driver processes of its
 own, and runs while no other is there.

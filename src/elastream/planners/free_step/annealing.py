@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.kernel import kernel
 from elastream.planners.free_step.whole_step import Ints, WholeStep
+from elastream.planners.kernel import kernel
 
 __all__ = ["anneal"]
 

@@ -1,8 +1,8 @@
 """The cheapest choice of contents, proven by leaving out only contents no better plan can use.
 
-Prices (:mod:`~elastream.planners.free_step.content_prices`) prove a bound, and say of each content how far
-any placement that uses it must lie above that bound: by what the content is worth less than the
-best on its node. So all placements within a window above the bound consist of contents within
+Prices (:mod:`~elastream.planners.free_step.content_prices`) prove a bound, and say of each content
+how far any placement that uses it must lie above that bound: by what the content is worth less than
+the best on its node. So all placements within a window above the bound consist of contents within
 the window. These are enumerated, depth first with Dantzig's bound, and a set-partitioning program
 over them (HiGHS; coefficients 0 and 1, the capacity no longer appears) finds the cheapest
 placement. If that lies in the window it is optimal; if not, nothing lies in the window, the bound
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from elastream.planners.free_step.assignment_milp import proven
 from elastream.planners.free_step.content_prices import Prices
-from elastream.planners.kernel import kernel
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
+from elastream.planners.kernel import kernel
 
 __all__ = ["content_choice"]
 

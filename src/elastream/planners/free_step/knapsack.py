@@ -19,8 +19,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.kernel import kernel
 from elastream.planners.free_step.whole_step import Ints
+from elastream.planners.kernel import kernel
 
 __all__ = ["knapsack"]
 

@@ -18,8 +18,8 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.kernel import kernel
 from elastream.planners.free_step.whole_step import Ints, WholeStep
+from elastream.planners.kernel import kernel
 
 __all__ = ["crowd", "level", "return_home", "settle"]
 

@@ -16,8 +16,8 @@ packing), so the planner climbs a ladder and stops on the first rung that proves
 
 The last three are for problems up to some thousand pairs of task and node; larger ones end after
 the second with a feasible plan and the bound. Loads and costs are whole numbers throughout
-(:mod:`~elastream.planners.free_step.whole_step`), so the bounds of the first three are exact; what HiGHS
-proves on the last two holds to one part in 10⁹ of the cost, and so does "optimal" here.
+(:mod:`~elastream.planners.free_step.whole_step`), so the bounds of the first three are exact; what
+HiGHS proves on the last two holds to one part in 10⁹ of the cost, and so does "optimal" here.
 
 Whether the tasks fit at all can be as hard as the rest. Should neither a plan nor a proof be found
 the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
@@ -42,8 +42,8 @@ from elastream.planners.free_step.content_prices import Prices, content_prices
 from elastream.planners.free_step.knapsack import knapsack
 from elastream.planners.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.planners.free_step.packing import crowd, level, return_home, settle
-from elastream.planners.single_step import single_step
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep, whole_step
+from elastream.planners.single_step import single_step
 
 __all__ = ["free_step"]
 

@@ -1,4 +1,4 @@
-"""The matchings behind :mod:`~elastream.planners.transfer.transfer_phases`: which pairs share a phase.
+"""Which pairs share a phase: the matchings behind :mod:`~.transfer_phases`.
 
 Graph. On the left every sender, and a shadow of every receiver; on the right every receiver, and
 a shadow of every sender. Each pair of nodes is an edge twice, once between the nodes and once,
