@@ -26,7 +26,7 @@ from elastream.planners.transition.partitions import Partitions, balanced
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import PartitionValues, partition_values
 
-__all__ = ["run"]
+__all__ = ["run", "skewed_problem"]
 
 SIZES = range(8, 17)
 TAUS = (0.2, 0.4, 0.8, 1.2)
@@ -36,12 +36,13 @@ MIGRATIONS = 1000
 def run() -> None:
     """Print the tables."""
     console = Console()
-    partition_values(_problem(24, 0.3), settings=GrowthSettings(pool=60, parents=5, rounds=1))
+    partition_values(skewed_problem(24, 0.3), settings=GrowthSettings(pool=60, parents=5, rounds=1))
     console.print(_throughput())
     console.print(_precompute())
 
 
-def _problem(tasks: int, tau: float, gamma: float = 0.8) -> ProjectionProblem:
+def skewed_problem(tasks: int, tau: float, gamma: float = 0.8) -> ProjectionProblem:
+    """Return skewed tasks with a random chain over the sizes."""
     random = np.random.default_rng(1)
     matrix = random.exponential(size=(len(SIZES), len(SIZES)))
     np.fill_diagonal(matrix, 0)
@@ -55,7 +56,7 @@ def _throughput() -> Table:
     for column in ("m", "intervals", "pairs", "million a second"):
         table.add_column(column, justify="right")
     for tasks in (64, 256):
-        problem = _problem(tasks, 0.4)
+        problem = skewed_problem(tasks, 0.4)
         ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
         cut = balanced(ground, 0)
         assert cut is not None
@@ -87,7 +88,7 @@ def _precompute() -> Table:
         table.add_column(column, justify="right")
     for tasks in (64, 256):
         for tau in TAUS:
-            problem = _problem(tasks, tau)
+            problem = skewed_problem(tasks, tau)
             start = time.perf_counter()
             values = partition_values(problem)
             taken = time.perf_counter() - start

@@ -5,6 +5,7 @@ import gzip
 import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from pyarrow import parquet
 from elastream.model.errors import ProblemError
 from elastream.spark.traces.building import TraceReport, build_trace
 from elastream.spark.traces.folder import prepare, read_manifest, read_tasks, read_totals
-from elastream.spark.traces.records import task_of
-from elastream.spark.traces.settings import TraceSettings, seconds_of
+from elastream.spark.traces.records import partition_hash, task_of
+from elastream.spark.traces.settings import TraceSettings, length_of, seconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,8 +63,16 @@ def partitions_of(spark: SparkSession, keys: list[str]) -> dict[str, int]:
     return {row["key"]: row["task"] for row in spread.collect()}
 
 
+def keys_of(text: str, patterns: int | None) -> list[str]:
+    words = [word for word in text.lower().split() if word != "…!"]
+    if patterns is None:
+        return words
+    lengths = range(1, patterns + 1)
+    return [" ".join(c) for n in lengths for c in combinations(sorted(set(words)), n)]
+
+
 def expected(
-    rows: list[dict[str, Any]], task: dict[str, int], window: int | None
+    rows: list[dict[str, Any]], task: dict[str, int], window: int | None, patterns: int | None
 ) -> tuple[dict[tuple[int, int], int], dict[tuple[int, int], tuple[int, int]]]:
     """Return work, and keys and bytes held, of each interval and task; counted one by one."""
     work: dict[tuple[int, int], int] = defaultdict(int)
@@ -72,34 +81,39 @@ def expected(
     by_hour: dict[int, list[str]] = defaultdict(list)
     for row in rows:
         hour = int((datetime.fromisoformat(row["time"]) - START).total_seconds() // 3600)
-        by_hour[hour] += [word for word in row["text"].lower().split() if word != "…!"]
+        by_hour[hour] += keys_of(row["text"], patterns)
     for hour in range(max(by_hour) + 1):
-        for word in by_hour[hour]:
-            work[hour, task[word]] += 1
-            last[word] = hour
+        for key in by_hour[hour]:
+            work[hour, task[key]] += 1
+            last[key] = hour
+            if patterns and window:
+                work[hour + window, task[key]] += 1
         for number in range(TASKS):
             keys = [
-                word
-                for word, seen in last.items()
-                if task[word] == number and (window is None or seen > hour - window)
+                key
+                for key, seen in last.items()
+                if task[key] == number and (window is None or seen > hour - window)
             ]
             held[hour, number] = len(keys), sum(len(key.encode()) + 8 for key in keys)
     return work, held
 
 
-@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.parametrize(
+    ("window", "patterns"), [(None, None), (1, None), (3, None), (None, 3), (3, 2)]
+)
 def test_work_and_state_are_what_counting_one_by_one_gives(
-    spark: SparkSession, tmp_path: Path, window: int | None
+    spark: SparkSession, tmp_path: Path, window: int | None, patterns: int | None
 ) -> None:
     rows = posts()
-    words = sorted({word for row in rows for word in row["text"].lower().split()} - {"…!"})
+    keys = sorted({key for row in rows for key in keys_of(row["text"], patterns)})
     settings = settings_of(
         write_json(tmp_path / "a.jsonl", rows[:50]),
         write_json(tmp_path / "b.jsonl.gz", rows[50:]),
         window_s=None if window is None else window * 3600,
+        patterns=patterns,
     )
     report = build_trace(spark, settings, tmp_path / "trace")
-    work, held = expected(rows, partitions_of(spark, words), window)
+    work, held = expected(rows, partitions_of(spark, keys), window, patterns)
     trace = read_tasks(tmp_path / "trace")
     assert report.rows == len(rows)
     assert report.bad_rows == {}
@@ -110,7 +124,8 @@ def test_work_and_state_are_what_counting_one_by_one_gives(
             assert (trace.keys[hour, task], trace.state_bytes[hour, task]) == held[hour, task]
     totals = read_totals(tmp_path / "trace")
     assert sum(totals) == len(rows)
-    assert sum(read_totals(tmp_path / "trace", "records")) == trace.work.sum() == report.records
+    came = sum(len(keys_of(row["text"], patterns)) for row in rows)
+    assert sum(read_totals(tmp_path / "trace", "records")) == came == report.records
 
 
 def test_a_key_of_any_type_goes_where_spark_shuffles_it(spark: SparkSession) -> None:
@@ -121,7 +136,7 @@ def test_a_key_of_any_type_goes_where_spark_shuffles_it(spark: SparkSession) -> 
     )
     for name in ("id", "text", "n"):
         spread = table.repartition(7, name).withColumn("shuffled", f.spark_partition_id())
-        wrong = spread.where(task_of(f.col(name), 7) != f.col("shuffled"))
+        wrong = spread.where(task_of(partition_hash(f.col(name)), 7) != f.col("shuffled"))
         assert wrong.count() == 0
 
 
@@ -212,10 +227,14 @@ def test_a_file_that_is_cut_short_is_one_line(spark: SparkSession, tmp_path: Pat
 def test_a_trace_is_kept_unless_it_may_be_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     settings = settings_of(write_json(tmp_path / "posts.json", posts(20)), key="text")
     first = build_trace(spark, settings, tmp_path / "trace")
+    assert isinstance(first, TraceReport)
     with pytest.raises(ProblemError, match="holds a trace already"):
         build_trace(spark, settings, tmp_path / "trace")
+    bad = settings_of(write_json(tmp_path / "bad.json", bad_posts()))
+    with pytest.raises(ProblemError, match="without a text"):
+        build_trace(spark, bad, tmp_path / "trace", overwrite=True)
+    assert read_manifest(tmp_path / "trace")["report"]["rows"] == first.rows
     assert build_trace(spark, settings, tmp_path / "trace", overwrite=True) == first
-    assert isinstance(first, TraceReport)
     (tmp_path / "trace" / "manifest.json").unlink()  # as a killed run leaves it
     with pytest.raises(ProblemError, match="not finished"):
         read_totals(tmp_path / "trace")
@@ -229,6 +248,9 @@ def test_a_trace_is_kept_unless_it_may_be_overwritten(spark: SparkSession, tmp_p
         ({"input": ("nowhere.csv",)}, "nowhere.csv does not exist"),
         ({"text": None}, "give either --text or --key"),
         ({"tasks": 0}, "--tasks: 0 is too small"),
+        ({"patterns": 0}, "--patterns: 0 is too small"),
+        ({"patterns": 9}, "--patterns: 9 is too large"),
+        ({"text": None, "key": "who", "patterns": 2}, "--patterns: needs --text"),
         ({"max_bad_share": 2}, "--max-bad-share: 2 is above 1"),
         ({"window_s": 5000}, "--window: is not a whole number of intervals"),
     ],
@@ -259,3 +281,8 @@ def test_a_format_that_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> No
     settings = settings_of(str(tmp_path / "posts.txt"))
     with pytest.raises(ProblemError, match="say what it is with --format"):
         assert settings.kind
+
+
+@pytest.mark.parametrize("text", ["90s", "15m", "1h", "36h", "2d"])
+def test_a_length_of_time_is_told_as_it_is_read(text: str) -> None:
+    assert length_of(seconds_of("--every", text)) == text

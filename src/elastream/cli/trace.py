@@ -28,6 +28,10 @@ _EVERY = typer.Option("--every", help="Length of an interval, such as 15m, 1h or
 _WINDOW = typer.Option(
     "--window", help="A key is held for so long after its last record; left out: for ever."
 )
+_PATTERNS = typer.Option(
+    "--patterns",
+    help="With --text: count the combinations of up to so many words of a row, not the words.",
+)
 _FORMAT = typer.Option("--format", help="csv, json or parquet, where the name does not tell.")
 _BAD = typer.Option("--max-bad-share", help="A greater share of bad rows is an error.")
 _MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
@@ -46,6 +50,7 @@ def build(
     out: Annotated[Path, _OUT],
     text: Annotated[str | None, typer.Option("--text", help="Column of words to count.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="Column that is the key.")] = None,
+    patterns: Annotated[int | None, _PATTERNS] = None,
     tasks: Annotated[int, typer.Option("--tasks", help="State partitions of the query.")] = 64,
     every: Annotated[str, _EVERY] = "1h",
     window: Annotated[str | None, _WINDOW] = None,
@@ -72,6 +77,7 @@ def build(
         time=time,
         text=text,
         key=key,
+        patterns=patterns,
         tasks=tasks,
         every_s=seconds_of("--every", every),
         window_s=None if window is None else seconds_of("--window", window),

@@ -117,7 +117,7 @@ def _problem(
     from elastream.spark.traces.folder import read_tasks
 
     tasks = read_tasks(trace)
-    work, state = tasks.work.sum(axis=0).tolist(), tasks.state_bytes[-1].tolist()
+    work, state = tasks.work.sum(axis=0).tolist(), tasks.usual_state_bytes.tolist()
     return ProjectionProblem.of(work, state, tau, chain_of(read_fields(chain)))
 
 

@@ -27,7 +27,10 @@ _LOCAL = {
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "16",
+    # Adaptive execution joins small partitions; large inputs need them small to fit in memory.
+    "spark.sql.shuffle.partitions": "64",
+    # On few cores threads that collect garbage beside the job only take its time.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 """What one machine needs and a cluster's own settings should not be told."""
 _EVERYWHERE = {

@@ -20,6 +20,8 @@ class Curves:
     y: tuple[str, ...]
     """Columns; several share the picture."""
     line: str | None = None
+    log: bool = False
+    """Whether values are so far apart that only their ratios can be seen."""
 
 
 @dataclass(frozen=True, slots=True)

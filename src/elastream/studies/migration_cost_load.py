@@ -8,16 +8,20 @@ even intervals need, for all planners alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elastream.control.balance import even_bounds
 from elastream.model.errors import ProblemError
-from elastream.spark.traces.folder import read_nodes, read_tasks
+from elastream.model.migration import LOAD_TOLERANCE
+from elastream.spark.traces.folder import read_manifest, read_nodes, read_tasks
+from elastream.spark.traces.settings import length_of
 
 __all__ = ["Load", "Migration", "read_load"]
 
@@ -35,6 +39,23 @@ class Migration:
     least_tau: float
     """The threshold that the most even intervals need."""
 
+    def tau(self, tau: float) -> float:
+        """Return the threshold that this migration is planned with where ``tau`` is asked for."""
+        return max(tau, self.least_tau)
+
+    def limit(self, tau: float, nodes: int | None = None) -> float:
+        """Return the most work of a node, of so many nodes or those there are afterwards."""
+        return (1 + self.tau(tau)) * sum(self.work) / (nodes or self.nodes)
+
+    def imbalance(self, heaviest: float) -> float:
+        """Return the threshold that a node of so much work needs."""
+        mean = sum(self.work) / self.nodes
+        return heaviest / mean - 1 if mean else 0.0
+
+    def is_over(self, heaviest: float, tau: float) -> bool:
+        """Return whether a node of so much work is over the limit."""
+        return heaviest > self.limit(tau) * (1 + 2 * LOAD_TOLERANCE)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
@@ -45,6 +66,10 @@ class Load:
     nodes: tuple[int, ...]
     sizes: range
     """The range of node counts, seen or not."""
+    usual_state: NDArray[np.int64]
+    """What each task is expected to hold."""
+    name: str = "word count"
+    """What the query computes."""
 
     @property
     def tasks(self) -> int:
@@ -59,12 +84,12 @@ class Load:
         """
         if self.tasks % tasks:
             raise ProblemError("--tasks", f"{tasks} does not divide the trace's {self.tasks}")
-        shape = (len(self.nodes), self.tasks // tasks, tasks)
-        return Load(
-            self.work.reshape(shape).sum(axis=1),
-            self.state.reshape(shape).sum(axis=1),
-            self.nodes,
-            self.sizes,
+        shape = (-1, self.tasks // tasks, tasks)
+        return replace(
+            self,
+            work=self.work.reshape(shape).sum(axis=1),
+            state=self.state.reshape(shape).sum(axis=1),
+            usual_state=self.usual_state.reshape(shape).sum(axis=1)[0],
         )
 
     def migrations(self, most: int) -> tuple[Migration, ...]:
@@ -87,5 +112,21 @@ class Load:
 def read_load(trace: Path) -> Load:
     """Return the load of a built trace that has its node counts."""
     kept, tasks = read_nodes(trace), read_tasks(trace)
-    sizes = range(kept["min"], kept["max"] + 1)
-    return Load(tasks.work, tasks.state_bytes, tuple(kept["nodes"]), sizes)
+    return Load(
+        work=tasks.work,
+        state=tasks.state_bytes,
+        nodes=tuple(kept["nodes"]),
+        sizes=range(kept["min"], kept["max"] + 1),
+        usual_state=tasks.usual_state_bytes,
+        name=_name(read_manifest(trace).get("settings", {})),
+    )
+
+
+def _name(settings: Mapping[str, Any]) -> str:
+    """Return what is counted, as the settings of the trace tell."""
+    patterns, key = settings.get("patterns"), settings.get("key")
+    name = "word count" if key is None else f"counts by {key}"
+    if patterns is not None:
+        name = f"counts of patterns of up to {patterns} words"
+    window_s = settings.get("window_s")
+    return name if window_s is None else f"{name} in a window of {length_of(window_s)}"

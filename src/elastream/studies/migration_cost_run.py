@@ -16,14 +16,13 @@ from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.transition import MigrationChain
 from elastream.planners.catalog import StepPlanner
-from elastream.planners.rivals.consistent_hashing import ring_assignment
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import targets
 from elastream.planners.transition.placing import current_cut, placed
 from elastream.studies.migration_cost_load import Migration
 
-__all__ = ["Run", "by_fewest_nodes", "by_most_nodes", "hashed", "run_through"]
+__all__ = ["Run", "by_fewest_nodes", "by_most_nodes", "run_through"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,22 @@ class Run:
     """Mean over the migrations, of all state."""
     plan_ms: float
     """Median time a plan."""
-    over_limit: int
-    """Plans above the load limit; baselines know none."""
+    imbalance: float
+    """Mean over the migrations of the threshold that the heaviest node needs."""
+    over_limit_percent: float
+    """Plans above the load limit, of all; baselines know none."""
+
+    @classmethod
+    def of(
+        cls,
+        shares: Sequence[float],
+        plan_s: float,
+        imbalances: Sequence[float],
+        over: Sequence[bool],
+    ) -> Run:
+        """Return the figures of a run: shares of state, a time, and how the nodes were loaded."""
+        moved, above = (100 * float(np.mean(figures)) for figures in (shares, over))
+        return cls(moved, 1000 * plan_s, float(np.mean(imbalances)), above)
 
 
 def run_through(
@@ -44,43 +57,21 @@ def run_through(
     """Return what the planner moves; it starts from the most even intervals."""
     bounds = even_bounds(migrations[0].work, first_nodes)
     current = Assignment.from_intervals(list(pairwise(bounds)), tasks=len(migrations[0].work))
-    shares, times, over = [], [], 0
+    shares, times, imbalances, over = [], [], [], []
     for migration in migrations:
         step = StepProblem.of(
-            migration.work,
-            migration.state,
-            current,
-            migration.nodes,
-            max(tau, migration.least_tau),
+            migration.work, migration.state, current, migration.nodes, migration.tau(tau)
         )
         start = time.perf_counter()
         plan = planner(step)
         times.append(time.perf_counter() - start)
         if isinstance(plan, Infeasible):
             raise AssertionError(plan.reason)
-        shares.append(plan.cost / max(sum(migration.state), 1))
-        over += plan.status == "unbalanced"
+        shares.append(float(plan.cost) / max(sum(migration.state), 1))
+        imbalances.append(migration.imbalance(float(plan.max_load)))
+        over.append(plan.status == "unbalanced")
         current = plan.assignment
-    return Run(100 * float(np.mean(shares)), 1000 * median(times), over)
-
-
-def hashed(migrations: Sequence[Migration], first_nodes: int, seeds: range) -> Run:
-    """Return what consistent hashing moves, the mean over its rings."""
-    tasks = len(migrations[0].work)
-    path = [first_nodes, *(migration.nodes for migration in migrations)]
-    states = [np.array(migration.state) for migration in migrations]
-    shares, times = [], []
-    for seed in seeds:
-        rings = {}
-        for nodes in set(path):
-            start = time.perf_counter()
-            ring = ring_assignment(tasks, nodes, seed)
-            times.append(time.perf_counter() - start)
-            rings[nodes] = np.array(ring.nodes_of_tasks)
-        for (before, after), state in zip(pairwise(path), states, strict=True):
-            moved = state[rings[before] != rings[after]].sum()
-            shares.append(moved / max(int(state.sum()), 1))
-    return Run(100 * float(np.mean(shares)), 1000 * median(times), 0)
+    return Run.of(shares, median(times), imbalances, over)
 
 
 def by_fewest_nodes(step: StepProblem) -> StepPlan | Infeasible:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from elastream.studies.figure import Curves, Figure, Value
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["draw_figures"]
 
 _COLUMNS = 3
+_TITLE = 60
+"""Characters of a line above a panel."""
+_FEW_LINES = 6
+"""The names of more lines than these would hide them; they stand below the panel."""
+_NAMED = ("method", "planner", "load", "chain")
+"""Columns whose values say themselves what they are."""
 
 
 def draw_figures(figures: Sequence[Figure], path: Path) -> None:
@@ -41,13 +48,24 @@ def _panel(axes: Axes, figure: Figure, curves: Curves) -> None:
     for line in lines:
         rows = [r for r in figure.rows if curves.line is None or r[curves.line] == line]
         for column in curves.y:
-            label = column if line is None else f"{curves.line} {line}".removeprefix("method ")
+            label = column if line is None else _label(curves.line, line)
             xs, ys = ([float(r[name] or 0.0) for r in rows] for name in (curves.x, column))
             axes.plot(xs, ys, "o-", label=label)
-    axes.set_title(f"{figure.figure}: the trend {'holds' if figure.trend_holds else 'DIFFERS'}")
+    verdict = f"the trend {'holds' if figure.trend_holds else 'DIFFERS'}"
+    data = shorten(figure.data, _TITLE, placeholder=" …")
+    axes.set_title(f"{figure.figure}: {verdict}\n{data}", fontsize=9)
     axes.set_xlabel(curves.x.replace("_", " "))
     axes.set_ylabel(curves.y[0].replace("_", " ") if len(curves.y) == 1 else "")
-    if "ms" in curves.y[0].split("_"):
+    if curves.log or "ms" in curves.y[0].split("_"):
         axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize=7)
+    if len(axes.lines) > _FEW_LINES:
+        axes.legend(
+            frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2
+        )
+    else:
+        axes.legend(frameon=False, fontsize=7)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _label(column: str | None, value: Value) -> str:
+    return str(value) if column in _NAMED else f"{column} {value}"

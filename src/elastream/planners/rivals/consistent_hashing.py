@@ -18,7 +18,7 @@ that inherits another planner's assignment would move nearly everything, once.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -28,7 +28,13 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import StepPlan, step_plan
 
-__all__ = ["DEFAULT_POINTS", "average_cost", "consistent_hashing", "ring_assignment"]
+__all__ = [
+    "DEFAULT_POINTS",
+    "average_cost",
+    "consistent_hashing",
+    "ring_assignment",
+    "ring_order",
+]
 
 DEFAULT_POINTS = 100
 """Points of a node on the ring; a node's share of it then varies by about a tenth."""
@@ -46,16 +52,19 @@ def ring_assignment(
     tasks: int, nodes: int, seed: int = 0, *, points: int = DEFAULT_POINTS
 ) -> Assignment:
     """Return where the ring of ``nodes`` nodes has the tasks: where a run of CH begins."""
-    count("nodes", nodes, least=1)
-    count("points", points, least=1)
-    ring = sorted(
-        (_place(f"{seed}/node {node}/{point}"), node)
-        for node in range(nodes)
-        for point in range(points)
-    )
-    places = [place for place, _ in ring]
-    found = (bisect_left(places, _place(f"{seed}/task {task}")) for task in range(tasks))
-    return Assignment(tuple(ring[index % len(ring)][1] for index in found), nodes)
+    ring = _ring(nodes, seed, points)
+    found = (ring[start][1] for start in _starts(ring, tasks, seed))
+    return Assignment(tuple(found), nodes)
+
+
+def ring_order(
+    tasks: int, nodes: int, seed: int = 0, *, points: int = DEFAULT_POINTS
+) -> tuple[tuple[int, ...], ...]:
+    """Return for each task all nodes, in the order in which it meets them going round the ring."""
+    ring = _ring(nodes, seed, points)
+    owners = [node for _, node in ring]
+    orders = (owners[start:] + owners[:start] for start in _starts(ring, tasks, seed))
+    return tuple(tuple(dict.fromkeys(order)) for order in orders)
 
 
 def average_cost(
@@ -74,6 +83,24 @@ def average_cost(
     if not costs:
         raise ProblemError("seeds", "is empty; give at least one run")
     return exact_sum(costs) / len(costs)
+
+
+def _ring(nodes: int, seed: int, points: int) -> list[tuple[int, int]]:
+    """Return the places of all points and their nodes, going round."""
+    count("nodes", nodes, least=1)
+    count("points", points, least=1)
+    return sorted(
+        (_place(f"{seed}/node {node}/{point}"), node)
+        for node in range(nodes)
+        for point in range(points)
+    )
+
+
+def _starts(ring: list[tuple[int, int]], tasks: int, seed: int) -> Iterator[int]:
+    """Yield for each task the number of the first point at or after its own place."""
+    places = [place for place, _ in ring]
+    for task in range(tasks):
+        yield bisect_left(places, _place(f"{seed}/task {task}")) % len(ring)
 
 
 def _place(label: str) -> int:

@@ -1,11 +1,16 @@
 """Builds a trace: work and state of every task in every interval, as Spark jobs.
 
-1. One pass over the input counts records by interval and key (and bad rows by fault). From here on
-   the data is as large as the keys of each interval, not as the input; it is kept on the executors.
-2. Work: records by interval and task.
-3. State: the keys that a task holds at the end of an interval, and their bytes. A key *arrives* in
-   the interval of its first record and, where there is a window, *leaves* when so much time has
-   passed without one; arrivals and departures are summed up interval by interval.
+1. One pass over the input counts records by interval and key, and bad rows by fault
+   (:mod:`~elastream.spark.traces.records`).
+2. The counts of a key are brought together, in the order of time. Each tells what it changes: its
+   records are work of their interval; a key *arrives* in an interval with records of it, and
+   *leaves* when the next has some, or when so much time as the window has passed. An arrival and a
+   departure in one interval cancel, so what remains is when a key was not held before or will not
+   be after. Where the papers' second application is traced, the records are work once more when
+   they leave the window ("-1" in section 6).
+3. These changes are summed by interval and task before anything else is done with them. From here
+   on the data is as large as the trace.
+4. State is the running sum of the changes of a task.
 
 Only the number of intervals and the counts of bad rows come to the driver.
 """
@@ -19,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import ProblemError
 from elastream.spark.traces.faults import input_refused
-from elastream.spark.traces.folder import commit, prepare
-from elastream.spark.traces.records import counted, key_bytes, task_of
+from elastream.spark.traces.folder import commit, prepare, publish
+from elastream.spark.traces.records import counted, task_of
 from elastream.spark.traces.settings import TraceSettings
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ __all__ = ["TraceReport", "build_trace"]
 
 _MOST_CELLS: Final = 50_000_000
 """More intervals times tasks than this come from a stray time, such as 1970, not from a load."""
+_AMOUNTS: Final = ("rows", "records", "work", "keys", "state_bytes")
+"""What a change adds: rows and records that came, work, keys held and their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +58,90 @@ class TraceReport:
 def build_trace(
     spark: SparkSession, settings: TraceSettings, out: Path, *, overwrite: bool = False
 ) -> TraceReport:
-    """Write the trace to the folder ``out``; a folder without its manifest is no trace."""
-    prepare(out, overwrite=overwrite)
+    """Write the trace to the folder ``out``, which is not touched before it is whole."""
+    unfinished = prepare(out, overwrite=overwrite)
     try:
-        report = _written(spark, settings, out)
-        commit(out, {"settings": asdict(settings), "report": asdict(report)})
+        report = _written(spark, settings, unfinished)
+        commit(unfinished, {"settings": asdict(settings), "report": asdict(report)})
+        publish(unfinished, out)
     except BaseException:
-        shutil.rmtree(out, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise
     return report
 
 
 def _written(spark: SparkSession, settings: TraceSettings, out: Path) -> TraceReport:
-    counts = counted(spark, settings).persist()
+    sums = _summed(_changes(counted(spark, settings), settings)).persist()
     try:
         with input_refused():
-            report = _checked(counts, settings)
-        last = report.first_interval + report.intervals
-        good = counts.where("fault is null")
-        cells = _cells(spark, good, settings, report.first_interval, last)
-        _write_tasks(cells, settings, out / "tasks")
-        _write_totals(spark, good, settings, report.first_interval, last, out / "totals")
+            report = _checked(sums, settings)
+        end = report.first_interval + report.intervals
+        good = sums.where(f"fault is null and interval < {end}")
+        intervals = spark.range(report.first_interval, end).toDF("interval")
+        _write_tasks(_cells(spark, good, intervals, settings), settings, out / "tasks")
+        _write_totals(good, intervals, settings, out / "totals")
     finally:
-        counts.unpersist()
+        sums.unpersist()
     return report
 
 
-def _checked(counts: DataFrame, settings: TraceSettings) -> TraceReport:
+def _changes(counts: DataFrame, settings: TraceSettings) -> DataFrame:
+    """Return ``fault, interval, task`` and what is added there; task is null for rows alone."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    window = None if settings.window_s is None else settings.window_s // settings.every_s
+    there = f.col("id").isNotNull()
+    after = f.lead("interval").over(Window.partitionBy("id", "hash").orderBy("interval"))
+    seen = counts.select("*", f.when(there, after).alias("after"))
+    end = f.lit(None).cast("long") if window is None else f.col("interval") + window
+    leaves = f.when(there, f.least("after", end))
+    one, size = f.when(there, 1).otherwise(0), f.coalesce("size", f.lit(0))
+    changes = [
+        _change(
+            "interval", rows="rows", records="records", work="records", keys=one, state_bytes=size
+        ),
+        _change(leaves, keys=-one, state_bytes=-size),
+    ]
+    if settings.counts_leaving:
+        changes.append(_change(f.when(there, end), work="records"))
+    told = seen.select(
+        "fault",
+        f.when(there, task_of(f.col("hash"), settings.tasks)).cast("int").alias("task"),
+        f.explode(f.array(*changes)).alias("change"),
+    )
+    told = told.select("fault", "change.interval", "task", *(f"change.{n}" for n in _AMOUNTS))
+    return told.where("interval is not null or fault is not null")
+
+
+def _change(interval: Column | str, **amounts: Column | str) -> Column:
+    """Return what is added in an interval, as a struct; what is not named is zero."""
+    from pyspark.sql import functions as f
+
+    when = f.col(interval) if isinstance(interval, str) else interval
+    added = [amounts.get(name, f.lit(0)) for name in _AMOUNTS]
+    columns = [f.col(amount) if isinstance(amount, str) else amount for amount in added]
+    typed = (c.cast("long").alias(n) for c, n in zip(columns, _AMOUNTS, strict=True))
+    return f.struct(when.alias("interval"), *typed)
+
+
+def _summed(changes: DataFrame, *by: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    groups = changes.groupBy(*(by or ("fault", "interval", "task")))
+    return groups.agg(*(f.sum(name).alias(name) for name in _AMOUNTS))
+
+
+def _checked(sums: DataFrame, settings: TraceSettings) -> TraceReport:
     """Return what was read, or refuse it: too many bad rows, no good ones, a stray time."""
     from pyspark.sql import functions as f
 
-    found = counts.groupBy("fault").agg(
+    interval = f.when(f.col("rows") + f.col("records") > 0, f.col("interval"))
+    found = sums.groupBy("fault").agg(
         f.sum("rows").alias("rows"),
         f.sum("records").alias("records"),
-        f.min("interval").alias("first"),
-        f.max("interval").alias("last"),
+        f.min(interval).alias("first"),
+        f.max(interval).alias("last"),
     )
     by_fault = {row["fault"]: row for row in found.collect()}
     good = by_fault.pop(None, None)
@@ -114,66 +170,23 @@ def _checked(counts: DataFrame, settings: TraceSettings) -> TraceReport:
 
 
 def _cells(
-    spark: SparkSession, good: DataFrame, settings: TraceSettings, first: int, end: int
+    spark: SparkSession, good: DataFrame, intervals: DataFrame, settings: TraceSettings
 ) -> DataFrame:
     """Return ``interval, task, work, keys, state_bytes``, a row for each interval and task.
 
-    Work, arrivals and departures, and a row of zeros for each interval and task, are events of one
-    kind: one sum of them gives work and changes, a running sum of the changes the state.
+    A row of zeros for each interval and task is added to the changes, so that none is missing.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    task = task_of(f.col("key"), settings.tasks).cast("int")
-    keyed = good.where("key is not null").withColumn("task", task)
-    held = keyed.withColumn("bytes", key_bytes(good, settings.value_bytes))
-    zero = f.lit(0).cast("long")
-    work = keyed.select("task", "interval", "records", zero.alias("change"), zero.alias("size"))
-    changes = _changes(held, settings).select("task", "interval", zero, "change", "size")
     tasks = spark.range(settings.tasks).select(f.col("id").cast("int").alias("task"))
-    every = tasks.crossJoin(spark.range(first, end).toDF("interval"))
-    events = work.union(changes).union(every.select("task", "interval", zero, zero, zero))
-    sums = (
-        events.groupBy("task", "interval")
-        .agg(*(f.sum(name).alias(name) for name in ("records", "change", "size")))
-        .where(f.col("interval") < end)
-    )
+    none = (f.lit(0).cast("long").alias(name) for name in _AMOUNTS)
+    zeros = tasks.crossJoin(intervals).select("task", "interval", *none)
+    changes = good.where("task is not null").select("task", "interval", *_AMOUNTS)
+    sums = _summed(changes.union(zeros), "task", "interval")
     so_far = Window.partitionBy("task").orderBy("interval")
-    return sums.select(
-        "interval",
-        "task",
-        f.col("records").alias("work"),
-        f.sum("change").over(so_far).alias("keys"),
-        f.sum("size").over(so_far).alias("state_bytes"),
-    )
-
-
-def _changes(held: DataFrame, settings: TraceSettings) -> DataFrame:
-    """Return ``interval, task, change, size``: keys that arrive, and keys that leave."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    if settings.window_s is None:
-        arrivals = held.groupBy("key", "task", "bytes").agg(f.min("interval").alias("interval"))
-        return arrivals.select(
-            "interval", "task", f.lit(1).alias("change"), f.col("bytes").alias("size")
-        )
-    window = settings.window_s // settings.every_s
-    of_key = Window.partitionBy("key").orderBy("interval")
-    seen = held.select(
-        "interval",
-        "task",
-        "bytes",
-        f.lag("interval").over(of_key).alias("before"),
-        f.lead("interval").over(of_key).alias("after"),
-    )
-    arrives = f.expr(f"before is null or before + {window} < interval")
-    leaves = f.expr(f"after is null or after > interval + {window}")
-    came = seen.where(arrives).select("interval", "task", f.lit(1).alias("change"), "bytes")
-    went = seen.where(leaves).select(
-        (f.col("interval") + window).alias("interval"), "task", f.lit(-1), -f.col("bytes")
-    )
-    return came.union(went).withColumnRenamed("bytes", "size")
+    held = (f.sum(name).over(so_far).alias(name) for name in ("keys", "state_bytes"))
+    return sums.select("interval", "task", "work", *held)
 
 
 def _write_tasks(cells: DataFrame, settings: TraceSettings, out: Path) -> None:
@@ -186,14 +199,10 @@ def _write_tasks(cells: DataFrame, settings: TraceSettings, out: Path) -> None:
 
 
 def _write_totals(
-    spark: SparkSession, good: DataFrame, settings: TraceSettings, first: int, end: int, out: Path
+    good: DataFrame, intervals: DataFrame, settings: TraceSettings, out: Path
 ) -> None:
-    from pyspark.sql import functions as f
-
-    sums = good.groupBy("interval").agg(
-        f.sum("rows").alias("rows"), f.sum("records").alias("records")
-    )
-    every = spark.range(first, end).toDF("interval").join(sums, "interval", "left").fillna(0)
+    sums = _summed(good, "interval").select("interval", "rows", "records")
+    every = intervals.join(sums, "interval", "left").fillna(0)
     timed = every.withColumn("time", _begin(settings)).coalesce(1).sort("time")
     timed.select("time", "rows", "records").write.parquet(str(out))
 

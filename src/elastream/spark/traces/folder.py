@@ -7,8 +7,9 @@
     OUT/nodes.json                       node counts, once ``elastream trace nodes`` made them
     OUT/manifest.json                    settings and counts, written last
 
-A build that is killed leaves no manifest: whoever reads the folder says so, and the next build
-starts it anew.
+A trace is built in a hidden folder beside ``OUT`` and takes its place when it is whole. A build
+that is killed leaves that hidden folder, which the next one removes; a folder without a manifest
+is refused by whoever reads it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ __all__ = [
     "TaskTrace",
     "commit",
     "prepare",
+    "publish",
     "read_manifest",
     "read_nodes",
     "read_tasks",
@@ -56,9 +58,20 @@ class TaskTrace:
     state_bytes: NDArray[np.int64]
     """Their bytes."""
 
+    @property
+    def usual_state_bytes(self) -> NDArray[np.int64]:
+        """What each task is expected to hold: the last of what only grows, else the mean."""
+        grows = bool((np.diff(self.state_bytes.sum(axis=1)) >= 0).all())
+        mean: NDArray[np.int64] = np.rint(self.state_bytes.mean(axis=0)).astype(np.int64)
+        return self.state_bytes[-1] if grows else mean
 
-def prepare(out: Path, *, overwrite: bool) -> None:
-    """Make room for a trace: a whole one is kept unless it may be overwritten."""
+
+def prepare(out: Path, *, overwrite: bool) -> Path:
+    """Return an empty folder beside ``out`` to build the trace in.
+
+    What is at ``out`` stays until the trace is whole; a whole one is refused unless it may be
+    overwritten, and what is no trace at all always.
+    """
     if (out / _MANIFEST).exists() and not overwrite:
         raise ProblemError("--out", f"{out} holds a trace already; --overwrite replaces it")
     if out.exists() and not out.is_dir():
@@ -69,12 +82,22 @@ def prepare(out: Path, *, overwrite: bool) -> None:
         strange = [name for name in names if name not in known and not name.startswith(".")]
         if strange:
             raise ProblemError("--out", f"{out} holds {strange[0]}, which is no part of a trace")
-        (out / _MANIFEST).unlink(missing_ok=True)
-        shutil.rmtree(out)
+    unfinished = out.absolute().with_name(f".{out.absolute().name}.unfinished")
     try:
-        out.mkdir(parents=True)
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(parents=True)
     except OSError as error:
         raise ProblemError("--out", f"{out} cannot be made: {error.strerror}") from None
+    return unfinished
+
+
+def publish(unfinished: Path, out: Path) -> None:
+    """Put a trace that is whole in the place of what was there."""
+    if out.exists():
+        (out / _MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(out)
+    unfinished.rename(out)
 
 
 def commit(out: Path, about: Mapping[str, object]) -> None:

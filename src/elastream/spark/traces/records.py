@@ -7,6 +7,16 @@ bad; it counts as a row and has no records.
 Times may be timestamps, dates, ISO 8601 texts, or numbers since 1970 in seconds, milliseconds,
 microseconds or nanoseconds, told by their magnitude (as in
 :mod:`~elastream.spark.recorded_file`).
+
+*Patterns* are the keys of the second application of papers 000 and 001 (section 6): the
+combinations of the words of a row. There are exponentially many, so the number of words of a
+pattern is bounded. They are made word by word, a row for each beginning, so that no row ever holds
+all its patterns.
+
+Keys do not travel. As soon as a key is made it becomes two hashes and a size: Murmur3 with 32
+bits, which says its task as Spark's own partitioning does, and xxHash with 64. Two of a thousand
+million different keys have all of these in common with odds of one in 10¹¹, and a shuffled row
+takes a few words of memory whatever the key is.
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ from elastream.spark.word_count import words_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["counted", "key_bytes", "task_of"]
+__all__ = ["counted", "partition_hash", "task_of"]
 
 _UNITS_US: Final = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (float("inf"), 1e-3))
 """A number below the first is in units of so many microseconds. The marks lie in the year 5138."""
@@ -30,10 +40,11 @@ _FIXED_KEY_BYTES: Final = 8
 
 
 def counted(spark: SparkSession, settings: TraceSettings) -> DataFrame:
-    """Return ``fault, interval, key, records, rows``: how often each key occurs in each interval.
+    """Return ``fault, interval, hash, id, size, records, rows``: each key of each interval.
 
-    ``rows`` counts each input row once, at one of its keys; its key is null where it has none.
-    ``fault`` is null for good rows; the others have neither interval nor key.
+    ``hash`` and ``id`` tell the key and are null where a row has none; ``size`` is its state in
+    bytes. ``rows`` counts each input row once, at one of its keys. ``fault`` is null for good
+    rows; the others have neither interval nor key.
     """
     from pyspark.sql import functions as f
 
@@ -47,28 +58,103 @@ def counted(spark: SparkSession, settings: TraceSettings) -> DataFrame:
     rows = table.select(
         fault.alias("fault"),
         f.when(good, interval).alias("interval"),
-        f.posexplode_outer(f.when(good, keys)).alias("place", "key"),
+        f.when(good, keys).alias("keys"),
     )
-    first = f.coalesce(f.col("place"), f.lit(0)) == 0
-    return rows.groupBy("fault", "interval", "key").agg(
-        f.count("key").alias("records"), f.count_if(first).alias("rows")
+    told = _told(_each_key(rows, settings.patterns), settings.value_bytes)
+    if settings.patterns is not None:
+        # Few patterns occur twice in an interval: to add them up before they are shuffled would
+        # save nothing and need memory for all of them.
+        told = told.repartition("id")
+    return told.groupBy("fault", "interval", "hash", "id", "size").agg(
+        f.count("id").alias("records"), f.count_if("first").alias("rows")
     )
 
 
-def task_of(key: Column, tasks: int) -> Column:
-    """Return the state partition of a key: Spark's own hash partitioning, to the letter."""
+def partition_hash(key: Column) -> Column:
+    """Return the hash by which Spark spreads rows over the state partitions of a query."""
     from pyspark.sql import functions as f
 
-    return f.pmod(f.hash(key), f.lit(tasks))
+    return f.hash(key)
 
 
-def key_bytes(table: DataFrame, value_bytes: int) -> Column:
-    """Return the state of each row's key: its own bytes, and those of its value."""
+def task_of(hashed: Column, tasks: int) -> Column:
+    """Return the state partition of a key by its hash, as Spark's hash partitioning does."""
     from pyspark.sql import functions as f
 
-    is_text = dict(table.dtypes)["key"] in ("string", "binary")
-    own = f.octet_length("key") if is_text else f.lit(_FIXED_KEY_BYTES)
-    return own.cast("long") + f.lit(value_bytes)
+    return f.pmod(hashed, f.lit(tasks))
+
+
+def _each_key(rows: DataFrame, patterns: int | None) -> DataFrame:
+    """Return ``fault, interval, key, first``, a row for each key; ``first`` marks one a row."""
+    from pyspark.sql import functions as f
+
+    if patterns is None:
+        each = rows.select("fault", "interval", f.posexplode_outer("keys").alias("place", "key"))
+        return each.select("fault", "interval", "key", _is_first("place").alias("first"))
+    words = rows.select("fault", "interval", f.array_sort(f.array_distinct("keys")).alias("words"))
+    each = words.select(
+        "fault", "interval", "words", f.posexplode_outer("words").alias("at", "key")
+    )
+    each = each.select(
+        "fault",
+        "interval",
+        "key",
+        _is_first("at").alias("first"),
+        _after("words", "at").alias("rest"),
+    )
+    for _ in range(1, patterns):
+        each = _longer(each)
+    return each.drop("rest")
+
+
+def _longer(each: DataFrame) -> DataFrame:
+    """Return each pattern as it is, and with each word more that comes after its own."""
+    from pyspark.sql import functions as f
+
+    ends = f.array(f.lit(None).cast("string"))
+    grown = each.select("*", f.posexplode_outer(f.concat(ends, "rest")).alias("at", "word"))
+    longer = f.concat_ws(" ", "key", "word")
+    left = f.when(f.col("word").isNull(), f.slice("rest", 1, 0)).otherwise(
+        f.slice("rest", f.col("at") + 1, f.size("rest"))
+    )
+    return grown.select(
+        "fault",
+        "interval",
+        f.when(f.col("key").isNotNull(), longer).alias("key"),
+        (f.col("first") & _is_first("at")).alias("first"),
+        left.alias("rest"),
+    )
+
+
+def _is_first(place: str) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.coalesce(f.col(place), f.lit(0)) == 0
+
+
+def _after(words: str, place: str) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.slice(words, f.col(place) + 2, f.size(words))
+
+
+def _told(each: DataFrame, value_bytes: int) -> DataFrame:
+    """Return ``fault, interval, hash, id, size, first``: keys by what tells them apart."""
+    from pyspark.sql import functions as f
+
+    key = f.col("key")
+    is_text = dict(each.dtypes)["key"] in ("string", "binary")
+    own = f.octet_length(key) if is_text else f.lit(_FIXED_KEY_BYTES)
+    size = own.cast("long") + f.lit(value_bytes)
+    there = key.isNotNull()
+    return each.select(
+        "fault",
+        "interval",
+        f.when(there, partition_hash(key)).alias("hash"),
+        f.when(there, f.xxhash64(key)).alias("id"),
+        f.when(there, size).alias("size"),
+        "first",
+    )
 
 
 def _read(spark: SparkSession, settings: TraceSettings) -> DataFrame:

@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from elastream.model.checks import amount, count, shown
 from elastream.model.errors import ProblemError
 
-__all__ = ["Format", "TraceSettings", "format_of", "seconds_of"]
+__all__ = ["Format", "TraceSettings", "format_of", "length_of", "seconds_of"]
 
 Format = Literal["csv", "json", "parquet"]
 
@@ -24,6 +24,8 @@ _SUFFIXES: Final[dict[str, Format]] = {
 }
 _COMPRESSIONS: Final = frozenset({".gz", ".bz2", ".deflate", ".snappy", ".lz4", ".zst"})
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOST_WORDS: Final = 4
+"""Of a pattern: a text of 40 words has 100,000 patterns of up to four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ class TraceSettings:
     """Column whose words are the keys; or ``key``."""
     key: str | None = None
     """Column that is the key; or ``text``."""
+    patterns: int | None = None
+    """With ``text``: the keys are the combinations of up to so many different words of a row, as in
+    the second application of papers 000 and 001; ``None``: the words."""
     tasks: int = 64
     """How many state partitions there are (m)."""
     every_s: int = 3600
@@ -56,6 +61,10 @@ class TraceSettings:
             raise ProblemError("--input", "names no file")
         if (self.text is None) == (self.key is None):
             raise ProblemError("--text", "give either --text or --key")
+        if self.patterns is not None:
+            count("--patterns", self.patterns, least=1, most=_MOST_WORDS)
+            if self.text is None:
+                raise ProblemError("--patterns", "needs --text: patterns are made of its words")
         count("--tasks", self.tasks, least=1, most=1_000_000)
         count("--every", self.every_s, least=1)
         count("--value-bytes", self.value_bytes)
@@ -66,6 +75,11 @@ class TraceSettings:
         for path in self.input:
             if "://" not in path and not re.search(r"[*?\[{]", path) and not Path(path).exists():
                 raise ProblemError("--input", f"{path} does not exist")
+
+    @property
+    def counts_leaving(self) -> bool:
+        """Whether a record is work again when it leaves the window, as patterns are."""
+        return self.patterns is not None and self.window_s is not None
 
     @property
     def kind(self) -> Format:
@@ -79,6 +93,12 @@ def seconds_of(option: str, text: str) -> int:
     if match is None or int(match[1]) == 0:
         raise ProblemError(option, f"{shown(text)} is not a length of time such as 15m, 1h or 1d")
     return int(match[1]) * _UNITS_S[match[2]]
+
+
+def length_of(seconds: int) -> str:
+    """Return a length of time as ``seconds_of`` reads it, in the largest unit that fits."""
+    unit = next(unit for unit in reversed(_UNITS_S) if seconds % _UNITS_S[unit] == 0)
+    return f"{seconds // _UNITS_S[unit]}{unit}"
 
 
 def format_of(name: str | None) -> Format | None:
