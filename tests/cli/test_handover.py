@@ -5,12 +5,20 @@ from pathlib import Path
 import pytest
 
 from elastream.cli.main import main
+from elastream.spark.handover.queries import grouped_sums
+from elastream.spark.handover.readings import Readings
+from elastream.spark.handover.windowed import WindowedQuery
 
 KNOWN = "tests.cli.test_handover:no_query"
+SUMS = "tests.cli.test_handover:sums"
 
 
 def no_query() -> str:
     return "a text"
+
+
+def sums() -> WindowedQuery:
+    return grouped_sums(Readings(0), length_ms=10, slide_ms=10)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,10 @@ def no_query() -> str:
         (["serve", KNOWN], f"QUERY: '{KNOWN}' gives 'a text', not a WindowedQuery"),
         (["join", "sums", "here:1", "--token-file", "x"], "QUERY: 'sums' is not module:function"),
         (["join", "json:sums"], "Missing argument"),
+        (["serve", SUMS, "--patience", "0.1"], "--patience: 0.1 is below 0.5"),
+        (["serve", SUMS, "--patience", "nan"], "--patience: nan"),
+        (["serve", SUMS, "--address", "here"], "address: 'here' is not HOST:PORT"),
+        (["join", SUMS, "here:1", "--token-file", "none"], "none"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(
@@ -37,3 +49,17 @@ def test_what_is_wrong_is_said_before_anything_starts(
     assert line in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("side", [["serve", SUMS], ["join", SUMS, "here:1", "--token-file", "t"]])
+def test_a_folder_that_is_a_file_is_one_line(
+    side: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").write_text("a token that is long enough\n")
+    (tmp_path / "file").touch()
+    assert main(["handover", *side, "--folder", "file"]) == 2
+    assert "--folder: file cannot be made: File exists" in capsys.readouterr().err

@@ -10,21 +10,27 @@ import importlib
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-from elastream.model.checks import shown
+from elastream.model.checks import amount, shown
 from elastream.model.errors import ProblemError, SparkError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from elastream.control.handover.events import Timing
     from elastream.control.handover.ledger import Note
     from elastream.model.handover import Boundary
-    from elastream.spark.cluster import EmbeddedCluster
-    from elastream.spark.handover.windowed import OriginStream, TargetStream, WindowedQuery
+    from elastream.spark.handover.origin_stream import OriginStream
+    from elastream.spark.handover.target_stream import TargetStream
+    from elastream.spark.handover.windowed import WindowedQuery
+
+    Session = AbstractContextManager[SparkSession]
 
 __all__ = ["app"]
 
@@ -50,6 +56,11 @@ Partitions = Annotated[
     int, typer.Option(min=1, help="State partitions; the two sides may have different numbers.")
 ]
 
+Master = Annotated[
+    str | None,
+    typer.Option(help="The Spark master, such as local[1]; without it, an embedded cluster."),
+]
+
 
 @app.command("serve")
 def serve(
@@ -60,6 +71,7 @@ def serve(
     patience: Patience = 60.0,
     executors: Executors = 1,
     partitions: Partitions = 4,
+    master: Master = None,
 ) -> None:
     """Run the query, and hand it over to a target that joins.
 
@@ -70,10 +82,11 @@ def serve(
     from elastream.control.handover.seal import read_token
     from elastream.control.handover.session import hand_over
     from elastream.control.handover.transport import Address, OriginServer
+    from elastream.spark.handover.application_session import application_session
 
     windowed, timing = _query(query), _timing(patience)
     where = Address.of(address)
-    folder.mkdir(parents=True, exist_ok=True)
+    _made(folder)
     token = read_token(token_file or folder / "token", create=True)
     log = _log(folder)
     server = OriginServer(where, token, turned_away=lambda why: typer.echo(f"refused: {why}"))
@@ -93,7 +106,8 @@ def serve(
 
     try:
         committed = None if kept is None or kept.state != "committed" else kept.boundary
-        _run_origin(windowed, folder, _cluster(executors, partitions), run, stop, committed)
+        session = application_session(master=master, executors=executors, partitions=partitions)
+        _run_origin(windowed, folder, session, run, stop, committed)
     finally:
         server.close()
 
@@ -110,6 +124,7 @@ def join(
     patience: Patience = 60.0,
     executors: Executors = 1,
     partitions: Partitions = 4,
+    master: Master = None,
 ) -> None:
     """Take the query over and run it until it is stopped."""
     from elastream.control.handover.ledger import RecordFile
@@ -117,10 +132,11 @@ def join(
     from elastream.control.handover.session import take_over
     from elastream.control.handover.target import Left
     from elastream.control.handover.transport import Address, TargetLink
+    from elastream.spark.handover.application_session import application_session
 
     windowed, timing = _query(query), _timing(patience)
     token, where = read_token(token_file), Address.of(address)
-    folder.mkdir(parents=True, exist_ok=True)
+    _made(folder)
     log = _log(folder)
     link = TargetLink(where, token)
     stop = threading.Event()
@@ -137,7 +153,8 @@ def join(
         return target
 
     try:
-        _run_target(windowed, folder, _cluster(executors, partitions), run, stop)
+        session = application_session(master=master, executors=executors, partitions=partitions)
+        _run_target(windowed, folder, session, run, stop)
     finally:
         link.close()
 
@@ -160,7 +177,22 @@ def _query(name: str) -> WindowedQuery:
 def _timing(patience_s: float) -> Timing:
     from elastream.control.handover.events import Timing
 
-    return Timing(patience_ms=int(patience_s * 1000))
+    usual = Timing()
+    patience_ms = int(amount("--patience", patience_s) * 1000)
+    if patience_ms < usual.repeat_ms:
+        why = (
+            f"{patience_s:g} is below {usual.repeat_ms / 1000:g}, after which messages are repeated"
+        )
+        raise ProblemError("--patience", why)
+    return Timing(patience_ms=patience_ms, reach_ms=max(usual.reach_ms, patience_ms))
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProblemError("--folder", f"{folder} cannot be made: {error.strerror}") from None
+    return folder
 
 
 def _log(folder: Path) -> Callable[[Note], None]:
@@ -175,55 +207,45 @@ def _log(folder: Path) -> Callable[[Note], None]:
     return write
 
 
-def _cluster(executors: int, partitions: int) -> EmbeddedCluster:
-    from elastream.spark.cluster import EmbeddedCluster
-
-    config = {"spark.sql.shuffle.partitions": str(partitions)}
-    return EmbeddedCluster(executors=executors, max_executors=executors, config=config)
-
-
 def _run_origin(
     windowed: WindowedQuery,
     folder: Path,
-    cluster: EmbeddedCluster,
+    session: Session,
     run: Callable[[OriginStream], object],
     stop: threading.Event,
     committed: Boundary | None,
 ) -> None:
-    from elastream.spark.handover.windowed import OriginStream, json_lines
-    from elastream.spark.session import embedded_session
+    from elastream.spark.handover.origin_stream import OriginStream
+    from elastream.spark.handover.windowed import json_lines
 
-    with ended_like_by_ctrl_c(), java_kept_quiet(), embedded_session(cluster) as spark:
+    with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
         stream = OriginStream(windowed, json_lines(folder / "results"), folder)
         if committed is not None:  # before the first batch, and not only when the protocol runs
             stream.stop_after(committed)
         stream.start(spark)
-        try:
-            _beside(stream, lambda: run(stream), stop)
-        finally:
-            stream.stop()
+        _beside(stream, lambda: run(stream), stop, windowed)
 
 
 def _run_target(
     windowed: WindowedQuery,
     folder: Path,
-    cluster: EmbeddedCluster,
+    session: Session,
     run: Callable[[TargetStream], object],
     stop: threading.Event,
 ) -> None:
-    from elastream.spark.handover.windowed import TargetStream, json_lines
-    from elastream.spark.session import embedded_session
+    from elastream.spark.handover.target_stream import TargetStream
+    from elastream.spark.handover.windowed import json_lines
 
-    with ended_like_by_ctrl_c(), java_kept_quiet(), embedded_session(cluster) as spark:
+    with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
         stream = TargetStream(windowed, json_lines(folder / "results"), folder, spark)
-        try:
-            _beside(stream, lambda: run(stream), stop)
-        finally:
-            stream.stop()
+        _beside(stream, lambda: run(stream), stop, windowed)
 
 
 def _beside(
-    stream: OriginStream | TargetStream, act: Callable[[], object], stop: threading.Event
+    stream: OriginStream | TargetStream,
+    act: Callable[[], object],
+    stop: threading.Event,
+    windowed: WindowedQuery,
 ) -> None:
     """Run the protocol beside the query, until one of them ends."""
     failures: list[BaseException] = []
@@ -244,6 +266,10 @@ def _beside(
     finally:
         stop.set()
         thread.join()
+        stream.stop()
+        if stream.late_rows:
+            allowed = f"later than the {windowed.shape.lateness} ms that the query allows"
+            typer.echo(f"late: {stream.late_rows} rows came {allowed}, and were dropped")
     if failures:
         raise failures[0]
     ended = None if stream.streaming is None else stream.streaming.exception()

@@ -7,7 +7,7 @@ import random
 from hypothesis import strategies as st
 from tests.control.handover.world import Scenario
 
-from elastream.control.handover.windows import Row
+from elastream.control.handover.windows import LATER_CHAIN, Row
 from elastream.model.handover import QueryShape, Window
 
 sizes = st.one_of(st.integers(1, 6), st.integers(1, 50))
@@ -18,12 +18,12 @@ def shapes(draw: st.DrawFn) -> tuple[QueryShape, Window | None]:
     """A query over time or row windows: an aggregation, a join, or Q3's chain of both."""
     kind = draw(st.sampled_from(["time", "rows"]))
     window = Window.of(kind, draw(sizes), draw(sizes))
-    operation = draw(st.sampled_from(["aggregate", "aggregate", "join", "chain"]))
+    operation = draw(st.sampled_from(["aggregate", "aggregate", "join", "chain", LATER_CHAIN]))
     lateness = draw(st.sampled_from([0, 0, 0, 2, 9]))
-    if operation == "chain":
+    if operation in ("chain", LATER_CHAIN):
         window = Window.of("rows", draw(st.integers(1, 8)), draw(st.integers(1, 8)))
         join = Window.of("time", draw(sizes), draw(st.integers(1, 4)))
-        return QueryShape("q", window, 2, "chain", lateness), join
+        return QueryShape("q", window, 2, operation, lateness), join
     inputs = 2 if operation == "join" else draw(st.integers(1, 3))
     return QueryShape("q", window, inputs, operation, lateness), None
 

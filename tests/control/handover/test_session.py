@@ -260,3 +260,33 @@ def test_an_address_that_is_taken_or_misspelt_is_one_line() -> None:
         with pytest.raises(ProblemError, match="is not HOST:PORT"):
             Address.of(text)
     assert Address.of("::1:80") == Address("::1", 80)
+
+
+def test_an_origin_that_died_before_it_was_confirmed_hears_a_target_that_owns_its_windows(
+    tmp_path: Path,
+) -> None:
+    boundary = Boundary(20, 22, (22,), (0,))
+    RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", boundary, "t"))
+    RecordFile(tmp_path / "target.json").write(Record("h", "q", "owns", boundary, "t"))
+    feed, told, heard = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, told) as (server, origin):
+        feed.target.connect()
+        target = joining(feed, server.address, tmp_path, heard)
+        told.await_kind("confirm")
+        assert feed.finish() == uninterrupted()
+        origin.ended(stop=False)
+        target.ended()
+    kept = RecordFile(tmp_path / "origin.json").read()
+    assert kept is not None
+    assert kept.confirmed
+
+
+def test_an_origin_that_was_confirmed_ends_without_its_target(tmp_path: Path) -> None:
+    boundary = Boundary(20, 22, (22,), (0,))
+    record = Record("h", "q", "committed", boundary, "t", confirmed=True)
+    RecordFile(tmp_path / "origin.json").write(record)
+    feed, told = Feed(), Notes()
+    with serving(feed, tmp_path, told) as (_, origin):
+        feed.finish()
+        origin.ended(stop=False)
+    assert [note.kind for note in told.notes] == ["restart", "finish"]

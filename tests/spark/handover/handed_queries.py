@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from elastream.spark.handover.queries import grouped_sums, joined_readings, row_sums
+from tests.spark.handover.handing import START_MS
+
+from elastream.spark.handover.queries import grouped_sums, joined_readings, pair_sums, row_sums
 from elastream.spark.handover.readings import Readings
 from elastream.spark.handover.windowed import WindowedQuery
 
-START_MS = 1_750_000_000_000
 CLOCK = "HANDOVER_CLOCK"
 
 
@@ -26,3 +27,7 @@ def q1() -> WindowedQuery:
 
 def q2() -> WindowedQuery:
     return row_sums(readings(), length=5, slide=2)
+
+
+def q3() -> WindowedQuery:
+    return pair_sums(readings(), range_ms=800, length=5, slide=2)

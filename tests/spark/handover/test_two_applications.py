@@ -1,96 +1,120 @@
-"""Two driver processes, each with executors of its own: the commands of ``handover``."""
+"""Two driver processes hand over by the commands of ``handover``, also when one of them dies."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.spark.handover.applications import Applications
+from tests.spark.handover.expected import Expected, pair_windows, pairs, row_windows, sums
 from tests.spark.handover.handed_queries import CLOCK, readings
-from tests.spark.handover.test_windowed import Pace, Result, pairs, row_windows, sums, written
-
-from elastream.control.handover.ledger import read_notes
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[3]
-PATIENCE_S = 400.0
-
-
-class Applications:
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.pace = folder, Pace(folder)
-        self.running: list[subprocess.Popen[str]] = []
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "elastream.cli.main", "handover", *arguments]
-        environment = os.environ | {CLOCK: str(self.pace.path), "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(
-            command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE
-        )
-        self.running.append(process)
-        return process
-
-    def kinds(self, side: str) -> set[str]:
-        log = self.folder / side / "handover.jsonl"
-        return {note.kind for note in read_notes(log)} if log.exists() else set()
-
-    def put_out(self) -> Counter[Result]:
-        return written(self.folder / "origin/results") + written(self.folder / "target/results")
-
-    def await_until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < deadline
-            self.pace.follow(self.folder / "origin/checkpoint/commits")
-            time.sleep(0.3)
-
-
-@pytest.fixture
-def applications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Applications]:
-    run = Applications(tmp_path)
-    monkeypatch.setenv(CLOCK, str(run.pace.path))
-    yield run
-    for process in run.running:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-    for process in run.running:
-        process.wait(120)
-        assert process.stdout is not None
-        process.stdout.close()
-
-
-EXPECTED: dict[str, Callable[[], Counter[Result]]] = {
+EXPECTED: dict[str, Callable[[], Expected]] = {
     "sums": lambda: sums(readings(), 3000, 1000),
     "q1": lambda: pairs(readings(), 800),
     "q2": lambda: row_windows(readings(), 5, 2),
+    "q3": lambda: pair_windows(readings(), 800, 5, 2),
 }
+
+
+@pytest.fixture
+def expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Expected]:
+    monkeypatch.setenv(CLOCK, str(tmp_path / "clock"))
+    return lambda name: EXPECTED[name]()
+
+
+@contextmanager
+def applications(
+    folder: Path, query: str, master: str | None = "local[1]"
+) -> Iterator[Applications]:
+    run = Applications(folder, query, master)
+    try:
+        yield run
+    finally:
+        run.close()
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_two_applications_together_put_out_what_one_would(
-    applications: Applications, name: str
+    tmp_path: Path, name: str, expected: Callable[[str], Expected]
 ) -> None:
-    query = f"tests.spark.handover.handed_queries:{name}"
-    origin = applications.start("serve", query, "--folder", "origin", "--patience", "300")
-    assert origin.stdout is not None
-    address = origin.stdout.readline().split()[2].rstrip(",")
-    applications.await_until(lambda: bool(written(applications.folder / "origin/results")))
-    applications.start(
-        "join", query, address,
-        "--folder", "target", "--token-file", "origin/token", "--patience", "300",
-        "--partitions", "3",
-    )  # fmt: skip
-    applications.await_until(lambda: {"commit", "finish"} <= applications.kinds("origin"))
-    applications.await_until(lambda: "own" in applications.kinds("target"))
-    applications.pace.go(3_600_000)
-    expected = EXPECTED[name]()
-    applications.await_until(lambda: applications.put_out() >= expected)
-    assert applications.put_out() == expected
-    assert origin.wait(120) == 0
+    with applications(tmp_path, name) as run:
+        origin = run.serve()
+        run.await_until(lambda: bool(run.put_out("origin")))
+        run.join()
+        run.check_whole(expected(name))
+        assert origin.wait(120) == 0
+
+
+def test_two_clusters_together_put_out_what_one_would(
+    tmp_path: Path, expected: Callable[[str], Expected]
+) -> None:
+    """Executors of their own, as the commands start them if no master is named."""
+    with applications(tmp_path, "sums", master=None) as run:
+        origin = run.serve()
+        run.await_until(lambda: bool(run.put_out("origin")))
+        run.join()
+        run.check_whole(expected("sums"))
+        assert origin.wait(120) == 0
+
+
+@pytest.mark.parametrize("name", ["sums", "q3"])
+def test_an_origin_that_dies_before_it_is_decided_keeps_everything_and_can_hand_over_again(
+    tmp_path: Path, name: str, expected: Callable[[str], Expected]
+) -> None:
+    with applications(tmp_path, name) as run:
+        origin = run.serve()
+        run.await_until(lambda: bool(run.put_out("origin")))
+        target = run.join()
+        run.await_until(lambda: "accept" in run.kinds("origin"))
+        run.kill(origin)
+        assert "commit" not in run.kinds("origin")
+        before = run.put_out("origin")
+        origin = run.serve()
+        run.await_until(lambda: target.poll() is not None)
+        assert target.returncode == 2
+        assert "knows of no such handover" in run.notes("target")[-1].reason
+        run.await_until(lambda: run.put_out("origin") > before)
+        assert not run.put_out("target")
+        run.join()
+        run.check_whole(expected(name))
+        assert origin.wait(120) == 0
+
+
+@pytest.mark.parametrize("name", ["sums", "q1"])
+def test_an_origin_that_dies_after_it_is_decided_completes_its_own_windows(
+    tmp_path: Path, name: str, expected: Callable[[str], Expected]
+) -> None:
+    with applications(tmp_path, name) as run:
+        origin = run.serve()
+        run.await_until(lambda: bool(run.put_out("origin")))
+        run.join()
+        run.await_until(lambda: run.batches("target") > 0)
+        run.await_until(lambda: "commit" in run.kinds("origin"))
+        run.kill(origin)
+        assert "finish" not in run.kinds("origin")
+        origin = run.serve()
+        run.check_whole(expected(name))
+        assert "restart" in run.kinds("origin")
+        assert origin.wait(120) == 0
+
+
+@pytest.mark.parametrize("name", ["sums", "q2"])
+def test_a_target_that_dies_after_its_first_rows_leaves_each_window_one_owner(
+    tmp_path: Path, name: str, expected: Callable[[str], Expected]
+) -> None:
+    with applications(tmp_path, name) as run:
+        origin = run.serve(patience_s=90)
+        run.await_until(lambda: bool(run.put_out("origin")))
+        target = run.join()
+        run.await_until(lambda: run.batches("target") > 0)
+        run.kill(target)
+        run.await_until(lambda: bool({"abort", "commit"} & run.kinds("origin")), paced=False)
+        assert not run.put_out("target") or "commit" in run.kinds("origin")
+        run.join()
+        run.check_whole(expected(name))
+        assert origin.wait(120) == 0

@@ -47,6 +47,8 @@ class Timing:
     """A message that is not answered is repeated after so long."""
     patience_ms: int = 30_000
     """A side that may give up does so after so long a silence of the other."""
+    remind_ms: int = 5_000
+    """A target says again that it has taken its windows after so long, until ``reach_ms`` after."""
     reach_ms: int = 600_000
     """How long the origin's streams may take to reach the target's first rows; row windows are
     not counted before."""

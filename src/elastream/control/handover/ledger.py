@@ -58,6 +58,8 @@ class Record:
     term: str | None = None
     """The origin's run to which the target is bound."""
     why: str = ""
+    confirmed: bool = False
+    """The target has said that it knows; the origin need not tell it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,7 @@ def _record_members(record: Record) -> dict[str, object]:
         "term": record.term,
         "boundary": None if record.boundary is None else boundary_members(record.boundary),
         "why": record.why,
+        "confirmed": record.confirmed,
     }
 
 
@@ -202,6 +205,7 @@ def _record(told: dict[str, Any]) -> Record:
         None if boundary is None else boundary_from("boundary", boundary),
         None if term is None else str(term),
         str(told["why"]),
+        told.get("confirmed") is True,
     )
 
 

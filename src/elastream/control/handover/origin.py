@@ -152,7 +152,7 @@ def origin_after(
         return replace(origin, ended=frozenset([record.handover])), ()
     if record.state != "committed" or record.boundary is None:
         raise ProblemError("record", f"is a target's ({record.state}); the origin needs its own")
-    phase = Committed(record.handover, record.boundary, 0, 0)
+    phase = Committed(record.handover, record.boundary, 0, 0, confirmed=record.confirmed)
     origin = replace(origin, phase=phase)
     reason = "started again after the handover was committed: the origin completes what is its own"
     note = _note("restart", record.handover, "split", reason, record.boundary)
@@ -294,7 +294,15 @@ def _heard_when_committed(origin: Origin, phase: Committed, message: Message) ->
     if isinstance(message, Taken) and not phase.confirmed:
         reason = "the target has confirmed"
         note = _note("confirm", phase.handover, "split", reason, phase.boundary)
-        return replace(origin, phase=replace(phase, confirmed=True)), (note,)
+        record = Record(
+            phase.handover,
+            origin.shape.name,
+            "committed",
+            phase.boundary,
+            origin.term,
+            confirmed=True,
+        )
+        return replace(origin, phase=replace(phase, confirmed=True)), (Keep(record), note)
     return origin, ()
 
 

@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from elastream.control.handover.ledger import Record
-from elastream.control.handover.windows import JoinedRows, Output, Row, Windowing
+from elastream.control.handover.windows import LATER_CHAIN, JoinedRows, Output, Row, Windowing
 from elastream.model.handover import Boundary, QueryShape, Timestamps, Window
-from elastream.planners.handover import expect_near, row_boundary, time_boundary, whole_from
+from elastream.planners.handover import (
+    WindowOperator,
+    expect_near,
+    row_boundary,
+    time_boundary,
+    whole_at_controlling,
+    whole_from,
+)
 
 __all__ = ["MemoryRecord", "SimulatedOrigin", "SimulatedTarget", "operator_of"]
 
@@ -32,7 +39,7 @@ class SimulatedOrigin:
     def __init__(
         self, shape: QueryShape, join: Window | None = None, furthest_ahead: int | None = None
     ) -> None:
-        self._shape, self._is_chain = shape, join is not None
+        self._shape, self._join = shape, join
         self._operator = operator_of(shape, join)
         self._furthest_ahead = furthest_ahead
         self._newest = 0
@@ -55,8 +62,9 @@ class SimulatedOrigin:
         if window.kind == "time":
             boundary = time_boundary(window, produced, whole_from)
         else:
-            if self._is_chain:  # one stream of results reaches the controlling window
-                whole_from = (max(whole_from),) * len(whole_from)
+            if self._join is not None:  # one stream of results reaches the controlling window
+                operator = WindowOperator(self._join, self._shape.operation != LATER_CHAIN)
+                whole_from = (whole_at_controlling(whole_from, [operator]),) * len(whole_from)
             counts = [self._operator.rows_before(i, at) for i, at in enumerate(whole_from)]
             before = [count for count in counts if count is not None]
             if len(before) < len(counts):

@@ -10,7 +10,8 @@
 The target puts out nothing before ``Commit``. Until it has written the boundary down it may give up
 whenever it likes. From then on it is bound: only the origin's word frees it, so it asks, by
 repeating ``Ready``, for as long as it takes. If the origin never answers again, the origin's record
-says who owns the windows from the boundary on, and the target's log says that this is so.
+says who owns the windows from the boundary on, and the target's log says that this is so. While it
+owns its windows it says so again now and then: an origin that starts again cannot call it.
 """
 
 from __future__ import annotations
@@ -106,6 +107,9 @@ class Owning:
     """The windows from the boundary on are the target's."""
 
     boundary: Boundary
+    since_ms: int
+    sent_ms: int
+    """When it last said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +152,10 @@ def target_after(
     if record.state not in ("prepared", "owns") or record.boundary is None:
         raise ProblemError("record", f"is an origin's ({record.state}); the target needs its own")
     if record.state == "owns":
-        owning = Target(shape, record.handover, timing, Owning(record.boundary))
+        owning = Target(shape, record.handover, timing, Owning(record.boundary, 0, 0))
         reason = "started again; " + _owned(record.boundary)
         note = _note(owning, "restart", "split", reason, record.boundary)
-        return owning, (Activate(record.boundary), note)
+        return owning, (Activate(record.boundary), note, Send(Taken(record.handover)))
     term = record.term or ""
     phase = Prepared(term, record.boundary, 0, 0)
     bound = Target(shape, record.handover, timing, phase)
@@ -186,6 +190,8 @@ def _clock(target: Target) -> Step:
     phase, now, timing = target.phase, target.now_ms, target.timing
     if isinstance(phase, Prepared):
         return _asked(target, phase)
+    if isinstance(phase, Owning):
+        return _reminded(target, phase)
     if not isinstance(phase, Joining | Connecting | Waiting):
         return target, ()
     if now - phase.since_ms >= timing.patience_ms:
@@ -216,6 +222,14 @@ def _asked(target: Target, phase: Prepared) -> Step:
         )
         done.append(_note(target, "doubt", "undecided", reason, phase.boundary))
     return replace(target, phase=phase), tuple(done)
+
+
+def _reminded(target: Target, phase: Owning) -> Step:
+    """Say again that the windows are taken: an origin that started again has to hear it."""
+    now, timing = target.now_ms, target.timing
+    if now - phase.sent_ms < timing.remind_ms or now - phase.since_ms >= timing.reach_ms:
+        return target, ()
+    return replace(target, phase=replace(phase, sent_ms=now)), (Send(Taken(target.handover)),)
 
 
 def _impatience(phase: Joining | Connecting | Waiting, timing: Timing) -> str:
@@ -289,7 +303,8 @@ def _owning(target: Target, phase: Prepared, boundary: Boundary) -> Step:
         _note(target, "own", "split", _owned(boundary), boundary),
         Send(Taken(target.handover)),
     )
-    return replace(target, phase=Owning(boundary)), done
+    now = target.now_ms
+    return replace(target, phase=Owning(boundary, now, now)), done
 
 
 def _left(target: Target, why: str) -> Step:

@@ -178,6 +178,9 @@ class TargetLink:
             if self._connection is None or self._connection.is_closed:
                 self._connection = self._connect(message.handover)
             self._connection.send(message)
+        except ProblemError:
+            if self._connection is None:  # else the origin has gone, and another is in its place
+                raise
         except OSError:  # the machine says it again
             return
 

@@ -12,12 +12,15 @@ share a window, at once and once, however many windows they share.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from elastream.model.handover import Boundary, QueryShape, Window
 from elastream.planners.handover import share_window
 
-__all__ = ["JoinedRows", "Output", "Row", "Windowing"]
+__all__ = ["LATER_CHAIN", "JoinedRows", "Output", "Row", "Windowing"]
+
+LATER_CHAIN: Final = "later chain"
+"""The operation of row windows over a join whose results carry the later timestamp."""
 
 
 class Row(NamedTuple):
@@ -144,34 +147,41 @@ class Windowing:
 class JoinedRows:
     """Row windows over the results of a join over time windows: the paper's Q3.
 
-    A result carries the earlier timestamp of its rows. Results reach the row windows ordered by it,
-    then by content, as soon as no other can come before them; so their order depends on the rows
-    alone. The row window is the controlling one.
+    A result carries the earlier timestamp of its rows (``operation`` "chain") or the later one
+    ("later chain", as ISTREAM has it and as Q3 runs on Spark). Results reach the row windows
+    ordered by it, then by content, as soon as no other can come before them; so their order depends
+    on the rows alone. The row window is the controlling one.
     """
 
     def __init__(self, shape: QueryShape, join: Window, boundary: Boundary | None = None) -> None:
         self._start = None if boundary is None else max(boundary.from_timestamps)
         pairing = QueryShape("", join, 2, "join", shape.lateness)
         self._join = Windowing(pairing)
-        self._reach = int(join.length)
+        self._is_later = shape.operation == LATER_CHAIN
+        self._reach = 0 if self._is_later else int(join.length) - 1
         counted = QueryShape("", shape.window, 1, "aggregate")
         self._rows = Windowing(counted, boundary)
-        self._waiting: list[Output] = []
+        self._waiting: list[tuple[int, Output]] = []
 
     def read(self, i: int, row: Row) -> list[Output]:
         """Take a row of input i and return what can be put out now."""
         for pair in self._join.read(i, row):
-            if self._start is None or pair.coordinate >= self._start:
-                insort(self._waiting, pair)
+            at = self._timestamp(pair)
+            if self._start is None or at >= self._start:
+                insort(self._waiting, (at, pair))
         ready = bisect_left(
-            self._waiting, self._join.reached() - self._reach + 1, key=lambda pair: pair.coordinate
+            self._waiting, self._join.reached() - self._reach, key=lambda waiting: waiting[0]
         )
         results, self._waiting = self._waiting[:ready], self._waiting[ready:]
         outputs = []
-        for result in results:
+        for at, result in results:
             (left,), (right,) = result.content
-            outputs += self._rows.read(0, Row(result.coordinate, (left, right)))
+            outputs += self._rows.read(0, Row(at, (left, right)))
         return outputs
+
+    def _timestamp(self, pair: Output) -> int:
+        (left,), (right,) = pair.content
+        return max(left.timestamp, right.timestamp) if self._is_later else pair.coordinate
 
     def rows_before(self, i: int, timestamp: int) -> int | None:
         """Return how many results are older; ``None`` until one that is not has come."""

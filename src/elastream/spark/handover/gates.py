@@ -102,6 +102,13 @@ class OriginGate:
             self._end, self._barrier = boundary.activation, None
             self._changed.notify_all()
 
+    def abandon(self) -> None:
+        """Let a batch that waits for a decision fail: the application ends without one."""
+        with self._changed:
+            if self._barrier is not None:
+                self._failure = "the application ended before it was decided"
+                self._changed.notify_all()
+
     def fail(self, why: str) -> None:
         """Let the waiting batch fail: nobody is left to decide."""
         with self._changed:
@@ -117,7 +124,7 @@ class TargetGate:
 
     def __init__(self) -> None:
         self._state: Literal["probing", "waiting", "open", "closed"] = "probing"
-        self._floor: int | None = None
+        self._floor = 0
         self._boundary: Boundary | None = None
         self._changed = threading.Condition()
 
@@ -126,8 +133,12 @@ class TargetGate:
         """Where the target starts; ``None`` until it owns anything."""
         return self._boundary
 
-    def seen(self, floor: int | None) -> None:
-        """Wait for the decision from now on; outputs below ``floor`` are never the target's."""
+    def seen(self, floor: int) -> None:
+        """Wait for the decision from now on; outputs below ``floor`` are never the target's.
+
+        Like all that this gate is asked about, it is a time: a row's number at the origin is not
+        known here.
+        """
         with self._changed:
             if self._state == "probing":
                 self._state, self._floor = "waiting", floor
@@ -135,11 +146,7 @@ class TargetGate:
     def ask(self, highest: int) -> Permit:
         """Return what a batch may put out whose outputs reach up to ``highest``."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    self._state != "waiting" or (self._floor is not None and highest < self._floor)
-                )
-            )
+            self._changed.wait_for(lambda: self._state != "waiting" or highest < self._floor)
             if self._state == "closed":
                 raise SparkError("the query was not handed over; it stops")
             return NOTHING if self._boundary is None else Permit(lowest=self._boundary.activation)
@@ -155,3 +162,10 @@ class TargetGate:
         with self._changed:
             self._state = "closed"
             self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Let a batch that waits for a decision fail: the application ends without one."""
+        with self._changed:
+            if self._state != "open":
+                self._state = "closed"
+                self._changed.notify_all()

@@ -7,6 +7,7 @@ them at once, past the clock.
 
 Options: ``seed``, ``stream`` (a number), ``rows``, ``gap_ms`` (mean time between readings; equal
 times and gaps occur), ``start_ms`` (when the first is due, in ms since the epoch), ``places``,
+``late_ms`` (a reading may be due so much after the time it carries; 0 for readings in order),
 ``clock`` (a file that tells the time, for a stream that goes at another's pace), ``connect``
 ("start" or "now").
 """
@@ -49,20 +50,23 @@ class Readings:
     seed: int = 1
     stream: int = 0
     places: int = 20
+    late_ms: int = 0
+    """A reading may be due so much later than its time."""
     clock: str = ""
     """A file that tells the time in ms since the epoch; empty for the machine's clock."""
 
     def __post_init__(self) -> None:
-        for name in ("start_ms", "seed", "stream"):
+        for name in ("start_ms", "seed", "stream", "late_ms"):
             count(name, getattr(self, name))
         for name in ("rows", "gap_ms", "places"):
             count(name, getattr(self, name), least=1)
 
     def all(self) -> list[Reading]:
         """Return every reading."""
-        due, places, measures = _made(self)
+        _, times, places, measures = _made(self)
         return [
-            (k, int(due[k]), f"location{places[k]:02d}", int(measures[k])) for k in range(self.rows)
+            (k, int(times[k]), f"location{places[k]:02d}", int(measures[k]))
+            for k in range(self.rows)
         ]
 
     def due(self) -> int:
@@ -123,14 +127,14 @@ class _StreamReader(SimpleDataSourceStreamReader):
 
 
 def _readings(options: Mapping[str, str]) -> Readings:
-    names = ("start_ms", "rows", "gap_ms", "seed", "stream", "places")
+    names = ("start_ms", "rows", "gap_ms", "seed", "stream", "places", "late_ms")
     numbers = {name: int(options[name]) for name in names}
     return Readings(**numbers, clock=options["clock"])
 
 
 @lru_cache(maxsize=8)
-def _made(readings: Readings) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return when each is due, its place and its measure; bursts share a time, gaps are long."""
+def _made(readings: Readings) -> tuple[NDArray[np.int64], ...]:
+    """Return due time, time, place and measure of each; bursts share a time, gaps are long."""
     random = np.random.default_rng((readings.seed, readings.stream))
     gaps = random.exponential(readings.gap_ms, readings.rows)
     gaps[random.random(readings.rows) < 0.1] = 0
@@ -138,4 +142,5 @@ def _made(readings: Readings) -> tuple[NDArray[np.int64], NDArray[np.int64], NDA
     due = readings.start_ms + np.cumsum(gaps).astype(np.int64)
     places = random.integers(0, readings.places, readings.rows)
     measures = random.integers(0, 100, readings.rows)
-    return due, places, measures
+    late = random.integers(0, readings.late_ms + 1, readings.rows)
+    return due, np.maximum(due - late, 0), places, measures

@@ -1,0 +1,116 @@
+"""The commands of ``elastream handover`` as processes that a test starts, kills and restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.spark.handover.expected import Expected, Result
+from tests.spark.handover.handed_queries import CLOCK
+from tests.spark.handover.handing import ALL_MS, Pace, written
+from tests.spark.processes import alive, descendants
+
+from elastream.control.handover.ledger import Note, owner_of, read_notes
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 300.0
+QUERIES = "tests.spark.handover.handed_queries"
+
+
+class Applications:
+    """An origin and a target, each a driver process with a checkpoint of its own."""
+
+    def __init__(self, folder: Path, query: str, master: str | None = "local[1]") -> None:
+        self.folder, self.pace = folder, Pace(folder)
+        self._query = f"{QUERIES}:{query}"
+        self._master = [] if master is None else ["--master", master]
+        self._running: list[subprocess.Popen[bytes]] = []
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    def serve(self, patience_s: float = PATIENCE_S) -> subprocess.Popen[bytes]:
+        return self._start(
+            "serve", self._query, "--folder", "origin", "--address", self._address,
+            "--patience", str(patience_s), "--partitions", "2",
+        )  # fmt: skip
+
+    def join(self) -> subprocess.Popen[bytes]:
+        return self._start(
+            "join", self._query, self._address, "--folder", "target",
+            "--token-file", "origin/token", "--patience", str(PATIENCE_S), "--partitions", "3",
+        )  # fmt: skip
+
+    def notes(self, side: str) -> list[Note]:
+        log = self.folder / side / "handover.jsonl"
+        return list(read_notes(log)) if log.exists() else []
+
+    def kinds(self, side: str) -> set[str]:
+        return {note.kind for note in self.notes(side)}
+
+    def put_out(self, side: str) -> Counter[Result]:
+        return written(self.folder / side / "results")
+
+    def batches(self, side: str) -> int:
+        return len(list((self.folder / side / "checkpoint/commits").glob("[0-9]*")))
+
+    def await_until(self, holds: Callable[[], bool], *, paced: bool = True) -> None:
+        """Wait; the streams' time goes on with the origin's batches, or not at all."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, self._told()
+            if paced:
+                self.pace.follow(self.folder / "origin/checkpoint/commits")
+            time.sleep(0.2)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """End a driver and all that it started, as if its machine had died."""
+        family = descendants(process.pid)
+        process.kill()
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        assert not alive(family)
+
+    def check_whole(self, expected: Expected) -> None:
+        """Both together put out what is expected, and the last lines of the logs say who did."""
+        self.await_until(lambda: "finish" in self.kinds("origin"))
+        self.pace.go(ALL_MS)
+        self.await_until(lambda: self.put_out("origin") + self.put_out("target") >= expected.sure)
+        assert self.put_out("origin") + self.put_out("target") <= expected.possible
+        for side in ("origin", "target"):
+            last = self.notes(side)[-1]
+            owners = {owner_of(result[0], last) for result in self.put_out(side)}
+            assert owners == {side}
+
+    def close(self) -> None:
+        for process in self._running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._running:
+            process.wait(120)
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "elastream.cli.main", "handover", *arguments]
+        environment = os.environ | {CLOCK: str(self.pace.path), "PYTHONPATH": str(ROOT)}
+        with (self.folder / f"{arguments[0]}.out").open("ab") as output:
+            process = subprocess.Popen(
+                [*command, *self._master],
+                cwd=self.folder,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._running.append(process)
+        return process
+
+    def _told(self) -> list[str]:
+        return [path.read_text() for path in sorted(self.folder.glob("*.out"))]
