@@ -13,7 +13,13 @@ from elastream.spark.cluster import EmbeddedCluster, embedded, stop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OWN_CLUSTER = {"test_cluster.py", "test_demo.py", "test_standalone.py"}
+OWN_CLUSTER = {
+    "test_cluster.py",
+    "test_demo.py",
+    "test_standalone.py",
+    "test_taxi_command.py",
+    "test_traffic_commands.py",
+}
 """Files whose tests start a cluster of their own."""
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -186,3 +188,22 @@ def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memo
     assert state_bytes(rocksdb, Written(size=300, rows=3)) == 900
     assert state_bytes(rocksdb, Written(size=600, rows=3)) == 1400
     assert state_bytes({"stateMemory": 55, "numTotalStateRows": 7}, Written()) == 55
+
+
+def test_rows_put_out_are_those_of_the_last_operator_in_the_task() -> None:
+    out = "the numOutputRows"
+    told = finished_task(event((out, 900), STATEFUL, (out, 30), STATEFUL, (out, 8)), NAMES)
+    assert told is not None
+    assert told.rows_out == {0: 900, 2: 30, 4: 8}
+    assert told.writers == (1, 3)
+    last = replace(operator(0, rank=0), output_step=1)
+    first = replace(operator(1, rank=1), output_step=99)
+    (task,) = batch_tasks([told], [first, last], {}).tasks
+    assert task.rows_out == 30
+
+
+def test_no_rows_put_out_are_a_zero_where_they_are_told_and_unknown_where_not() -> None:
+    for step, expected in ((-4, 0), (None, None)):
+        known = replace(operator(0), output_step=step)
+        (task,) = batch_tasks([finished(0)], [known], {}).tasks
+        assert task.rows_out == expected

@@ -8,6 +8,7 @@ import pytest
 
 from elastream.cli.main import main
 from elastream.planners.resilient import feasible_set, refined
+from elastream.spark.traffic.bursts import bursty_rates
 from elastream.studies import (
     resilience_clustering,
     resilience_errors,
@@ -17,7 +18,7 @@ from elastream.studies import (
 from elastream.studies.figure import Figure, falls, rises
 from elastream.studies.resilience import FIGURES
 from elastream.studies.resilience_graphs import random_graph, with_errors
-from elastream.studies.resilience_latency import bursty_rates, queues_s
+from elastream.studies.resilience_latency import queues_s
 from elastream.studies.resilience_planes import planes
 
 

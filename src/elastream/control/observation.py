@@ -44,6 +44,8 @@ class TaskObservation:
     """Rows it read from the shuffle."""
     state_rows: int
     state_bytes: int
+    rows_out: int | None = None
+    """Rows it put out; ``None`` where that is not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from elastream.model.errors import UnsupportedSparkError
 
@@ -42,6 +42,8 @@ _STREAMS_QUEUE: Final = "streams"
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.Exchange"
 _UNION: Final = "org.apache.spark.sql.execution.UnionExec"
 _LOCATION_PREFIX: Final = "executor_"
+_INSTANCES: Final = "numStateStoreInstances"
+_ROWS_OUT: Final = "numOutputRows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class ExecutorEntry:
     cores: int
     added_ms: int
     """When it registered, in milliseconds since the epoch."""
+    port: int = 0
+    """Where it serves shuffle blocks to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,10 @@ class StatefulOperator:
     rank: int = 0
     """Its place among the stateful operators of the plan, the last to run first; Spark numbers
     the accumulators of their metrics in this order."""
+    reader: int | None = None
+    """Id of the stateful operator that reads what it puts out; ``None`` where none does."""
+    output_step: int | None = None
+    """From the number of its accumulator of state stores to that of its rows put out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +161,11 @@ class PrivateDoor:
     def executors(self) -> tuple[ExecutorEntry, ...]:
         """Return the executors that are alive, oldest first."""
         found = [
-            ExecutorEntry(entry["id"], host, entry["totalCores"], entry["addTime"])
+            ExecutorEntry(entry["id"], host, entry["totalCores"], entry["addTime"], int(port))
             for entry in self.json(self._context.statusStore().executorList(True))
             # One that has just registered has no address yet, and runs no task before it has.
-            if entry["id"] != "driver" and (host := entry["hostPort"].rpartition(":")[0])
+            for host, _, port in [entry["hostPort"].rpartition(":")]
+            if entry["id"] != "driver" and host
         ]
         return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
 
@@ -224,20 +233,35 @@ class PrivateDoor:
         if execution is None:
             return None
         found = []
-        for rank, (writer, group) in enumerate(_writers(self, execution.executedPlan())):
-            info = writer.getStateInfo()
+        writers = _writers(self, execution.executedPlan())
+        ids = [writer.node.getStateInfo().operatorId() for writer in writers]
+        for rank, writer in enumerate(writers):
+            info = writer.node.getStateInfo()
             found.append(
                 StatefulOperator(
-                    id=info.operatorId(),
-                    stores=tuple(self.json(writer.stateStoreNames())),
+                    id=ids[rank],
+                    stores=tuple(self.json(writer.node.stateStoreNames())),
                     partitions=info.numPartitions(),
                     root=info.checkpointLocation(),
                     run_id=info.queryRunId().toString(),
-                    group=group,
+                    group=writer.group,
                     rank=rank,
+                    reader=None if writer.reader is None else ids[writer.reader],
+                    output_step=_output_step(writer.node),
                 )
             )
         return tuple(sorted(found, key=lambda operator: operator.id))
+
+    def scans(self, query: StreamingQuery) -> int:
+        """Return how often a batch of the query reads a source: once in each branch of its plan.
+
+        Spark counts the rows of a batch as often; 0 before the first batch.
+        """
+        execution = self.last_execution(query)
+        if execution is None:
+            return 0
+        leaves = execution.logical().collectLeaves()
+        return sum(bool(leaves.apply(i).isStreaming()) for i in range(leaves.size()))
 
     def metric_names(self, query: StreamingQuery, keys: Sequence[str]) -> dict[str, str]:
         """Return the name under which events tell each metric of a stateful operator, by key.
@@ -247,8 +271,8 @@ class PrivateDoor:
         execution = self.last_execution(query)
         writers = [] if execution is None else _writers(self, execution.executedPlan())
         found: dict[str, str] = {}
-        for writer, _ in writers[:1]:
-            metrics = writer.metrics()
+        for writer in writers[:1]:
+            metrics = writer.node.metrics()
             for key in keys:
                 if metrics.contains(key):
                     found[key] = metrics.apply(key).name().get()
@@ -321,20 +345,28 @@ def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
     scala_context.schedulerBackend().doKillExecutors(jvm.PythonUtils.toSeq(surplus))
 
 
-def _writers(door: PrivateDoor, plan: Any) -> list[tuple[Any, int]]:
+class _Writer(NamedTuple):
+    node: Any
+    group: int
+    reader: int | None
+    """Place in the list of the nearest stateful operator above it."""
+
+
+def _writers(door: PrivateDoor, plan: Any) -> list[_Writer]:
     """Return the stateful operators of a plan from its root down, each with its group.
 
     A group is what runs in the same tasks. A shuffle ends it. A union runs its children's
     partitions as different tasks, except where it keeps their partitioning: then task i runs
     partition i of each.
     """
-    found: list[tuple[Any, int]] = []
+    found: list[_Writer] = []
     last_group = 0
-    waiting = [(plan, 0)]
+    waiting: list[_Writer] = [_Writer(plan, 0, None)]
     while waiting:
-        node, group = waiting.pop()
+        node, group, reader = waiting.pop()
         if door.is_instance(_WRITER, node):
-            found.append((node, group))
+            found.append(_Writer(node, group, reader))
+            reader = len(found) - 1
         splits = door.is_instance(_EXCHANGE, node) or (
             door.is_instance(_UNION, node)
             and node.outputPartitioning().getClass().getSimpleName() == "UnknownPartitioning"
@@ -343,8 +375,15 @@ def _writers(door: PrivateDoor, plan: Any) -> list[tuple[Any, int]]:
         for index in reversed(range(children.size())):
             if splits:
                 last_group += 1
-            waiting.append((children.apply(index), last_group if splits else group))
+            waiting.append(_Writer(children.apply(index), last_group if splits else group, reader))
     return found
+
+
+def _output_step(writer: Any) -> int | None:
+    metrics = writer.metrics()
+    if not (metrics.contains(_ROWS_OUT) and metrics.contains(_INSTANCES)):
+        return None
+    return int(metrics.apply(_ROWS_OUT).id() - metrics.apply(_INSTANCES).id())
 
 
 def _opened(name: str, door: Callable[[], Any], version: str) -> Any:

@@ -1,4 +1,4 @@
-"""A real file as a recording: CSV, JSON lines or Parquet, replayed faster than it happened.
+"""A real file as a recording: CSV, JSON lines, Parquet or a log, replayed faster than it happened.
 
 Everything that can be wrong with the file is found here, before any process is started, and told in
 one line that names the option: a path that cannot be read, a format that is not known, a column
@@ -11,6 +11,7 @@ microseconds or nanoseconds: the unit is told by the magnitude of the first.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,17 +20,21 @@ import numpy as np
 
 from elastream.model.checks import amount, shown
 from elastream.model.errors import ProblemError
+from elastream.spark.delimited_text import read_lines
 from elastream.spark.recording import Recording, write_recording
 
-__all__ = ["RecordedFile", "record_file"]
+__all__ = ["RecordedFile", "due_ms", "read_columns", "record_file", "times_us"]
 
 _FORMATS: Final = {
     ".csv": "csv",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
+    ".log": "log",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".tsv": "tsv",
+    ".txt": "text",
 }
 _COMPRESSIONS: Final = frozenset({".gz", ".bz2", ".zst", ".lz4"})
 _UNITS: Final = ((1e6, 1e11), (1e3, 1e14), (1.0, 1e17), (1e-3, float("inf")))
@@ -57,41 +62,53 @@ class RecordedFile:
 
 def record_file(source: RecordedFile, path: Path) -> Recording:
     """Read and check the file, and write it as a recording to ``path``."""
-    table = _read(source)
-    for option, name in (("--time", source.time), ("--text", source.text)):
+    options = {"--time": source.time, "--text": source.text}
+    table = read_columns(source.input, options, texts=(source.text,))
+    when_us = times_us(table.column(source.time), source.time)
+    order = np.argsort(when_us, kind="stable")
+    texts = _texts(table.column(source.text), source.text).take(order)
+    return write_recording(path, due_ms(when_us[order], source.seconds), texts)
+
+
+def due_ms(sorted_us: Any, seconds: float) -> Any:
+    """Return when each row is due, in milliseconds, if all of them take ``seconds``."""
+    elapsed = (sorted_us - sorted_us[0]).astype(np.float64)
+    span = elapsed[-1] or 1.0
+    return np.floor(elapsed / span * seconds * 1000).astype(np.int64)
+
+
+def read_columns(path: Path, options: Mapping[str, str], *, texts: Collection[str]) -> Any:
+    """Read the file as an Arrow table that has rows, and the columns that the options name.
+
+    The columns ``texts`` hold text, whatever it looks like.
+    """
+    table = _read(path, texts)
+    for option, name in options.items():
         if name not in table.column_names:
             known = ", ".join(table.column_names[:20])
-            raise ProblemError(
-                option, f"{source.input} has no column {shown(name)}; it has {known}"
-            )
+            raise ProblemError(option, f"{path} has no column {shown(name)}; it has {known}")
     if table.num_rows == 0:
-        raise ProblemError("--input", f"{source.input} has no rows")
-    times_us = _times_us(table.column(source.time), source.time)
-    order = np.argsort(times_us, kind="stable")
-    texts = _texts(table.column(source.text), source.text).take(order)
-    elapsed = (times_us[order] - times_us[order[0]]).astype(np.float64)
-    span = elapsed[-1] or 1.0
-    due_ms = np.floor(elapsed / span * source.seconds * 1000).astype(np.int64)
-    return write_recording(path, due_ms, texts)
+        raise ProblemError("--input", f"{path} has no rows")
+    return table
 
 
-def _read(source: RecordedFile) -> Any:
+def _read(path: Path, texts: Collection[str]) -> Any:
     import pyarrow as pa
 
     try:
-        if source.input.is_dir():
-            raise ProblemError("--input", f"{source.input} is a folder, not a file")
-        if source.input.stat().st_size == 0:
-            raise ProblemError("--input", f"{source.input} is empty")
-        kind = _kind(source.input)
-        with pa.input_stream(str(source.input), compression="detect") as stream:
-            return _READERS[kind](stream, source)
+        if path.is_dir():
+            raise ProblemError("--input", f"{path} is a folder, not a file")
+        if path.stat().st_size == 0:
+            raise ProblemError("--input", f"{path} is empty")
+        kind = _kind(path)
+        with pa.input_stream(str(path), compression="detect") as stream:
+            return _READERS[kind](stream, texts)
     except OSError as error:
         why = error.strerror or str(error).splitlines()[0]
-        raise ProblemError("--input", f"{source.input} cannot be read: {why}") from None
-    except pa.ArrowException as error:
+        raise ProblemError("--input", f"{path} cannot be read: {why}") from None
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         why = str(error).splitlines()[0]
-        raise ProblemError("--input", f"{source.input} is not {_NAMES[kind]}: {why}") from None
+        raise ProblemError("--input", f"{path} is not {_NAMES[kind]}: {why}") from None
 
 
 def _kind(path: Path) -> str:
@@ -105,33 +122,58 @@ def _kind(path: Path) -> str:
     return kind
 
 
-def _read_csv(stream: Any, source: RecordedFile) -> Any:
+def _read_csv(stream: Any, texts: Collection[str]) -> Any:
     from pyarrow import csv, string
 
-    options = csv.ConvertOptions(column_types={source.text: string()}, strings_can_be_null=True)
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(texts, string()), strings_can_be_null=True
+    )
     return csv.read_csv(
         stream, convert_options=options, parse_options=csv.ParseOptions(newlines_in_values=True)
     )
 
 
-def _read_json(stream: Any, _source: RecordedFile) -> Any:
+def _read_json(stream: Any, _texts: Collection[str]) -> Any:
     from pyarrow import json
 
     return json.read_json(stream)
 
 
-def _read_parquet(stream: Any, _source: RecordedFile) -> Any:
+def _read_parquet(stream: Any, _texts: Collection[str]) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
     return parquet.read_table(pa.BufferReader(stream.read()))
 
 
-_READERS: Final = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
-_NAMES: Final = {"csv": "CSV", "json": "JSON lines", "parquet": "Parquet"}
+def _read_tabs(stream: Any, texts: Collection[str]) -> Any:
+    return read_lines(stream.read().decode(), "\t", texts)
 
 
-def _times_us(column: Any, name: str) -> Any:
+def _read_blanks(stream: Any, texts: Collection[str]) -> Any:
+    return read_lines(stream.read().decode(), None, texts)
+
+
+_READERS: Final = {
+    "csv": _read_csv,
+    "json": _read_json,
+    "log": _read_tabs,
+    "parquet": _read_parquet,
+    "text": _read_blanks,
+    "tsv": _read_tabs,
+}
+_NAMES: Final = {
+    "csv": "CSV",
+    "json": "JSON lines",
+    "log": "a log with tabs",
+    "parquet": "Parquet",
+    "text": "text in columns",
+    "tsv": "tab-separated",
+}
+
+
+def times_us(column: Any, name: str) -> Any:
+    """Return the times of a column in microseconds since 1970."""
     import pyarrow as pa
 
     if column.null_count:

@@ -1,14 +1,14 @@
-"""A recording: posts, each with the time it is due, in an Arrow file that a replay reads in place.
+"""A recording: rows, each with the time it is due, in an Arrow file that a replay reads in place.
 
-Made posts and posts from a real file become the same thing before a query starts, so the replay
+Made rows and rows from a real file become the same thing before a query starts, so the replay
 source is one and small: row k of the file is offset k of the stream. The source maps the file into
 memory and hands slices of it on without a copy; a batch job can read the same rows again and count
-them anew.
+them anew. Posts have one column, ``text``; any other columns will do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,27 +20,37 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Recording", "write_recording"]
+__all__ = ["DUE_MS", "Recording", "write_columns", "write_recording"]
+
+DUE_MS = "due_ms"
+"""Name of the column with the time a row is due."""
 
 _ROWS_A_CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Posts in the order they are due."""
+    """Rows in the order they are due."""
 
     path: Path
 
     @cached_property
     def due_ms(self) -> NDArray[np.int64]:
         """When each row is due, in milliseconds after the replay starts; never decreasing."""
-        due: NDArray[np.int64] = self._file().read_all().column("due_ms").to_numpy()
+        due: NDArray[np.int64] = self._file().read_all().column(DUE_MS).to_numpy()
         return due
 
     @property
     def rows(self) -> int:
-        """How many posts there are."""
+        """How many rows there are."""
         return len(self.due_ms)
+
+    @property
+    def columns(self) -> Any:
+        """The schema, in Arrow's form, of all columns but the time a row is due."""
+        import pyarrow as pa
+
+        return pa.schema([field for field in self._file().schema if field.name != DUE_MS])
 
     @property
     def seconds(self) -> float:
@@ -98,7 +108,14 @@ def write_recording(path: Path, due_ms: NDArray[np.int64], texts: Sequence[str] 
     import pyarrow as pa
 
     text = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.array(texts, pa.string())
-    table = pa.table({"due_ms": pa.array(due_ms, pa.int64()), "text": text}).combine_chunks()
+    return write_columns(path, due_ms, {"text": text})
+
+
+def write_columns(path: Path, due_ms: NDArray[np.int64], columns: Mapping[str, Any]) -> Recording:
+    """Write rows with any columns to ``path``; ``due_ms`` must not decrease."""
+    import pyarrow as pa
+
+    table = pa.table({DUE_MS: pa.array(due_ms, pa.int64()), **columns}).combine_chunks()
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=_ROWS_A_CHUNK)
     return Recording(path)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from elastream.spark.recording import Recording
+from elastream.spark.recording import DUE_MS, Recording
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,8 +53,6 @@ __all__ = [
 FORMAT = "elastream-replay"
 POSITION = "position"
 """Name of the row number, as a column and in the offset."""
-
-_SCHEMA = f"{POSITION} bigint, due timestamp, text string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,8 @@ def replayed_batch(spark: SparkSession, recording: Recording, *, until: int) -> 
     """Return the first ``until`` rows of the recording, all at once, past the source."""
     import pyarrow as pa
 
-    return spark.createDataFrame(pa.Table.from_batches(_rows(recording, 0, until, None), _arrow()))
+    rows = pa.Table.from_batches(_rows(recording, 0, until, None), _arrow(recording))
+    return spark.createDataFrame(rows)
 
 
 def replay_backlog(
@@ -145,9 +144,12 @@ class ReplaySource(DataSource):
         """Return the name to give to ``format``."""
         return FORMAT
 
-    def schema(self) -> str:
-        """Return the columns: row number, time due, text."""
-        return _SCHEMA
+    def schema(self) -> StructType:
+        """Return the columns: row number, time due, then those of the recording."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        recording = Recording(Path(self.options["path"]))
+        return from_arrow_schema(_arrow(recording), prefer_timestamp_ntz=False)
 
     def simpleStreamReader(  # noqa: N802 - Spark's name
         self,
@@ -191,21 +193,22 @@ def _rows(recording: Recording, start: int, end: int, start_ms: int | None) -> I
     import numpy as np
     import pyarrow as pa
 
+    schema = _arrow(recording)
     for rows in recording.slices(start, end):
-        due_us = (rows.column("due_ms").to_numpy() + (start_ms or 0)) * 1000
+        due_us = (rows.column(DUE_MS).to_numpy() + (start_ms or 0)) * 1000
         unknown = None if start_ms is not None else np.full(rows.num_rows, True)
         columns = [
             pa.array(np.arange(start, start + rows.num_rows)),
             pa.array(due_us, mask=unknown).cast(pa.timestamp("us", tz="UTC")),
-            rows.column("text"),
+            *(rows.column(name) for name in schema.names[2:]),
         ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_arrow())
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
         start += rows.num_rows
 
 
-def _arrow() -> Any:
+def _arrow(recording: Recording) -> Any:
     """Return the schema in Arrow's form."""
     import pyarrow as pa
 
     due = pa.timestamp("us", tz="UTC")
-    return pa.schema([(POSITION, pa.int64()), ("due", due), ("text", pa.string())])
+    return pa.schema([(POSITION, pa.int64()), ("due", due), *recording.columns])

@@ -21,7 +21,7 @@ there the memory used is the truth.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from elastream.control.observation import TaskId, TaskObservation
@@ -47,7 +47,8 @@ _REMOVED: Final = "numRemovedStateRows"
 _MEMORY: Final = "stateMemory"
 _FILES: Final = "rocksdbSstFileSize"
 _WRITTEN: Final = "rocksdbTotalBytesWritten"
-METRICS: Final = (_INSTANCES, _ROWS, _UPDATED, _REMOVED, _MEMORY, _FILES, _WRITTEN)
+_ROWS_OUT: Final = "numOutputRows"
+METRICS: Final = (_INSTANCES, _ROWS, _UPDATED, _REMOVED, _MEMORY, _FILES, _WRITTEN, _ROWS_OUT)
 """The metrics of a stateful operator that are read, by Spark's key."""
 
 _RUN_TIME: Final = "internal.metrics.executorRunTime"
@@ -68,7 +69,12 @@ class FinishedTask:
     writers: tuple[int, ...]
     """An accumulator of each stateful operator that ran in it, in ascending order."""
     metrics: Mapping[str, int]
-    """What it told of each of the :data:`METRICS`, all its operators together."""
+    """What it told of each of the :data:`METRICS`, all its operators together.
+
+    Not of the rows put out: many an operator tells them under the same name.
+    """
+    rows_out: Mapping[int, int] = field(default_factory=dict)
+    """Rows put out by each operator that tells them, stateful or not, by its accumulator."""
 
 
 def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask | None:
@@ -82,12 +88,15 @@ def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask | 
     run_ms = rows = 0
     writers: list[int] = []
     metrics: dict[str, int] = {}
+    rows_out: dict[int, int] = {}
     for entry in event.accumulables:
         name = entry["name"]
         if name == _RUN_TIME:
             run_ms = int(entry["update"])
         elif name in _ROWS_READ:
             rows += int(entry["update"])
+        elif keys.get(name) == _ROWS_OUT:
+            rows_out[entry["id"]] = int(entry["update"])
         elif name in keys:
             value = max(0, int(entry["update"]))
             metrics[keys[name]] = metrics.get(keys[name], 0) + value
@@ -97,7 +106,13 @@ def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask | 
         return None
     info = event.info
     return FinishedTask(
-        info["partitionId"], info["executorId"], run_ms, rows, tuple(sorted(writers)), metrics
+        info["partitionId"],
+        info["executorId"],
+        run_ms,
+        rows,
+        tuple(sorted(writers)),
+        metrics,
+        rows_out,
     )
 
 
@@ -156,7 +171,10 @@ def batch_tasks(
     after = {
         key: ledger.get(key, Written()).plus(attempts[-1].metrics) for key, attempts in runs.items()
     }
-    told = (_observation(key, runs[key], after[key]) for key in sorted(runs))
+    steps = _output_steps(operators)
+    told = (
+        _observation(key, runs[key], after[key], steps.get(key.operator)) for key in sorted(runs)
+    )
     return BatchTasks(tuple(told), {**ledger, **after})
 
 
@@ -168,8 +186,15 @@ def state_bytes(metrics: Mapping[str, int], written: Written) -> int:
     return max(estimated, metrics.get(_FILES, 0))
 
 
+def _output_steps(operators: Sequence[StatefulOperator]) -> dict[int, int | None]:
+    """Return the output step of each group, by its lead: that of the last of it to run."""
+    leads = lead_of(operators)
+    last_first = sorted(operators, key=lambda operator: operator.rank)
+    return {leads[operator.id]: operator.output_step for operator in reversed(last_first)}
+
+
 def _observation(
-    key: TaskId, attempts: Sequence[FinishedTask], written: Written
+    key: TaskId, attempts: Sequence[FinishedTask], written: Written, output_step: int | None
 ) -> TaskObservation:
     last = attempts[-1]
     return TaskObservation(
@@ -179,7 +204,15 @@ def _observation(
         rows=last.rows,
         state_rows=last.metrics.get(_ROWS, 0),
         state_bytes=state_bytes(last.metrics, written),
+        rows_out=_rows_out(last, output_step),
     )
+
+
+def _rows_out(task: FinishedTask, output_step: int | None) -> int | None:
+    """Return what the last stateful operator of the task put out; Spark tells of no zero."""
+    if output_step is None:
+        return None
+    return task.rows_out.get(task.writers[0] + output_step, 0)
 
 
 def _by_lead(

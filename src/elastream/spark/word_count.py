@@ -5,17 +5,8 @@
     posts ── split into words ──► shuffle by word ──► sleep ──► count, with RocksDB state
              (source's stage)                         (one stage, one task a state partition)
 
-On a machine with fewer cores than executors, work that burns CPU cannot scale. Like the delay
-operators of the papers' experiments, every word therefore costs ``service_us`` that is *slept* in
-the stage that holds the state: an executor without state helps nobody, one that holds its share
-does. The words are shuffled before the sleep by the very partitioning that the count asks for, so
-Spark adds no second shuffle and the sleep runs in the task of the state partition.
-
-The sleep is ``LockSupport.parkNanos``, called by SQL's ``reflect`` on the JVM's side: no Python
-process stands in the stateful stage. A timer is off by some 50 µs, too much for a service time of
-a few hundred: so about every c-th word, chosen by a hash of its place in the stream, sleeps c times
-as long, with c such that one sleep is a millisecond or more. The sum is as stated to a few per
-cent of a batch, and the same in every replay.
+Every word costs ``service_us`` that is slept where its state is, as
+:mod:`elastream.spark.service_time` tells.
 """
 
 from __future__ import annotations
@@ -30,6 +21,7 @@ from elastream.model.checks import amount, count
 from elastream.model.errors import SparkError
 from elastream.spark.recording import Recording
 from elastream.spark.replay import POSITION, ReplayClock, replayed, replayed_batch
+from elastream.spark.service_time import slowed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -54,7 +46,6 @@ _BALLAST_STATE: Final = "max"
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _HASH_BYTES: Final = 128
 _WARM_UP_ROWS: Final = 300
-_LEAST_NAP_US: Final = 1000.0
 _WORD: Final = r"[\p{L}\p{N}_]+"
 _SEPARATORS: Final = r"[^\p{L}\p{N}_]+"
 
@@ -85,7 +76,7 @@ class WordCount:
 def start(spark: SparkSession, job: WordCount) -> StreamingQuery:
     """Start the job, or go on with it where its checkpoint ends."""
     posts = replayed(spark, job.recording, job.clock, rows_a_batch=job.rows_a_batch)
-    counts = _counts(_slowed(_words(posts).repartition("word"), job.service_us), job.ballast_bytes)
+    counts = _counts(_slowed_words(_words(posts), job), job.ballast_bytes)
     writer = counts.writeStream.format("noop").outputMode("update")
     writer = writer.option("checkpointLocation", str(job.checkpoint)).queryName("word_count")
     writer = writer.trigger(processingTime=f"{job.trigger_s:g} seconds")
@@ -103,7 +94,7 @@ def warm_up_stream(spark: SparkSession, job: WordCount) -> DataFrame:
     words = numbers.load().selectExpr(
         f"value as {POSITION}", "0 as place", "concat('word', value % 500) as word"
     )
-    return _counts(_slowed(words.repartition("word"), job.service_us), job.ballast_bytes)
+    return _counts(_slowed_words(words, job), job.ballast_bytes)
 
 
 def counted_so_far(spark: SparkSession, job: WordCount) -> Mapping[str, int]:
@@ -154,16 +145,8 @@ def words_of(text: Column) -> Column:
     return f.regexp_extract_all(f.lower(text), f.lit(_WORD), f.lit(0))
 
 
-def _slowed(words: DataFrame, service_us: float) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    if service_us == 0:
-        return words
-    every = max(1, math.ceil(_LEAST_NAP_US / service_us))
-    nap_ns = round(every * service_us * 1000)
-    naps = f.pmod(f.hash(POSITION, "place"), f.lit(every)) == 0
-    park = f"reflect('java.util.concurrent.locks.LockSupport', 'parkNanos', {nap_ns}L) is not null"
-    return words.where(~naps | f.expr(park))
+def _slowed_words(words: DataFrame, job: WordCount) -> DataFrame:
+    return slowed(words.repartition("word"), job.service_us, POSITION, "place")
 
 
 def _counts(words: DataFrame, ballast_bytes: int) -> DataFrame:

@@ -29,9 +29,10 @@ from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient import rivals
 from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
 from elastream.planners.resilient.planner import METHODS
+from elastream.spark.traffic.bursts import bursty_rates
 from elastream.studies.figure import Curves, Figure, Value
 
-__all__ = ["bursty_rates", "latency", "queues_s"]
+__all__ = ["latency", "queues_s"]
 
 _NODES, _SUBSTREAMS, _AGGREGATIONS = 5, 10, 16
 _MULTIPLIERS = (1.0, 2.0, 3.0, 3.5, 4.0)
@@ -112,15 +113,6 @@ def _judged(rows: list[dict[str, Value]], names: tuple[str, ...], graphs: int, s
     )
 
 
-def bursty_rates(rng: np.random.Generator, log2_steps: int, bias: float = _BIAS) -> Floats:
-    """Return a self-similar series of mean 1 with ``2 ** log2_steps`` steps (the b-model)."""
-    rates = np.ones(1)
-    for _ in range(log2_steps):
-        left = np.where(rng.random(len(rates)) < 0.5, bias, 1 - bias)
-        rates = np.stack([2 * left * rates, 2 * (1 - left) * rates], axis=1).ravel()
-    return rates
-
-
 def queues_s(load: Floats, step_s: float) -> Floats:
     """Return the work that waits after each step, in seconds, of a node with this load."""
     net = np.cumsum((load - 1.0) * step_s)
@@ -136,7 +128,7 @@ def _monitor(seed: int) -> _Monitor:
     if isinstance(space, Infeasible):  # nodes with capacity, no lower bound
         raise AssertionError(space.reason)
     sizes = rng.dirichlet(np.full(_SUBSTREAMS, 8.0))
-    series = [size * bursty_rates(rng, _LOG2_STEPS) for size in sizes]
+    series = [size * bursty_rates(rng, _LOG2_STEPS, _BIAS) for size in sizes]
     return _Monitor(space, np.stack(series, axis=1))
 
 

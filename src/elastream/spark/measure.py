@@ -1,0 +1,262 @@
+"""``measure``: a trial run tells what each pair costs, as a problem of resilient placement.
+
+Section 7.1 of paper 003 measures costs and selectivities by running the operators for a while,
+wherever they are. Here over a number of batches, for every (query, operator, partition) pair:
+
+* **cost** is executor run time in seconds, all that the pair's tasks did, for each row of the
+  streams that its operator reads: a pair gets only its share of these rows, but whatever it does
+  grows with their rate. What Spark's tasks cost without any row is spread over the rows too.
+* **selectivity** is rows put out, again for each row of the streams that the operator reads. An
+  operator that reads another one's output reads all of its partitions.
+
+So the graph of the problem has an operator for each pair, and a node for each executor with as many
+seconds a second as it has cores. Rates are in rows a second.
+
+Streams are the inputs of queries. Several queries may read the same one. A query that reads two
+streams, or joins one with itself, is refused: its load is not a sum over its inputs, and a graph
+with a join, written by hand, is the way (``docs/plan-files.md``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.control.observation import BatchObservation, TaskId
+from elastream.model.checks import count
+from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
+from elastream.model.resilience.graph import Operator, QueryGraph
+from elastream.model.resilience.problem import ResilientProblem
+from elastream.planners.resilient.load_model import linear_load
+from elastream.spark.pairs import WatchedQueries, WatchedQuery, watched
+from elastream.spark.private_door import PrivateDoor, StatefulOperator
+from elastream.spark.query_session import named
+from elastream.spark.task_events import lead_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Measured", "measure"]
+
+_LOOK_S: Final = 0.5
+_JOIN_STORE: Final = "left-"
+"""How the state stores of a stream-stream join begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a trial run found out."""
+
+    graph: QueryGraph
+    """An operator for each pair, in the order in which ``place`` wants them."""
+    capacity: tuple[float, ...]
+    """Seconds of run time a second that each executor has: its cores."""
+    rates: tuple[float, ...]
+    """Rows a second that each input had in the trial."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return the problem as ``elastream plan resilient`` reads it."""
+        operators = [
+            {
+                "name": operator.name,
+                "inputs": list(operator.inputs),
+                "cost": operator.cost,
+                "selectivity": operator.selectivity,
+            }
+            for operator in self.graph.operators
+        ]
+        graph = {"inputs": list(self.graph.inputs), "operators": operators}
+        return {"graph": graph, "capacity": list(self.capacity)}
+
+    def problem(self) -> ResilientProblem:
+        """Return the problem as the planner takes it."""
+        return linear_load(self.graph).problem(self.capacity)
+
+
+def measure(
+    queries: Sequence[StreamingQuery],
+    inputs: Sequence[str] | None = None,
+    *,
+    batches: int = 20,
+    skip: int = 2,
+    timeout_s: float = 600.0,
+    heard: Callable[[str, BatchObservation], None] | None = None,
+) -> Measured:
+    """Watch running queries for some batches and return what their pairs cost.
+
+    ``inputs`` names the stream that each query reads; queries that read the same one have the same
+    name there. Left out, every query reads a stream of its own, named after it. The first ``skip``
+    batches of each query, in which code is compiled, count nothing. ``heard`` is called with every
+    batch and the name of its query.
+
+    Raises :class:`~elastream.model.errors.ElastreamError` with one line where that cannot be
+    measured, or a query runs fewer batches within ``timeout_s``. The queries run on.
+    """
+    count("batches", batches, least=1)
+    count("skip", skip)
+    if inputs is not None and len(inputs) != len(queries):
+        raise ProblemError("inputs", f"has {len(inputs)} names; there are {len(queries)} queries")
+    with watched(queries) as running:
+        for query in running.queries:
+            _refuse_joins(query)
+        trials = [_Trial(query, batches, skip, heard) for query in running.queries]
+        _await(trials, time.monotonic() + timeout_s, timeout_s)
+        streams = [query.name for query in running.queries] if inputs is None else list(inputs)
+        readings = [_reading(running.door, trial) for trial in trials]
+        return _measured(running, streams, readings)
+
+
+class _Trial:
+    """The batches of one query."""
+
+    def __init__(
+        self,
+        watched_query: WatchedQuery,
+        batches: int,
+        skip: int,
+        heard: Callable[[str, BatchObservation], None] | None,
+    ) -> None:
+        self.query = watched_query
+        self.batches = batches
+        self._skip = skip
+        self._heard = heard
+        self._seen: list[BatchObservation] = []
+        self._changed = threading.Condition()
+        watched_query.monitor.subscribe(self._note)
+
+    def seen(self) -> list[BatchObservation]:
+        """Return the batches that count, as many as are needed or less."""
+        with self._changed:
+            return self._seen[self._skip : self._skip + self.batches]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until enough batches were seen; ``False`` where the time ran out before."""
+        needed = self._skip + self.batches
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._seen) >= needed, timeout_s)
+
+    def _note(self, batch: BatchObservation) -> None:
+        if batch.rows == 0 and not self._seen:
+            return
+        with self._changed:
+            self._seen.append(batch)
+            self._changed.notify_all()
+        if self._heard is not None:
+            self._heard(self.query.name, batch)
+
+
+def _await(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
+    for trial in trials:
+        while not trial.wait(_LOOK_S):
+            query = trial.query.query
+            if not query.isActive:
+                raise QueryRefusedError(f"{named(query)} stopped while it was measured")
+            if time.monotonic() > deadline:
+                raise SparkError(
+                    f"{named(query)} ran {len(trial.seen())} of {trial.batches} batches within "
+                    f"{timeout_s:g} s; give it more input, or measure fewer"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The sums over the batches of one query."""
+
+    rows: float
+    """Rows that it read."""
+    seconds: float
+    """From the end of the batch before the first to the end of the last."""
+    run_s: Mapping[TaskId, float]
+    rows_out: Mapping[TaskId, int | None]
+    """``None`` where the operator does not tell."""
+
+
+def _reading(door: PrivateDoor, trial: _Trial) -> _Reading:
+    query = trial.query.query
+    _refuse_joins(trial.query)
+    batches = trial.seen()
+    run_s: dict[TaskId, float] = defaultdict(float)
+    rows_out: dict[TaskId, int | None] = {}
+    for task in (task for batch in batches for task in batch.tasks):
+        run_s[task.task] += task.run_ms / 1000
+        before = rows_out.get(task.task, 0)
+        told = before is not None and task.rows_out is not None
+        rows_out[task.task] = (before or 0) + (task.rows_out or 0) if told else None
+    rows = sum(batch.rows for batch in batches) / max(1, door.scans(query))
+    if rows == 0:
+        raise SparkError(f"{named(query)} read no rows in {len(batches)} batches")
+    lost = [task for task in trial.query.placement.tasks if task not in run_s]
+    if lost:
+        raise SparkError(f"{named(query)} told nothing of its task {tuple(lost[0])}")
+    seconds = sum(batch.interval_ms or batch.duration_ms for batch in batches) / 1000
+    return _Reading(rows, seconds, run_s, rows_out)
+
+
+def _refuse_joins(watched_query: WatchedQuery) -> None:
+    progress = watched_query.query.lastProgress
+    sources = 1 if progress is None else len(progress["sources"])
+    joins = any(
+        store.startswith(_JOIN_STORE)
+        for operator in watched_query.placement.operators
+        for store in operator.stores
+    )
+    if sources > 1 or joins:
+        what = f"reads {sources} sources" if sources > 1 else "joins its stream with itself"
+        raise QueryRefusedError(
+            f"{named(watched_query.query)} {what}, so its load is no sum over inputs; write its "
+            "graph by hand"
+        )
+
+
+def _measured(
+    running: WatchedQueries, streams: Sequence[str], readings: Sequence[_Reading]
+) -> Measured:
+    operators = [
+        operator
+        for query, stream, reading in zip(running.queries, streams, readings, strict=True)
+        for operator in _operators(query, stream, reading)
+    ]
+    inputs = tuple(dict.fromkeys(streams))
+    rates = {
+        stream: reading.rows / reading.seconds
+        for stream, reading in zip(streams, readings, strict=True)
+    }
+    return Measured(
+        QueryGraph.of(inputs, operators),
+        tuple(float(executor.cores) for executor in running.door.executors()),
+        tuple(rates[stream] for stream in inputs),
+    )
+
+
+def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[Operator]:
+    read_by = _read_by(query.placement.operators)
+    tasks = query.placement.tasks
+    found = []
+    for task in tasks:
+        sources = [other for other in tasks if other.operator in read_by[task.operator]]
+        names = [query.name_of(other) for other in sources] or [stream]
+        rows = sum(reading.rows_out[other] or 0 for other in sources) if sources else reading.rows
+        if rows == 0:
+            raise SparkError(
+                f"operator {task.operator} of {named(query.query)} was not seen to read any rows; "
+                "measure more batches"
+            )
+        put_out = reading.rows_out[task]
+        selectivity = None if put_out is None else put_out / rows
+        name = query.name_of(task)
+        found.append(Operator.of(name, names, reading.run_s[task] / rows, selectivity))
+    return found
+
+
+def _read_by(operators: Sequence[StatefulOperator]) -> dict[int, set[int]]:
+    """Return, for each operator that leads its tasks, those whose output it reads."""
+    leads = lead_of(operators)
+    found: dict[int, set[int]] = {lead: set() for lead in leads.values()}
+    for operator in operators:
+        if operator.reader is not None and leads[operator.reader] != leads[operator.id]:
+            found[leads[operator.reader]].add(leads[operator.id])
+    return found
