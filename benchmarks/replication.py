@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
 
 from rich.console import Console
 from rich.table import Table
 
 from elastream.model.plan import Infeasible
+from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication.exact import replication
-from elastream.planners.replication.milp import replication_milp
+from elastream.planners.replication.instance import instance_of
+from elastream.planners.replication.milp import replication_milp, variables
 from elastream.studies.replication_reference import BALANCED, made_network, reference_problem
 
 SEEDS = range(3)
 MILP_SECONDS = 120.0
+MILP_VARIABLES = 600_000
+"""Larger programs take gigabytes to write down; they are not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +33,16 @@ class Size:
     restricted: bool
     target_s: float | None
     rate: float = 220.0
-    against_milp: bool = False
 
 
 SIZES = (
-    Size(8, 2, False, None, rate=150.0, against_milp=True),
+    Size(8, 2, False, None, rate=150.0),
     Size(24, 2, False, 1),
     Size(24, 3, False, 8),
     Size(50, 2, False, 5),
     Size(24, 4, False, None),
-    Size(24, 2, True, 1, against_milp=True),
-    Size(24, 4, True, 1, against_milp=True),
+    Size(24, 2, True, 1),
+    Size(24, 4, True, 1),
 )
 
 
@@ -70,7 +75,7 @@ def run() -> None:
             f"{max(first):.2f}" if first else "",
             f"{max(moved):.2f}",
             "" if size.target_s is None else f"{size.target_s:g}",
-            _milp(problem) if size.against_milp else "not tried",
+            _milp(problem),
         )
     console.print(table)
 
@@ -85,14 +90,37 @@ def _seconds(problem: ReplicationProblem) -> float:
 
 
 def _milp(problem: ReplicationProblem) -> str:
-    began = time.perf_counter()
-    program = replication_milp(problem, seconds=MILP_SECONDS)
-    took = time.perf_counter() - began
+    instance = instance_of(problem)
+    assert not isinstance(instance, Infeasible), instance.reason
+    size = variables(instance)
+    if size > MILP_VARIABLES:
+        return f"not tried, {size / 1e6:.1f} million variables"
+    program, took = _program(problem)
     plan = replication(problem)
     if program is None or isinstance(program, Infeasible) or isinstance(plan, Infeasible):
-        return f"nothing in {MILP_SECONDS:g} s"
+        return f"nothing in {took:.0f} s"
     assert plan.objective <= program.objective + 1e-6
     if program.status != "optimal":
-        return f"not proven in {MILP_SECONDS:g} s"
+        return f"not proven in {took:.0f} s"
     assert abs(plan.objective - program.objective) <= 1e-6
     return f"{took:.2f}"
+
+
+def _program(problem: ReplicationProblem) -> tuple[ReplicationPlan | Infeasible | None, float]:
+    """Return what HiGHS found, and its seconds.
+
+    In a process of its own: a program this large keeps it from looking at the clock for minutes.
+    """
+    receiver, sender = Pipe(duplex=False)
+    process = Process(target=_solve, args=(sender, problem), daemon=True)
+    began = time.perf_counter()
+    process.start()
+    found = receiver.recv() if receiver.poll(1.5 * MILP_SECONDS) else None
+    took = time.perf_counter() - began
+    process.kill()
+    process.join()
+    return found, took
+
+
+def _solve(sender: Connection, problem: ReplicationProblem) -> None:
+    sender.send(replication_milp(problem, seconds=MILP_SECONDS))

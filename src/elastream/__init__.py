@@ -7,6 +7,7 @@ public interface; everything else may change.
 
 from elastream.attach import Attachment, attach
 from elastream.control.policy import Policy
+from elastream.control.replication.policy import ReplicationPolicy
 from elastream.model.assignment import Assignment, Interval
 from elastream.model.errors import (
     ElastreamError,
@@ -18,10 +19,14 @@ from elastream.model.errors import (
 )
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.plan import Infeasible, Move, SequencePlan, StepPlan
+from elastream.model.replication.problem import Weights
 from elastream.planners.certificate import Certificate, certify_sequence, certify_step
 from elastream.planners.free_step.planner import free_step
 from elastream.planners.sequence.planner import sequence
 from elastream.planners.single_step import single_step
+from elastream.replicate import Replication, replicate
+from elastream.spark.measure import Measured, measure
+from elastream.spark.place import NotPlaced, Placed, place
 
 __all__ = [
     "Assignment",
@@ -30,10 +35,15 @@ __all__ = [
     "ElastreamError",
     "Infeasible",
     "Interval",
+    "Measured",
     "Move",
+    "NotPlaced",
+    "Placed",
     "Policy",
     "ProblemError",
     "QueryRefusedError",
+    "Replication",
+    "ReplicationPolicy",
     "SequencePlan",
     "SequenceProblem",
     "SparkError",
@@ -42,10 +52,14 @@ __all__ = [
     "StepProblem",
     "Target",
     "UnsupportedSparkError",
+    "Weights",
     "attach",
     "certify_sequence",
     "certify_step",
     "free_step",
+    "measure",
+    "place",
+    "replicate",
     "sequence",
     "single_step",
 ]

@@ -13,15 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from elastream.control.decisions import Decision, DecisionLog
+from elastream.control.decisions import Decision, log_writer
 from elastream.control.driver import Controller
 from elastream.control.policy import Policy
-from elastream.model.errors import QueryRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from elastream.spark.executors import ExecutorPool
     from elastream.spark.monitor import Monitor
     from elastream.spark.placement import StatePlacement
 
@@ -33,13 +33,21 @@ _log = logging.getLogger(__name__)
 class Attachment:
     """A query with its loop. Leaving the ``with`` block detaches; the query runs on."""
 
-    def __init__(self, controller: Controller, monitor: Monitor, placement: StatePlacement) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        monitor: Monitor,
+        placement: StatePlacement,
+        pool: ExecutorPool,
+    ) -> None:
         self.controller = controller
         """The loop: ``scale_to``, ``move``, ``abandon``, ``state``."""
         self.monitor = monitor
         """What the query does, batch by batch: ``subscribe``."""
         self.placement = placement
         """Where its state lives: ``where``."""
+        self.pool = pool
+        """Its executors: ``executors``, ``warm``."""
 
     def detach(self) -> None:
         """End the loop and leave the query running as it is. Harmless if repeated."""
@@ -81,10 +89,11 @@ def attach(
     from elastream.spark.monitor import Monitor
     from elastream.spark.placement import StatePlacement
     from elastream.spark.private_door import PrivateDoor
+    from elastream.spark.query_session import session_of
     from elastream.spark.settings import advised, wrong_settings
     from elastream.spark.warm_up import aggregation_stream
 
-    door = PrivateDoor.of(_session(query))
+    door = PrivateDoor.of(session_of(query))
     for setting in advised(wrong_settings(door.spark)):
         _log.warning("%s", setting)
     monitor = Monitor(door, query, backlog=backlog)
@@ -93,13 +102,13 @@ def attach(
         stream = warm_up_stream or aggregation_stream
         pool = ExecutorPool(door, placement, monitor, stream=stream)
         controller = Controller(
-            monitor, pool, placement, policy, _writer(log), query=str(query.runId)
+            monitor, pool, placement, policy, log_writer(log), query=str(query.runId)
         )
         controller.start()
     except BaseException:
         monitor.close()
         raise
-    attachment = Attachment(controller, monitor, placement)
+    attachment = Attachment(controller, monitor, placement, pool)
     ending = (attachment, query)
     threading.Thread(
         target=_detach_at_the_end, args=ending, name="elastream-end", daemon=True
@@ -112,22 +121,3 @@ def _detach_at_the_end(attachment: Attachment, query: StreamingQuery) -> None:
     if not query.isActive:
         attachment.controller.detach("the query has ended")
     attachment.detach()
-
-
-def _session(query: StreamingQuery) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    if not query.isActive:
-        raise QueryRefusedError(f"the query {query.name or query.id} is not running")
-    session = SparkSession.getActiveSession()
-    if session is None:
-        raise QueryRefusedError("this thread has no Spark session; attach where the query was made")
-    return session
-
-
-def _writer(log: Path | str | Callable[[Decision], None] | None) -> Callable[[Decision], None]:
-    if log is None:
-        return lambda _: None
-    if callable(log):
-        return log
-    return DecisionLog(Path(log)).append

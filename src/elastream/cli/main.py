@@ -8,7 +8,19 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli import bench, demo, handover, log, plan, study, trace, values
+from elastream.cli import (
+    bench,
+    demo,
+    handover,
+    log,
+    measure,
+    plan,
+    study,
+    taxi,
+    trace,
+    traffic,
+    values,
+)
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
 from elastream.model.errors import ElastreamError
 
@@ -35,9 +47,12 @@ app.add_typer(plan.app, name="plan")
 app.add_typer(bench.app, name="bench")
 app.add_typer(study.app, name="study")
 app.command("log")(log.log)
+app.command("taxi")(taxi.taxi)
 app.add_typer(handover.app, name="handover")
 app.add_typer(trace.app, name="trace")
 app.add_typer(values.app, name="values")
+app.command("measure")(measure.measure)
+app.command("traffic")(traffic.traffic)
 
 
 @app.callback()

@@ -32,8 +32,8 @@ def replication(file: ProblemFile, seconds: Seconds = 60.0) -> None:
     """How many replicas of each operator, and on which nodes, proven best.
 
     Fields: operators, streams, nodes, links, datastore, sync_ms, bounds, weights; if it runs
-    already, current; restricted, downtime. docs/plan-files.md has an example. A plan that is not
-    proven optimal in the time given has the status "feasible" and its proven gap.
+    already, current; restricted, distinct, downtime. docs/plan-files.md has an example. A plan
+    that is not proven optimal in the time given has the status "feasible" and its proven gap.
     """
     from elastream.planners.replication.exact import replication as planner
 
@@ -65,7 +65,7 @@ def replication_problem(data: Fields) -> ReplicationProblem:
         required=(
             "operators", "streams", "nodes", "links", "datastore", "sync_ms", "bounds", "weights",
         ),
-        optional=("current", "restricted", "downtime", "local_bytes_per_s"),
+        optional=("current", "restricted", "downtime", "local_bytes_per_s", "distinct"),
     )  # fmt: skip
     return ReplicationProblem(
         _list_of("operators", data["operators"], _operator),
@@ -80,6 +80,7 @@ def replication_problem(data: Fields) -> ReplicationProblem:
         _flag("restricted", data.get("restricted", False)),
         data.get("downtime", "pause"),
         _local(data),
+        _flag("distinct", data.get("distinct", False)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.cli.study_handover import handover
 from elastream.cli.study_replication import replication
 from elastream.model.errors import ProblemError
 
@@ -63,58 +64,106 @@ def resilience(
     _study("resilience", makers, json_file, picture)
 
 
+_ON_SPARK = typer.Option("--on-spark", help="Run it on executors of this machine, smaller.")
+_REPEATS = typer.Option("--repeats", help="With --on-spark: how many bursts, each by all methods.")
+_BURST_S = typer.Option("--seconds", help="With --on-spark: how long the replay of a burst takes.")
+_METHODS = typer.Option(
+    "--methods",
+    help="With --on-spark: which, with commas between: rod, llf, connected, stock, refined.",
+)
+
+
 @app.command("latency")
 def latency(
     hours: Annotated[int, _HOURS] = 5,
     seed: Annotated[int, _SEED] = 0,
+    on_spark: Annotated[bool, _ON_SPARK] = False,
+    repeats: Annotated[int, _REPEATS] = 2,
+    seconds: Annotated[float, _BURST_S] = 20.0,
+    methods: Annotated[str, _METHODS] = "rod,llf,connected,stock",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """How long tuples of a traffic monitor wait under bursts (paper 003, figure 18), simulated.
+    """How long tuples of a traffic monitor wait under bursts (paper 003, figure 18).
 
-    elastream study latency --json latency.json
+    Simulated at the paper's size; with --on-spark as streaming queries on three executors of this
+    machine, in about six minutes. Nothing else should run on it meanwhile.
+
+      elastream study latency --json latency.json
+      elastream study latency --on-spark --repeats 3 --picture latency.png
     """
-    from elastream.studies.resilience_latency import latency as figure
+    if not on_spark:
+        from elastream.studies.resilience_latency import latency as figure
 
-    _study("latency", [lambda: (figure(seed, hours),)], json_file, picture)
+        _study("latency", [lambda: (figure(seed, hours),)], json_file, picture)
+        return
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.studies.resilience_on_spark import latency_on_spark
+    from elastream.studies.resilience_replays import SparkLatency
+
+    names = tuple(name.strip() for name in methods.split(","))
+    wanted = SparkLatency(seed=seed, repeats=repeats, seconds=seconds, methods=names)
+    with ended_like_by_ctrl_c(), java_kept_quiet():
+        _study("latency", [lambda: latency_on_spark(wanted, typer.echo)], json_file, picture)
 
 
 app.command("replication")(replication)
+app.command("handover")(handover)
 
 
-_TRACE = typer.Option("--trace", help="The trace of the month that is judged, with node counts.")
-_TRAIN = typer.Option("--train", help="The trace of the month before; left out: the same one.")
+_TRACE = typer.Option(
+    "--trace",
+    help="The trace of the month that is judged, with node counts; given again: another load.",
+)
+_TRAIN = typer.Option(
+    "--train", help="The trace of the month before, one for each --trace; left out: the same one."
+)
 _MIGRATIONS = typer.Option("--migrations", min=2, help="Most consecutive migrations.")
 _RINGS = typer.Option("--seeds", min=1, help="Rings of consistent hashing.")
 _TASKS = typer.Option("--tasks", min=1, help="Tasks, a divisor of the trace's; other figures.")
+_PARTS = typer.Option(
+    "--figures", help="What they vary, with commas between: tau (9-11), tasks (12), gamma (14)."
+)
 
 
 @app.command("migration-cost")
 def migration_cost(
-    trace: Annotated[Path, _TRACE],
-    train: Annotated[Path | None, _TRAIN] = None,
+    trace: Annotated[list[Path], _TRACE],
+    train: Annotated[list[Path] | None, _TRAIN] = None,
     migrations: Annotated[int, _MIGRATIONS] = 100,
     seeds: Annotated[int, _RINGS] = 100,
     tasks: Annotated[int, _TASKS] = 64,
+    figures: Annotated[str | None, _PARTS] = None,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
     """State moved by every planner in a real month (papers 000 and 001, figures 9 to 17).
 
     Chain and values come from --train, the migrations from --trace; both need `elastream trace
-    build` and `elastream trace nodes` first. A trace of 256 tasks also shows what m does. Takes
-    about ten minutes.
+    build` and `elastream trace nodes` first. The papers' two loads are a trace of words and one of
+    patterns in a window. Traces of 256 tasks also show what m does. Takes about ten minutes a
+    load; --figures tau takes half, fewer --migrations and --seeds little less.
 
       elastream study migration-cost --trace april --train march --picture cost.png
+      elastream study migration-cost --trace words --trace pairs --train words-0 --train pairs-0
     """
-    from elastream.studies.migration_cost import CostStudy, figures
+    from elastream.studies.migration_cost import PARTS
+    from elastream.studies.migration_cost import figures as makers_of
     from elastream.studies.migration_cost_load import read_load
+    from elastream.studies.migration_cost_study import CostStudy
 
-    judged = read_load(trace)
-    learnt = judged if train is None else read_load(train)
-    study = CostStudy(learnt, judged, migrations=migrations, seeds=seeds, tasks=tasks)
-    study.check()
-    _study("migration-cost", figures(study), json_file, picture)
+    parts = list(PARTS) if figures is None else [part.strip() for part in figures.split(",")]
+    for part in parts:
+        if part not in PARTS:
+            raise ProblemError("--figures", f"there is no {part!r}; there are {', '.join(PARTS)}")
+    if train and len(train) != len(trace):
+        raise ProblemError("--train", f"is given {len(train)} times, --trace {len(trace)} times")
+    studies = []
+    for month, month_before in zip(trace, train or trace, strict=True):
+        learnt, judged = read_load(month_before), read_load(month)
+        studies.append(CostStudy(learnt, judged, migrations=migrations, seeds=seeds, tasks=tasks))
+        studies[-1].check()
+    _study("migration-cost", makers_of(studies, parts), json_file, picture)
 
 
 def _study(

@@ -1,4 +1,4 @@
-"""``elastream study replication``: the numerical experiments of paper 004, section 7.2."""
+"""``elastream study replication``: the experiments of paper 004, section 7."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ _MINUTES = typer.Option(
 _MILP = typer.Option(
     "--milp-seconds", min=0, help="Time of the generic program for a cell of table IV; 0: none."
 )
+_ON_SPARK = typer.Option(
+    "--on-spark", help="Table V and figure 6 in place of these, on executors of this machine."
+)
+_SECONDS = typer.Option("--seconds", min=20, help="With --on-spark: length of each of six runs.")
 _SIZES = (8, 12, 16, 20, 24)
 _DEGREES = (2, 3, 4)
 _MOST_VARIABLES = 120_000
@@ -45,15 +49,19 @@ def replication(
     part: Annotated[Part, _PART] = Part.ALL,
     minutes: Annotated[int, _MINUTES] = 60,
     milp_seconds: Annotated[float, _MILP] = 60.0,
+    on_spark: Annotated[bool, _ON_SPARK] = False,
+    seconds: Annotated[float, _SECONDS] = 60.0,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Replicas and places through an hour of changing load, and solving times (paper 004, 7.2).
+    """Replicas and places through an hour of changing load, and solving times (paper 004, 7).
 
     Needs the extra "studies". The hour takes some minutes, table IV as well; --milp-seconds 0
-    leaves the generic integer program out.
+    leaves the generic integer program out. --on-spark runs the taxi query with the loop, live and
+    by pause-and-resume: six runs of a minute and some each.
 
       elastream study replication --part hour --picture hour.png
+      elastream study replication --on-spark --picture figure-6.png
     """
     from rich.console import Console
 
@@ -64,6 +72,9 @@ def replication(
     checked_target("--json", json_file)
     console = Console()
     with written("replication", json_file) as figures:
+        if on_spark:
+            _on_spark(console, figures, picture, seconds)
+            return
         if part is not Part.SCALE:
             _hours(console, figures, picture, minutes)
         if part is not Part.HOUR:
@@ -93,6 +104,32 @@ def _hours(console: Console, figures: list[Figure], picture: Path | None, minute
         from elastream.studies.replication_figure import draw_hours
 
         draw_hours(hours, picture)
+
+
+def _on_spark(
+    console: Console, figures: list[Figure], picture: Path | None, seconds: float
+) -> None:
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.study_output import show
+    from elastream.spark.session import embedded_session
+    from elastream.studies.replication_spark import outcomes, study_settings, table_five
+    from elastream.studies.taxi_run import cluster_of
+
+    settings = study_settings(seconds)
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
+
+    with ended_like_by_ctrl_c(), java_kept_quiet(), embedded_session(cluster_of(settings)) as spark:
+        done = list(outcomes(spark, settings, say=say))
+    figures.append(table_five(done, settings))
+    aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")
+    show(console, figures[-1], leave_out=aside)
+    if picture is not None:
+        from elastream.studies.replication_spark_figure import draw_runs
+
+        draw_runs(done, picture)
 
 
 def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:

@@ -39,7 +39,7 @@ from elastream.control.policy import Policy
 from elastream.control.smoothing import SmoothedLoad
 from elastream.model.checks import Number
 
-__all__ = ["Assessment", "Need", "analyse", "attainable_tau", "utilisation"]
+__all__ = ["Assessment", "Need", "analyse", "attainable_tau", "demand", "utilisation"]
 
 Need = Literal["hold", "scale-out", "scale-in", "rebalance"]
 
@@ -187,25 +187,26 @@ def _least_fitting(usage: _Usage, policy: Policy, mark: float) -> int:
 def _usage(load: SmoothedLoad, executors: tuple[Executor, ...], policy: Policy) -> _Usage | None:
     if not any(task.measured for task in load.tasks.values()):
         return None
-    demand = _demand(load, policy)
+    wanted = demand(load, policy.catch_up_s)
     usable = _usable_share(load, policy)
     cores = sum(executor.cores for executor in executors) / len(executors)
-    scale = demand / (cores * usable)
+    scale = wanted / (cores * usable)
     held = dict.fromkeys((executor.id for executor in executors), 0.0)
     for task in load.tasks.values():
         if task.executor in held:
             held[task.executor] += task.work * scale
     return _Usage(
-        tuple(task.work * scale for task in load.tasks.values()), tuple(held.values()), demand
+        tuple(task.work * scale for task in load.tasks.values()), tuple(held.values()), wanted
     )
 
 
-def _demand(load: SmoothedLoad, policy: Policy) -> float:
+def demand(load: SmoothedLoad, catch_up_s: float) -> float:
+    """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``."""
     if not load.rows_per_s or load.arrivals_per_s is None or load.backlog is None:
         return 1.0
     waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
     late = max(0.0, load.backlog - waiting_anyway)
-    return max(1.0, (load.arrivals_per_s + late / policy.catch_up_s) / load.rows_per_s)
+    return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
 
 
 def _usable_share(load: SmoothedLoad, policy: Policy) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -17,7 +17,15 @@ from typing import Any, Final, Literal, get_args
 from elastream.model.checks import Number, amount, count, shown
 from elastream.model.errors import ProblemError
 
-__all__ = ["VERSION", "Decision", "DecisionLog", "Kind", "line_of", "read_decisions"]
+__all__ = [
+    "VERSION",
+    "Decision",
+    "DecisionLog",
+    "Kind",
+    "line_of",
+    "log_writer",
+    "read_decisions",
+]
 
 VERSION: Final = 1
 """Version of the line format."""
@@ -83,6 +91,17 @@ class DecisionLog:
         line = (line_of(decision) + "\n").encode()
         with self.path.open("ab", buffering=0) as file:
             file.write(line)
+
+
+def log_writer(
+    log: Path | str | Callable[[Decision], None] | None,
+) -> Callable[[Decision], None]:
+    """Return what writes decisions: to a file, to a function, or nowhere."""
+    if log is None:
+        return lambda _: None
+    if callable(log):
+        return log
+    return DecisionLog(Path(log)).append
 
 
 def line_of(decision: Decision) -> str:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from elastream.control.observation import BatchObservation, Executor, TaskId
 
-__all__ = ["ExecutorPool", "Monitor", "StatePlacement"]
+__all__ = ["DelayProbe", "ExecutorPool", "Monitor", "StatePlacement"]
 
 
 class Monitor(Protocol):
@@ -41,3 +41,13 @@ class StatePlacement(Protocol):
 
     def place(self, wanted: Mapping[TaskId, str]) -> None:
         """Prefer these executors for these tasks from the next batch on."""
+
+
+class DelayProbe(Protocol):
+    """Measures how far hosts are from each other."""
+
+    def round_trips_ms(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], float]:
+        """Return the round trip from the first host of each pair to the second.
+
+        A pair that gave no answer is left out.
+        """

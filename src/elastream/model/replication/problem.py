@@ -130,6 +130,9 @@ class ReplicationProblem:
     """``pause``: only what changes stops (appendix A.1). ``restart``: all does (A.2)."""
     local_bytes_per_s: tuple[Number, ...] | None = None
     """Speed of each node's swapping area, for ``restart``; None: swapping takes no time."""
+    distinct: bool = False
+    """No operator has two replicas on one node: as on Spark, where an executor holds a share of an
+    operator's state or holds none."""
 
     def __post_init__(self) -> None:
         """Refuse what is not a problem, by the field's path."""

@@ -1,9 +1,9 @@
 """Every deployment that one operator may have, as arrays (paper 004, section 4.1).
 
-A configuration is a multiset of at most k of the operator's nodes. Configurations that can never
-be part of an allowed deployment are left out at once: saturated sizes, more than a node holds,
-a downtime above the bound, and in the restricted problem (rEDRP, section 7.2) everything further
-than one replica from the current configuration.
+A configuration is a multiset of at most k of the operator's nodes, a set where nodes shall be
+distinct. Configurations that can never be part of an allowed deployment are left out at once:
+saturated sizes, more than a node holds, a downtime above the bound, and in the restricted problem
+(rEDRP, section 7.2) everything further than one replica from the current configuration.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from math import comb
 
 import numpy as np
@@ -89,7 +89,11 @@ def enumerated(problem: ReplicationProblem, operator: int) -> Configurations | M
             base_ms[replicas] = latency
     if not base_ms:
         by = f"{most} replica{'s' if most > 1 else ''}"
-        by += ", the most within one change" if most < which.max_replicas else ""
+        by += (
+            ", the most within one change"
+            if problem.restricted and most < which.max_replicas
+            else ""
+        )
         return Missing(f"operator {which.name} is saturated at {rate:g} tuples a second by {by}")
     return _with_room(problem, operator, base_ms)
 
@@ -102,9 +106,12 @@ def one_thread_product(left: Floats, right: Floats) -> Floats:
 def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
     """Return how many replicas are worth looking at: no more than fit, or than may be reached."""
     which = problem.operators[operator]
+    most = min(which.max_replicas, MOST_CONFIGURATIONS)
+    if problem.distinct:
+        most = min(most, len(problem.allowed_nodes(which)))
     if problem.restricted and problem.current is not None:
-        return min(which.max_replicas, len(problem.current[which.name]) + 1)
-    return min(which.max_replicas, MOST_CONFIGURATIONS)
+        most = min(most, len(problem.current[which.name]) + 1)
+    return most
 
 
 def _with_room(
@@ -117,13 +124,14 @@ def _with_room(
     if problem.restricted and problem.current is not None:
         current = [number[name] for name in problem.current[which.name]]
         multisets = list(_neighbours(current, allowed, which.max_replicas))
+        if problem.distinct:
+            multisets = [chosen for chosen in multisets if len(set(chosen)) == len(chosen)]
     else:
         if which.resources > 0:
             allowed = [u for u in allowed if which.resources <= capacity[u]]
-        _refuse_too_many(operator, len(allowed), base_ms)
-        multisets = [
-            chosen for size in base_ms for chosen in combinations_with_replacement(allowed, size)
-        ]
+        _refuse_too_many(operator, len(allowed), base_ms, distinct=problem.distinct)
+        chosen_from = combinations if problem.distinct else combinations_with_replacement
+        multisets = [chosen for size in base_ms for chosen in chosen_from(allowed, size)]
     found = _arrays(problem, operator, multisets, base_ms)
     fits = np.all(found.count * which.resources <= capacity, axis=1)
     if not fits.any():
@@ -155,8 +163,9 @@ def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[t
                 yield found
 
 
-def _refuse_too_many(operator: int, nodes: int, sizes: dict[int, float]) -> None:
-    total = sum(comb(nodes + size - 1, size) for size in sizes if nodes)
+def _refuse_too_many(operator: int, nodes: int, sizes: dict[int, float], *, distinct: bool) -> None:
+    repeated = 0 if distinct else 1
+    total = sum(comb(nodes + repeated * (size - 1), size) for size in sizes if nodes)
     if total > MOST_CONFIGURATIONS:
         size = max(sizes)
         raise ProblemError(

@@ -64,6 +64,8 @@ def _placement_faults(problem: ReplicationProblem, deployment: Deployment) -> It
             before, after = Counter(problem.current[name]), Counter(replicas)
             if (after - before).total() > 1 or (before - after).total() > 1:
                 yield f"operator {name} changes by more than one replica"
+        if problem.distinct and len(set(replicas)) < len(replicas):
+            yield f"operator {name} has two replicas on one node"
         for node in replicas:
             taken[node] += operator.resources
     for place in problem.nodes:

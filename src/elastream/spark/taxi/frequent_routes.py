@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from elastream.spark.service_time import slowed
 from elastream.spark.taxi.grid import CELLS, EAST_STEP, NORTH, SOUTH_STEP, WEST
+from elastream.spark.taxi.plain import BEST, LENGTH_S, SLIDE_S
 from elastream.spark.taxi.trips import schema
 
 if TYPE_CHECKING:
@@ -27,10 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BEST", "frequent_routes", "routes", "trips_of_files"]
 
-BEST: Final = 10
-"""So many routes are ranked."""
-_LENGTH: Final = "30 minutes"
-_SLIDE: Final = "1 minute"
+_LENGTH: Final = f"{LENGTH_S} seconds"
+_SLIDE: Final = f"{SLIDE_S} seconds"
 _BUCKETS: Final = 16
 
 
@@ -53,18 +53,25 @@ def routes(trips: DataFrame) -> DataFrame:
     return known.select("at", f.concat_ws("-", "start", "end").alias("route"))
 
 
-def frequent_routes(trips: DataFrame, *, late: str = "0 seconds") -> DataFrame:
+def frequent_routes(
+    trips: DataFrame, *, late: str = "0 seconds", service_us: float = 0.0
+) -> DataFrame:
     """Return, for every minute, the best routes: ``minute``, and ``best`` in their order.
 
     An entry of ``best`` has ``trips``, ``latest`` (seconds since the epoch) and ``route``. Works on
-    a stream, in append mode, and on a table alike.
+    a stream, in append mode, and on a table alike. A trip takes ``service_us`` longer, slept, to be
+    counted.
     """
     from pyspark.sql import functions as f
 
     rows = routes(trips)
     if trips.isStreaming:
         rows = rows.withWatermark("at", late)
-    counted = rows.groupBy(f.window("at", _LENGTH, _SLIDE).alias("span"), "route").agg(
+    spans = rows.withColumn("span", f.window("at", _LENGTH, _SLIDE))
+    if service_us:
+        each_us = service_us * SLIDE_S / LENGTH_S
+        spans = slowed(spans.repartition("span", "route"), each_us, "at", "route", "span")
+    counted = spans.groupBy("span", "route").agg(
         f.count(f.lit(1)).alias("trips"), f.max(f.unix_timestamp("at")).alias("latest")
     )
     minute = f.window(f.window_time("span"), _SLIDE).alias("minute")

@@ -1,0 +1,43 @@
+"""Where the state of a query is loaded when the query is started again.
+
+A query that goes on from its checkpoint is a new run, and the coordinator knows nothing of where
+its state shall be: Spark would put its tasks wherever a core is free. Told before the first batch
+is planned, it puts them where they are wanted, as a live move would have (:mod:`.placement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from elastream.control.observation import TaskId
+from elastream.spark.private_door import PrivateDoor, StatefulOperator
+from elastream.spark.task_events import lead_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["place_resumed"]
+
+
+def place_resumed(
+    door: PrivateDoor,
+    query: StreamingQuery,
+    operators: Sequence[StatefulOperator],
+    goal: Mapping[TaskId, str],
+) -> None:
+    """Prefer the executors of ``goal`` for the tasks of a query that has just been started.
+
+    ``operators`` are those of its earlier run. A task that ``goal`` does not name, or whose
+    executor is gone, is left to Spark.
+    """
+    alive = {entry.id: entry for entry in door.executors()}
+    leads = lead_of(operators)
+    for operator in operators:
+        resumed = replace(operator, run_id=str(query.runId))
+        for partition in range(operator.partitions):
+            executor = alive.get(goal.get(TaskId(leads[operator.id], partition), ""))
+            if executor is not None:
+                for store in operator.stores:
+                    door.report(door.provider_id(resumed, partition, store), executor)
