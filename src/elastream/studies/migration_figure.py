@@ -73,7 +73,7 @@ def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
         answered.plot(*zip(*response, strict=True), color=colour, label=name)
     share = 100 * (1 - results[0].change.before / results[0].change.after)
     held.axhline(share, color="black", linewidth=0.8, linestyle="--")
-    held.annotate("its share", (-_LEAD_S, share), va="bottom")
+    held.annotate("an even share", (-_LEAD_S, share), va="bottom")
     held.set_title("state on the new executor, %")
     answered.set_title("response time of a row, s")
     answered.set_ylim(bottom=0)
