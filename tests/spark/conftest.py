@@ -24,12 +24,14 @@ OWN_CLUSTER = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs live executors, and keep it on one worker: all share one session."""
+    """Mark what needs live executors, and keep what shares a session on one worker."""
     for item in items:
         own = item.path.parent == Path(__file__).parent and item.path.name in OWN_CLUSTER
-        if own or "spark" in getattr(item, "fixturenames", ()):
+        shared = "spark" in getattr(item, "fixturenames", ())
+        if own or shared:
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            group = "shared cluster" if shared else "own cluster"
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 EXECUTORS = 2
