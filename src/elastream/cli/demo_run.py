@@ -35,8 +35,9 @@ __all__ = ["Demo", "Sample", "prepared", "run"]
 
 _LEAD_BATCHES = 6
 _LOOK_S = 0.5
-_SETTLE_S = 25.0
-"""How long after the last row a change that is under way may take to end."""
+_SETTLE_S = 10.0
+"""How long after the last row a change that is under way may take to end; without rows there are
+no batches, and what needs one does not end at all."""
 _LATE_S = 90.0
 """How long after the last row was due the query may still be behind."""
 

@@ -11,11 +11,11 @@ from elastream.model.errors import ProblemError
 
 __all__ = ["DemoSettings"]
 
-_BUSIEST = 0.58
+_BUSIEST = 0.5
 """Share of all the executors' time that the busiest moment sleeps, where the service time is not
-given: just what the policy's target wants ``executors_max`` for."""
+given: with what a batch takes besides, the policy's target wants ``executors_max`` for it."""
 
-_LONGEST_TRIGGERS = 3.0
+_LONGEST_TRIGGERS = 2.0
 """A batch of an overloaded query shall sleep no longer than so many triggers."""
 
 
@@ -36,7 +36,8 @@ class DemoSettings:
     executors_min: int = 2
     executors_max: int = 4
     partitions: int = 8
-    trigger_s: float = 1.0
+    trigger_s: float = 2.0
+    """Whatever a task takes without any row is paid so often, and looks like load."""
 
     def __post_init__(self) -> None:
         count("--seed", self.seed)
@@ -82,7 +83,8 @@ class DemoSettings:
             cooldown_s=8.0,
             patience=2,
             smoothing_s=4.0,
-            tau=0.25,
+            tau=0.1,
             moves_per_batch=3,
             catch_up_s=20.0,
+            settle_batches=1,
         )
