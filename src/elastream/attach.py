@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -25,12 +26,31 @@ if TYPE_CHECKING:
     from elastream.spark.monitor import Monitor
     from elastream.spark.placement import StatePlacement
 
-__all__ = ["Attachment", "attach"]
+__all__ = ["Attachment", "Detachable", "attach"]
 
 _log = logging.getLogger(__name__)
 
 
-class Attachment:
+class Detachable(ABC):
+    """What is beside a running query, and can be taken away."""
+
+    @abstractmethod
+    def detach(self) -> None:
+        """End it and leave the query running as it is. Harmless if repeated."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.detach()
+
+
+class Attachment(Detachable):
     """A query with its loop. Leaving the ``with`` block detaches; the query runs on."""
 
     def __init__(
@@ -53,17 +73,6 @@ class Attachment:
         """End the loop and leave the query running as it is. Harmless if repeated."""
         self.controller.detach()
         self.monitor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.detach()
 
 
 def attach(

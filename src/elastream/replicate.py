@@ -10,21 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from elastream.attach import Attachment, attach
+from elastream.attach import Attachment, Detachable, attach
 from elastream.control.decisions import Decision, log_writer
 from elastream.control.observation import TaskId
 from elastream.control.ports import DelayProbe
-from elastream.control.replication.driver import CarryingOut, ReplicationController
-from elastream.control.replication.graph import OperatorGraph
 from elastream.control.replication.policy import ReplicationPolicy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from elastream.control.replication.driver import CarryingOut, ReplicationController
+    from elastream.control.replication.graph import OperatorGraph
     from elastream.spark.private_door import StatefulOperator
 
 __all__ = ["Replication", "operator_graph", "replicate"]
@@ -35,7 +34,7 @@ _UNTOLD: Final = frozenset({"attach", "hold"})
 """What the loop below says of its own load; it decides on nothing, so it is left out."""
 
 
-class Replication:
+class Replication(Detachable):
     """A query with its replication loop. Leaving the ``with`` block detaches; it runs on."""
 
     def __init__(self, controller: ReplicationController, attachment: Attachment) -> None:
@@ -48,17 +47,6 @@ class Replication:
         """End the loop and leave the query running as it is. Harmless if repeated."""
         self.controller.close()
         self.attachment.detach()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.detach()
 
 
 def replicate(
@@ -80,6 +68,7 @@ def replicate(
     Raises :class:`~elastream.model.errors.ElastreamError` where the session, its settings or the
     query do not allow it. The query is not touched then.
     """
+    from elastream.control.replication.driver import ReplicationController
     from elastream.spark.host_delays import HostProbe
     from elastream.spark.private_door import PrivateDoor
     from elastream.spark.query_session import session_of
@@ -111,6 +100,7 @@ def replicate(
 
 def operator_graph(operators: Sequence[StatefulOperator]) -> OperatorGraph:
     """Return which operator's rows go where; operators that share their tasks are one."""
+    from elastream.control.replication.graph import OperatorGraph
     from elastream.spark.task_events import lead_of
 
     leads = lead_of(operators)

@@ -55,8 +55,8 @@ def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
 @pytest.mark.parametrize(
     ("plan", "line"),
     [
-        ({"status": "infeasible"}, "has no allocation: None"),
-        ({"allocation": []}, "has no allocation: []"),
+        ({"status": "infeasible"}, "has no list of nodes in its field allocation"),
+        ({"allocation": []}, "has no list of nodes in its field allocation"),
         ({"allocation": [0, -1]}, "allocation[1]: -1 is too small"),
         ({"allocation": [0, "x"]}, "allocation[1]: 'x' is not a whole number"),
     ],

@@ -100,11 +100,11 @@ def traffic(
 def _allocation(plan: Path) -> list[int]:
     """Return the node of each pair from what ``elastream plan resilient`` printed."""
     from elastream.cli.problem_files import read_fields
-    from elastream.model.checks import count, shown
+    from elastream.model.checks import count
 
     nodes = read_fields(plan).get("allocation")
     if not isinstance(nodes, list) or not nodes:
-        raise ProblemError("--plan", f"{plan} has no allocation: {shown(nodes)}")
+        raise ProblemError("--plan", f"{plan} has no list of nodes in its field allocation")
     return [count(f"--plan: allocation[{j}]", node) for j, node in enumerate(nodes)]
 
 

@@ -31,14 +31,13 @@ from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.resilience.graph import Operator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.load_model import linear_load
-from elastream.spark.pairs import WatchedQueries, WatchedQuery, watched
-from elastream.spark.private_door import PrivateDoor, StatefulOperator
 from elastream.spark.query_session import named
-from elastream.spark.task_events import lead_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from elastream.spark.pairs import WatchedQueries, WatchedQuery
+    from elastream.spark.private_door import PrivateDoor, StatefulOperator
 
 __all__ = ["Measured", "measure"]
 
@@ -74,6 +73,8 @@ class Measured:
 
     def problem(self) -> ResilientProblem:
         """Return the problem as the planner takes it."""
+        from elastream.planners.resilient.load_model import linear_load
+
         return linear_load(self.graph).problem(self.capacity)
 
 
@@ -96,6 +97,8 @@ def measure(
     Raises :class:`~elastream.model.errors.ElastreamError` with one line where that cannot be
     measured, or a query runs fewer batches within ``timeout_s``. The queries run on.
     """
+    from elastream.spark.pairs import watched
+
     count("batches", batches, least=1)
     count("skip", skip)
     if inputs is not None and len(inputs) != len(queries):
@@ -254,6 +257,8 @@ def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[Oper
 
 def _read_by(operators: Sequence[StatefulOperator]) -> dict[int, set[int]]:
     """Return, for each operator that leads its tasks, those whose output it reads."""
+    from elastream.spark.task_events import lead_of
+
     leads = lead_of(operators)
     found: dict[int, set[int]] = {lead: set() for lead in leads.values()}
     for operator in operators:

@@ -19,11 +19,12 @@ from elastream.control.observation import TaskId
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError
 from elastream.model.resilience.plan import ResilientPlan
-from elastream.spark.pairs import WatchedQueries, WatchedQuery, watched
 from elastream.spark.query_session import named
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from elastream.spark.pairs import WatchedQueries, WatchedQuery
 
 __all__ = ["NotPlaced", "Placed", "place"]
 
@@ -86,6 +87,8 @@ def place(
     where the plan does not fit the queries or the executors, or where a query is stopped or keeps
     no state. Nothing has moved then.
     """
+    from elastream.spark.pairs import watched
+
     with watched(queries) as running:
         nodes, executors = _fitting(running, plan)
         wanted = _wanted(running, [executors[node] for node in nodes])

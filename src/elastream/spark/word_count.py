@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.checks import amount, count
 from elastream.model.errors import SparkError
+from elastream.spark.query_settings import PARTITIONS, changed_settings
 from elastream.spark.recording import Recording
 from elastream.spark.replay import POSITION, ReplayClock, replayed, replayed_batch
 from elastream.spark.service_time import slowed
@@ -43,7 +44,6 @@ BALLAST: Final = "ballast_"
 
 _BALLAST_STATE: Final = "max"
 """Spark's name for the ballast in the state: that of the function that keeps it."""
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _HASH_BYTES: Final = 128
 _WARM_UP_ROWS: Final = 300
 _WORD: Final = r"[\p{L}\p{N}_]+"
@@ -80,12 +80,8 @@ def start(spark: SparkSession, job: WordCount) -> StreamingQuery:
     writer = counts.writeStream.format("noop").outputMode("update")
     writer = writer.option("checkpointLocation", str(job.checkpoint)).queryName("word_count")
     writer = writer.trigger(processingTime=f"{job.trigger_s:g} seconds")
-    before = spark.conf.get(_PARTITIONS, "200")
-    spark.conf.set(_PARTITIONS, str(job.partitions))
-    try:
-        return writer.start()  # the query keeps a copy of the session's settings
-    finally:
-        spark.conf.set(_PARTITIONS, str(before))
+    with changed_settings(spark, {PARTITIONS: str(job.partitions)}):
+        return writer.start()
 
 
 def warm_up_stream(spark: SparkSession, job: WordCount) -> DataFrame:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.checks import amount, count
+from elastream.spark.query_settings import PARTITIONS, changed_settings
 from elastream.spark.recording import Recording
 from elastream.spark.replay import ReplayClock, replayed
 from elastream.spark.taxi.frequent_routes import frequent_routes
@@ -27,8 +28,6 @@ __all__ = ["SESSION", "TaxiJob", "start"]
 
 SESSION: Final = {"spark.sql.session.timeZone": "UTC"}
 """Session setting with which the trips' local times are read as they stand."""
-
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +69,8 @@ def start(spark: SparkSession, job: TaxiJob, told: Callable[[Rankings], None]) -
     writer = ranked.writeStream.outputMode("append").queryName("frequent_routes").foreachBatch(tell)
     writer = writer.option("checkpointLocation", str(job.checkpoint))
     writer = writer.trigger(processingTime=f"{job.trigger_s:g} seconds")
-    before = spark.conf.get(_PARTITIONS, "200")
-    spark.conf.set(_PARTITIONS, str(job.partitions))
-    try:
-        return writer.start()  # the query keeps a copy of the session's settings
-    finally:
-        spark.conf.set(_PARTITIONS, str(before))
+    with changed_settings(spark, {PARTITIONS: str(job.partitions)}):
+        return writer.start()
 
 
 def _ranked(entry: Any) -> Ranked:

@@ -21,6 +21,7 @@ from elastream.model.checks import amount, count
 from elastream.model.errors import SparkError
 from elastream.spark.commit_log import committed_batches
 from elastream.spark.graceful_stop import stop_gracefully
+from elastream.spark.query_settings import PARTITIONS, changed_settings
 from elastream.spark.recording import Recording
 from elastream.spark.replay import ReplayClock, replayed, replayed_batch
 from elastream.spark.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
@@ -42,7 +43,6 @@ __all__ = [
     "running",
 ]
 
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _QUERY_SETTINGS: Final = {
     # With one partition each, Spark would run all aggregations of a query in one task.
     "spark.sql.unionOutputPartitioning": "false",
@@ -133,30 +133,14 @@ def queries_of(spark: SparkSession, monitor: TrafficMonitor) -> tuple[StreamingQ
             writer = writer.outputMode("append").queryName(_name(number))
             writer = writer.option("checkpointLocation", str(monitor.checkpoint(number)))
             writer = writer.trigger(processingTime=f"{monitor.trigger_s:g} seconds")
-            with _settings(spark, monitor):
-                started.append(writer.start())  # the query keeps a copy of them
+            settings = _QUERY_SETTINGS | {PARTITIONS: str(monitor.partitions)}
+            with changed_settings(spark, settings):
+                started.append(writer.start())
     except BaseException:
         for query in started:
             query.stop()
         raise
     return tuple(started)
-
-
-@contextmanager
-def _settings(spark: SparkSession, monitor: TrafficMonitor) -> Iterator[None]:
-    """Change settings of the session for as long as a query starts."""
-    changed = _QUERY_SETTINGS | {_PARTITIONS: str(monitor.partitions)}
-    before = {name: spark.conf.get(name, None) for name in changed}
-    for name, value in changed.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 @contextmanager
