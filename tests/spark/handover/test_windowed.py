@@ -109,6 +109,24 @@ def test_rows_that_come_too_late_are_dropped_and_counted(
         assert written(tmp_path / "origin-out").total() + run.origin.late_rows == 400
 
 
+def test_a_row_exactly_as_old_as_the_watermark_does_not_keep_those_behind_it_waiting(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = replace(readings(tmp_path, rows=200, late_ms=7), gap_ms=4)
+    with handover(spark, row_sums(made, length=2), tmp_path, step_ms=0) as run:
+        while not newest_read_makes_one_as_old_as_the_watermark(made):
+            run.pace.go(1)
+        run.origin.start(spark, trigger_s=0.2)
+        run.await_until(lambda: (tmp_path / "origin" / "checkpoint" / "commits" / "1").exists())
+        run.pace.go(ALL_MS)
+        run.await_until(lambda: run.put_out() >= row_windows(made, 2, 1).sure)
+
+
+def newest_read_makes_one_as_old_as_the_watermark(made: Readings) -> bool:
+    times = [at for _, at, _, _ in made.all()[: made.due()]]
+    return len(times) > 20 and max(times) - made.late_ms - 1 in times
+
+
 def test_windows_that_spark_does_not_have_are_refused(tmp_path: Path) -> None:
     made = readings(tmp_path)
     with pytest.raises(ProblemError, match="Spark has no such windows"):

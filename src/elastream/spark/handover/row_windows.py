@@ -80,8 +80,8 @@ def windows_of_rows(rows: DataFrame, *, length: int, reach_ms: int | None = None
                 place = bisect_left(ready, (reached_ms,))
                 ready, wait = ready[:place], ready[place:]
                 self.replace(self.waiting, wait)
-                if wait:
-                    self.handle.registerTimer(wait[0][0] - reach_ms)
+                if wait:  # SPARK-56566: a timer at the watermark itself is never heard of
+                    self.handle.registerTimer(wait[0][0] - reach_ms + 1)
             elif ready:
                 reached_ms = ready[-1][0]
             recent = [*(tuple(row) for row in self.recent.get())]
