@@ -27,14 +27,14 @@ def test_the_worst_utilisation_is_of_the_busiest_executor_in_the_replay_alone() 
         batch(3000, 800, a=200, b=500),
         batch(2500, 50, rows=0, a=1000),
     ]
-    worst, durations = batch_figures(seen, began_ms=1000, executors=["a", "b", "idle"])
-    assert worst == pytest.approx(800 / 2000)
+    worst, durations = batch_figures(seen, 1000, came_in_ms=1600, executors=["a", "b", "idle"])
+    assert worst == pytest.approx(800 / 1600)
     assert durations == [400, 800]
 
 
 def test_a_replay_without_batches_is_an_error() -> None:
     with pytest.raises(SparkError, match="no batch of the replay"):
-        batch_figures([batch(900, 500, a=1)], began_ms=1000, executors=["a"])
+        batch_figures([batch(900, 500, a=1)], 1000, came_in_ms=1600, executors=["a"])
 
 
 @pytest.mark.parametrize(("rod_ms", "holds"), [(900.0, True), (1600.0, False)])
