@@ -113,7 +113,7 @@ def test_response_time_is_from_due_to_commit() -> None:
     assert found.response_before.median == pytest.approx(1050)
 
 
-def test_the_share_of_the_state_on_a_new_executor_is_told_batch_by_batch() -> None:
+def test_the_share_of_the_work_on_a_new_executor_is_told_batch_by_batch() -> None:
     places = ["001111"] * 14 + ["201111"] * 2 + ["221111"] * 8
     shares = share_on_new(trace_of(steady(24), places), OUT)
     assert shares[0][0] == pytest.approx(1.5 - 12.6)

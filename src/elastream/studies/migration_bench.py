@@ -116,7 +116,7 @@ class BenchResult:
     series: tuple[tuple[float, float], ...]
     """A batch each: seconds since the change was asked for, mean response time in seconds."""
     shares: tuple[tuple[float, float], ...]
-    """A batch each: seconds as above, share of the state on executors that came."""
+    """A batch each: seconds as above, share of the work done by executors that came."""
 
     def as_json(self) -> dict[str, object]:
         """Return it in the names of the run summaries, and with what else was measured."""

@@ -27,6 +27,7 @@ def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
     """Draw the mean response time of each batch, a panel for each direction and state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     states = list(dict.fromkeys(result.state for result in results))
     figure = Figure(figsize=(11, 3.8 * max(1, len(states))), layout="constrained")
@@ -42,16 +43,20 @@ def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
                     axes.plot(at_s, response_s, marker=".", color=colour, label=mechanism)
             axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
             axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
             axes.set_title(f"{state} state: {_TITLES[direction]}")
             axes.set_xlabel("seconds since it was asked for")
             axes.spines[["top", "right"]].set_visible(False)
         row[0].set_ylabel("mean response time of a batch, s")
-    panels[0][1].legend(frameon=False, loc="upper right")
+    names = panels[0][0].get_legend_handles_labels()
+    figure.legend(*names, frameon=False, loc="outside lower center", ncols=len(_COLOURS))
     figure.savefig(path, dpi=120)
 
 
 def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
-    """Draw what a new executor holds of the state, and what it does for the response time."""
+    """Draw what a new executor does of the work, and what that does for the response time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -64,22 +69,22 @@ def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
     ]
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    held, answered = figure.subplots(1, 2)
+    working, answered = figure.subplots(1, 2)
     for result in shown:
         name, colour = _SHARED[result.change.mechanism], _COLOURS[result.change.mechanism]
         since = [(at_s, 100 * share) for at_s, share in result.shares if at_s >= -_LEAD_S]
-        held.plot(*zip(*since, strict=True), color=colour, label=name, drawstyle="steps-post")
+        working.plot(*zip(*since, strict=True), color=colour, label=name, drawstyle="steps-post")
         response = [point for point in result.series if point[0] >= -_LEAD_S]
         answered.plot(*zip(*response, strict=True), color=colour, label=name)
     share = 100 * (1 - results[0].change.before / results[0].change.after)
-    held.axhline(share, color="black", linewidth=0.8, linestyle="--")
-    held.annotate("an even share", (-_LEAD_S, share), va="bottom")
-    held.set_title("state on the new executor, %")
+    working.axhline(share, color="black", linewidth=0.8, linestyle="--")
+    working.annotate("an even share", (-_LEAD_S, share), va="bottom")
+    working.set_title("work of the stateful tasks done by the new executor, %")
     answered.set_title("response time of a row, s")
     answered.set_ylim(bottom=0)
-    for axes in (held, answered):
+    for axes in (working, answered):
         axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
         axes.set_xlabel("seconds since the executor was asked for")
         axes.spines[["top", "right"]].set_visible(False)
-    held.legend(frameon=False, loc="center right")
+    working.legend(frameon=False, loc="center right")
     figure.savefig(path, dpi=120)

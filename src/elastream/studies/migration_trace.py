@@ -133,19 +133,19 @@ def measured(trace: Trace, change: Change, *, tau: float) -> Measured:
 
 
 def share_on_new(trace: Trace, change: Change) -> tuple[tuple[float, float], ...]:
-    """Return which share of the state is on executors that came with the change.
+    """Return which share of the work is done by executors that came with the change.
 
-    A batch each: seconds since the change was asked for, and the share at its end.
+    A batch each: seconds since the change was asked for at its end, and the share.
     """
     known: set[str] = set()
     points = []
     for batch in trace.batches:
         tasks = _tasks(trace, batch)
-        total = sum(task.state_bytes for task in tasks)
+        total = sum(task.run_ms for task in tasks)
         if batch.finished_ms <= change.asked_ms:
             known.update(task.executor for task in tasks)
         if total and batch.finished_ms <= change.ends_ms:
-            new = sum(task.state_bytes for task in tasks if task.executor not in known)
+            new = sum(task.run_ms for task in tasks if task.executor not in known)
             points.append(((batch.finished_ms - change.asked_ms) / 1000, new / total))
     return tuple(points)
 
@@ -177,17 +177,17 @@ def _balanced_after(
 ) -> int | None:
     """Return after how many batches no executor holds more than its share, and none too many do.
 
-    A task's load is its share of all rows of the trace: that is what it sleeps for.
+    A task's load is its run time in all batches of the trace, which is what the loop plans with.
     """
-    rows: dict[TaskId, int] = {}
+    work: dict[TaskId, float] = {}
     for seen in trace.seen.values():
         for task in seen.tasks:
-            rows[task.task] = rows.get(task.task, 0) + task.rows
-    limit = Target(change.after, tau).limit(sum(rows.values())) * (1 + LOAD_TOLERANCE)
+            work[task.task] = work.get(task.task, 0.0) + task.run_ms
+    limit = Target(change.after, tau).limit(sum(work.values())) * (1 + LOAD_TOLERANCE)
     for number, batch in enumerate(batches, 1):
-        loads: dict[str, int] = {}
+        loads: dict[str, float] = {}
         for place, executor in _places(trace, batch).items():
-            loads[executor] = loads.get(executor, 0) + rows[place]
+            loads[executor] = loads.get(executor, 0.0) + work[place]
         if loads and len(loads) <= change.after and max(loads.values()) <= limit:
             return number
     return None
