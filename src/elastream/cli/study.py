@@ -87,7 +87,7 @@ def latency(
     """How long tuples of a traffic monitor wait under bursts (paper 003, figure 18).
 
     Simulated at the paper's size; with --on-spark as streaming queries on three executors of this
-    machine, in about six minutes. Nothing else should run on it meanwhile.
+    machine, in about twelve minutes. Nothing else should run on it meanwhile.
 
       elastream study latency --json latency.json
       elastream study latency --on-spark --repeats 3 --picture latency.png
