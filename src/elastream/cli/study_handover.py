@@ -25,7 +25,7 @@ def handover(
     range_s: Annotated[float, _RANGE] = 10.0,
     join_at_s: Annotated[float, _JOIN_AT] = 10.0,
     gap_ms: Annotated[int, _GAP] = 50,
-    trigger_s: Annotated[float, _TRIGGER] = 1.0,
+    trigger_s: Annotated[float, _TRIGGER] = 3.0,
     seed: Annotated[int, _SEED] = 1,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
@@ -33,7 +33,7 @@ def handover(
     """Hand the paper's queries over while they run (paper 002, figures 4 to 6).
 
     Two Spark applications, each a driver process of its own. Every query runs with and without a
-    handover; the outputs are compared row by row. Takes about four minutes.
+    handover; the outputs are compared row by row. Takes about five minutes.
 
       elastream study handover --picture handover.png
     """

@@ -47,8 +47,8 @@ class HandoverSettings:
     gap_ms: int = 50
     """Mean time between the readings of a stream."""
     places: int = 40
-    trigger_s: float = 1.0
-    """A batch begins so often, if the one before is done."""
+    trigger_s: float = 3.0
+    """A batch begins so often: seldom enough that two cores have time for both applications."""
     seed: int = 1
 
     def __post_init__(self) -> None:
