@@ -1,51 +1,50 @@
 from __future__ import annotations
 
-import threading
+import queue
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.spark.running_query import PATIENCE_S, running
-from tests.spark.streams import aggregation
+import numpy as np
+from tests.spark.running_query import PATIENCE_S
 
 from elastream.control.observation import BatchObservation, TaskId
 from elastream.spark.monitor import Monitor
+from elastream.spark.private_door import PrivateDoor
+from elastream.spark.recording import write_recording
+from elastream.spark.replay import ReplayClock
 from elastream.spark.resumed_placement import place_resumed
+from elastream.spark.word_count import WordCount, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_query_started_again_loads_its_state_where_it_is_wanted(spark: SparkSession) -> None:
-    with running(aggregation(spark), mode="update") as run:
-        operators = run.door.operators(run.query)
-        assert operators
-        first, second = run.executor_ids()
-        run.settle(dict.fromkeys(run.placement.tasks, first))
-        goal = dict.fromkeys(run.placement.tasks, second)
-        goal[run.placement.tasks[0]] = "no executor of this name"
-        run.query.stop()
-        resumed = (
-            aggregation(spark)
-            .writeStream.format("noop")
-            .outputMode("update")
-            .option("checkpointLocation", str(run.checkpoint))
-            .start()
-        )
-        try:
-            place_resumed(run.door, resumed, operators, goal)
-            told: list[BatchObservation] = []
-            two_told = threading.Event()
-
-            def hear(seen: BatchObservation) -> None:
-                told.append(seen)
-                if len(told) == 2:
-                    two_told.set()
-
-            with Monitor(run.door, resumed) as monitor:
-                monitor.subscribe(hear)
-                assert two_told.wait(PATIENCE_S), resumed.exception()
-        finally:
-            resumed.stop()
-        where = {seen.task: seen.executor for seen in told[1].tasks}
-        wanted = {task: second for task in goal if goal[task] == second}
-        assert {task: where[task] for task in wanted} == wanted
-        assert where[TaskId(0, 0)] in (first, second)
+def test_a_query_started_again_loads_its_state_where_it_is_wanted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    texts = [f"word{row % 37} word{row % 41}" for row in range(400)]
+    recording = write_recording(tmp_path / "posts", np.zeros(400, dtype=np.int64), texts)
+    clock = ReplayClock(tmp_path / "clock")
+    clock.open(200)
+    job = WordCount(recording, clock, tmp_path / "checkpoint", partitions=4, trigger_s=0.2)
+    door = PrivateDoor.of(spark)
+    query = start(spark, job)
+    query.processAllAvailable()
+    operators = door.operators(query)
+    query.stop()
+    assert operators
+    other, wanted = (executor.id for executor in door.executors())
+    goal = {TaskId(operators[0].id, partition): wanted for partition in (1, 2, 3)}
+    goal[TaskId(operators[0].id, 0)] = "no executor of this name"
+    told = queue.SimpleQueue[BatchObservation]()
+    resumed = start(spark, job)  # plans no batch before there are rows
+    try:
+        place_resumed(door, resumed, operators, goal)
+        with Monitor(door, resumed) as monitor:
+            monitor.subscribe(told.put)
+            clock.open(400)
+            first = told.get(timeout=PATIENCE_S)
+    finally:
+        resumed.stop()
+    where = {seen.task.partition: seen.executor for seen in first.tasks}
+    assert where == {0: other, 1: wanted, 2: wanted, 3: wanted}

@@ -7,6 +7,7 @@ is planned, it puts them where they are wanted, as a live move would have (:mod:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,14 +31,27 @@ def place_resumed(
     """Prefer the executors of ``goal`` for the tasks of a query that has just been started.
 
     ``operators`` are those of its earlier run. A task that ``goal`` does not name, or whose
-    executor is gone, is left to Spark.
+    executor is gone, goes where the fewest others are: one task of a stage without a preference,
+    and Spark's scheduler no longer waits for those of the others.
     """
     alive = {entry.id: entry for entry in door.executors()}
     leads = lead_of(operators)
+    tasks = sorted(
+        {
+            TaskId(leads[operator.id], partition)
+            for operator in operators
+            for partition in range(operator.partitions)
+        }
+    )
+    chosen = {task: goal[task] for task in tasks if goal.get(task) in alive}
+    held = Counter(chosen.values())
+    for task in tasks:
+        if task not in chosen:
+            chosen[task] = min(alive, key=lambda executor: held[executor])
+            held[chosen[task]] += 1
     for operator in operators:
         resumed = replace(operator, run_id=str(query.runId))
         for partition in range(operator.partitions):
-            executor = alive.get(goal.get(TaskId(leads[operator.id], partition), ""))
-            if executor is not None:
-                for store in operator.stores:
-                    door.report(door.provider_id(resumed, partition, store), executor)
+            executor = alive[chosen[TaskId(leads[operator.id], partition)]]
+            for store in operator.stores:
+                door.report(door.provider_id(resumed, partition, store), executor)
