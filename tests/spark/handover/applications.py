@@ -67,7 +67,7 @@ class Applications:
         while not holds():
             assert time.monotonic() < deadline, self._told()
             if paced:
-                self.pace.follow(self.folder / "origin/checkpoint/commits")
+                self.pace.follow(self.folder / "origin/checkpoint")
             time.sleep(0.2)
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:

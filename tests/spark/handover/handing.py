@@ -43,12 +43,14 @@ class Pace:
         self._batches = self._polls = 0
         self.go(7 * step_ms)
 
-    def follow(self, commits: Path) -> None:
-        """Go on when a batch has been committed, or when none comes: maybe there are no rows."""
-        batches = len(list(commits.glob("[0-9]*")))
+    def follow(self, checkpoint: Path) -> None:
+        """Go on when a batch has been committed, or when none is under way: there are no rows."""
+        planned, batches = (
+            len(list((checkpoint / name).glob("[0-9]*"))) for name in ("offsets", "commits")
+        )
         self._polls = 0 if batches != self._batches else self._polls + 1
         self._batches = batches
-        if self._polls % 10 == 0:
+        if self._polls == 0 or (self._polls % 10 == 0 and planned == batches):
             self.go(self._step_ms)
 
     def go(self, by_ms: int) -> None:
@@ -117,7 +119,7 @@ class Handover:
             assert time.monotonic() < deadline, (self.notes, len(self.put_out()))
             for stream in (self.origin.streaming, self.target.streaming):
                 assert stream is None or stream.isActive, stream.exception()
-            self.pace.follow(self.folder / "origin" / "checkpoint" / "commits")
+            self.pace.follow(self.folder / "origin" / "checkpoint")
             time.sleep(0.1)
 
     def close(self) -> None:
