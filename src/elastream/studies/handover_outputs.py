@@ -69,7 +69,7 @@ class PaperQuery:
 
     def written(self, results: Path, start_ms: int) -> Iterator[Written]:
         """Yield what a run of streams that started then wrote to its folder of results."""
-        for file in sorted(results.glob("*.jsonl")):
+        for file in sorted(results.glob("[0-9]*.jsonl")):
             at_ms = file.stat().st_mtime_ns / 1e6 - start_ms
             for line in file.read_text().splitlines():
                 told = json.loads(line)

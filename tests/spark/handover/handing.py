@@ -63,7 +63,7 @@ class Pace:
 def written(folder: Path) -> Counter[Result]:
     lines = [
         json.loads(line)
-        for file in folder.glob("*.jsonl")
+        for file in folder.glob("[0-9]*.jsonl")
         for line in file.read_text().splitlines()
     ]
     return Counter(tuple(line[name] for name in sorted(line)) for line in lines)
