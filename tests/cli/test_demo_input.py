@@ -7,32 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from elastream.cli.demo import demo
 from elastream.cli.run_summaries import write_summary
-from elastream.model.errors import ElastreamError
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> Any:  # arguments -> the one line
-    """Run the command in the knowledge that it fails before a cluster could start."""
-    app = typer.Typer()
-    app.command()(demo)
-
-    def started(*_: object, **__: object) -> None:
-        pytest.fail("something was started")
-
-    monkeypatch.setattr("elastream.cli.demo_run.run", started)
-
-    def run(*arguments: object) -> str:
-        with pytest.raises(ElastreamError) as raised:
-            app(args=[str(argument) for argument in arguments], standalone_mode=False)
-        line = str(raised.value)
-        assert len(line.splitlines()) == 1
-        return line
-
-    return run
+def refused(refusing: Any) -> Any:  # arguments -> the one line
+    return refusing(demo, "elastream.cli.demo_run.run")
 
 
 @pytest.mark.parametrize(

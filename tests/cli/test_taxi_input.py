@@ -6,31 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from elastream.cli.taxi import taxi
-from elastream.model.errors import ElastreamError
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> Any:  # arguments -> the one line
-    """Run the command in the knowledge that it fails before a cluster could start."""
-    app = typer.Typer()
-    app.command()(taxi)
-
-    def started(*_: object, **__: object) -> None:
-        pytest.fail("something was started")
-
-    monkeypatch.setattr("elastream.spark.session.embedded", started)
-
-    def run(*arguments: object) -> str:
-        with pytest.raises(ElastreamError) as raised:
-            app(args=[str(argument) for argument in arguments], standalone_mode=False)
-        line = str(raised.value)
-        assert len(line.splitlines()) == 1
-        return line
-
-    return run
+def refused(refusing: Any) -> Any:  # arguments -> the one line
+    return refusing(taxi, "elastream.spark.session.embedded")
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def demo(
     from elastream.cli.demo_settings import DemoSettings
     from elastream.cli.demo_summary import summary
     from elastream.cli.demo_view import watched
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
-    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.run_summaries import checked_picture, checked_target, failure_written
     from elastream.control.decisions import DecisionLog
 
     settings = DemoSettings(
@@ -79,13 +79,13 @@ def demo(
     began = time.monotonic()
     console = Console()
     with prepared(settings) as made:
-        try:
-            with ended_like_by_ctrl_c(), java_kept_quiet(), watched(console) as show:
-                run(made, show=show, log=None if decision_log is None else decision_log.append)
-        except BaseException as error:
-            told = summary(made, time.monotonic() - began, line_of_failure(error))
-            write_summary(json_file, told)
-            raise
+        with (
+            failure_written(json_file, lambda why: summary(made, time.monotonic() - began, why)),
+            ended_like_by_ctrl_c(),
+            java_kept_quiet(),
+            watched(console) as show,
+        ):
+            run(made, show=show, log=None if decision_log is None else decision_log.append)
         _tell(made, console, time.monotonic() - began, json_file, picture)
     if not made.exact:
         raise typer.Exit(BROKEN)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from elastream.cli.quiet import line_of_failure
 from elastream.model.errors import ProblemError
 
-__all__ = ["checked_picture", "checked_target", "write_summary"]
+__all__ = ["checked_picture", "checked_target", "failure_written", "write_summary"]
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -46,4 +49,14 @@ def write_summary(path: Path | None, summary: object) -> None:
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def failure_written(path: Path | None, told: Callable[[str], object]) -> Iterator[None]:
+    """Write what ``told`` makes of the line that says what ended the run, if it fails."""
+    try:
+        yield
+    except BaseException as error:
+        write_summary(path, told(line_of_failure(error)))
         raise

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.cli.run_summaries import write_summary
+from elastream.cli.run_summaries import failure_written, write_summary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,16 +20,14 @@ __all__ = ["show", "written"]
 @contextmanager
 def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
     """Give a list for the figures; write it at the end, also of a run that failed."""
-    from elastream.cli.quiet import line_of_failure
-
     made: list[Figure] = []
-    try:
+
+    def told() -> list[dict[str, object]]:
+        return [figure.as_json(study) for figure in made]
+
+    with failure_written(json_file, lambda error: [*told(), {"study": study, "error": error}]):
         yield made
-    except BaseException as error:
-        told = [figure.as_json(study) for figure in made]
-        write_summary(json_file, [*told, {"study": study, "error": line_of_failure(error)}])
-        raise
-    write_summary(json_file, [figure.as_json(study) for figure in made])
+    write_summary(json_file, told())
 
 
 def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> None:

@@ -78,8 +78,8 @@ def taxi(
     """
     from rich.console import Console
 
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
-    from elastream.cli.run_summaries import checked_target, write_summary
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.run_summaries import checked_target, failure_written
     from elastream.control.decisions import DecisionLog
     from elastream.spark.session import embedded_session
     from elastream.studies.taxi_run import TaxiSettings, cluster_of, prepared, run
@@ -104,18 +104,18 @@ def taxi(
     decision_log = None if log is None else DecisionLog(log)
     console = Console()
     began = time.monotonic()
-    with prepared(settings) as made:
-        try:
-            with ended_like_by_ctrl_c(), java_kept_quiet(), _watched(console) as show:
-                made.doing = f"starting Spark, {executors} executors"
-                show(made)
-                with embedded_session(cluster_of(settings)) as spark:
-                    append = None if decision_log is None else decision_log.append
-                    run(made, spark, show=show, policy=policy, log=append)
-        except BaseException as error:
-            told = _summary(made, time.monotonic() - began, line_of_failure(error))
-            write_summary(json_file, told)
-            raise
+    with (
+        prepared(settings) as made,
+        failure_written(json_file, lambda why: _summary(made, time.monotonic() - began, why)),
+        ended_like_by_ctrl_c(),
+        java_kept_quiet(),
+        _watched(console) as show,
+    ):
+        made.doing = f"starting Spark, {executors} executors"
+        show(made)
+        with embedded_session(cluster_of(settings)) as spark:
+            append = None if decision_log is None else decision_log.append
+            run(made, spark, show=show, policy=policy, log=append)
     _tell(made, console, time.monotonic() - began, out, json_file)
     if not made.exact:
         raise typer.Exit(BROKEN)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -237,20 +238,6 @@ def test_a_target_in_doubt_without_a_record_to_read_stays_silent(tmp_path: Path)
     assert feed.target.put_out == []
 
 
-def test_an_origin_that_starts_again_answers_for_what_it_committed(tmp_path: Path) -> None:
-    boundary = Boundary(20, 22, (22,), (0,))
-    RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", boundary, "t"))
-    RecordFile(tmp_path / "target.json").write(Record("h", "q", "prepared", boundary, "t"))
-    feed, told, heard = Feed(), Notes(), Notes()
-    with serving(feed, tmp_path, told) as (server, origin):
-        feed.target.connect()
-        target = joining(feed, server.address, tmp_path, heard)
-        told.await_kind("confirm")
-        assert feed.finish() == uninterrupted()
-        origin.ended(stop=False)
-        target.ended()
-
-
 def test_an_address_that_is_taken_or_misspelt_is_one_line() -> None:
     server = OriginServer(Address(), TOKEN)
     with pytest.raises(ProblemError, match="cannot listen on"):
@@ -262,12 +249,13 @@ def test_an_address_that_is_taken_or_misspelt_is_one_line() -> None:
     assert Address.of("::1:80") == Address("::1", 80)
 
 
-def test_an_origin_that_died_before_it_was_confirmed_hears_a_target_that_owns_its_windows(
-    tmp_path: Path,
+@pytest.mark.parametrize("state", ["prepared", "owns"])
+def test_an_origin_that_died_before_it_was_confirmed_answers_and_hears_its_target(
+    tmp_path: Path, state: Literal["prepared", "owns"]
 ) -> None:
     boundary = Boundary(20, 22, (22,), (0,))
     RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", boundary, "t"))
-    RecordFile(tmp_path / "target.json").write(Record("h", "q", "owns", boundary, "t"))
+    RecordFile(tmp_path / "target.json").write(Record("h", "q", state, boundary, "t"))
     feed, told, heard = Feed(), Notes(), Notes()
     with serving(feed, tmp_path, told) as (server, origin):
         feed.target.connect()
