@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from elastream.model.checks import amount, count
 from elastream.model.errors import SparkError
 from elastream.spark.query_settings import PARTITIONS, changed_settings
-from elastream.spark.recording import Recording
+from elastream.spark.recording import Recording, write_recording
 from elastream.spark.replay import POSITION, ReplayClock, replayed, replayed_batch
 from elastream.spark.service_time import slowed
 
@@ -45,7 +47,8 @@ BALLAST: Final = "ballast_"
 _BALLAST_STATE: Final = "max"
 """Spark's name for the ballast in the state: that of the function that keeps it."""
 _HASH_BYTES: Final = 128
-_WARM_UP_ROWS: Final = 300
+_WARM_UP_POSTS: Final = 20_000
+_WARM_UP_POSTS_A_BATCH: Final = 100
 _WORD: Final = r"[\p{L}\p{N}_]+"
 _SEPARATORS: Final = r"[^\p{L}\p{N}_]+"
 
@@ -85,12 +88,19 @@ def start(spark: SparkSession, job: WordCount) -> StreamingQuery:
 
 
 def warm_up_stream(spark: SparkSession, job: WordCount) -> DataFrame:
-    """Return a small stream of the job's shape, to warm new executors with; it needs no Python."""
-    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", _WARM_UP_ROWS)
-    words = numbers.load().selectExpr(
-        f"value as {POSITION}", "0 as place", "concat('word', value % 500) as word"
+    """Return a small stream of the job's shape, to warm new executors with.
+
+    Its source is the job's too: what reads posts is cold in a new executor, like all else.
+    """
+    recording = write_recording(
+        job.clock.path.with_name("warm-up.arrow"),
+        np.zeros(_WARM_UP_POSTS, dtype=np.int64),
+        [f"word{row % 499} word{row % 251} word{row % 101}" for row in range(_WARM_UP_POSTS)],
     )
-    return _counts(_slowed_words(words, job), job.ballast_bytes)
+    clock = ReplayClock(job.clock.path.with_name("warm-up-clock"))
+    clock.open(_WARM_UP_POSTS)
+    posts = replayed(spark, recording, clock, rows_a_batch=_WARM_UP_POSTS_A_BATCH)
+    return _counts(_slowed_words(_words(posts), job), job.ballast_bytes)
 
 
 def counted_so_far(spark: SparkSession, job: WordCount) -> Mapping[str, int]:
