@@ -88,7 +88,7 @@ def attach(
     ``log`` takes every decision: a file of JSON lines (``elastream log FILE`` reads it), or a
     function. ``backlog`` tells from a progress report how many rows wait in the source, where the
     source is not Kafka. ``warm_up_stream`` makes the throw-away stream that warms new executors;
-    one of the query's own shape warms best.
+    one of the query's own shape, with its own kind of source, warms best.
 
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
     where the session, its settings or the query do not allow it. The query is not touched then.

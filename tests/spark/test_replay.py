@@ -13,6 +13,7 @@ from elastream.spark.cluster import scratch_folder
 from elastream.spark.commit_log import committed_batches
 from elastream.spark.graceful_stop import stop_gracefully
 from elastream.spark.made_posts import MadeDay, make_day
+from elastream.spark.private_door import PrivateDoor
 from elastream.spark.recording import Recording
 from elastream.spark.replay import ReplayClock, replayed, replayed_batch
 from elastream.spark.response_time import responses, spread
@@ -24,6 +25,7 @@ from elastream.spark.word_count import (
     counted_so_far,
     differences,
     start,
+    warm_up_stream,
 )
 
 if TYPE_CHECKING:
@@ -121,6 +123,25 @@ def test_a_word_count_stopped_twice_goes_on_where_it_was_and_is_exact(
     times = spread(responses(recording.due_ms, job.clock.start_ms or 0, batches))
     assert times is not None
     assert 0 <= times.median <= times.p99 <= times.worst
+
+
+def test_the_stream_that_warms_executors_reads_and_counts_as_the_job_does(
+    spark: SparkSession, folder: Path, recording: Recording
+) -> None:
+    job = WordCount(recording, ReplayClock(folder / "clock"), folder / "checkpoint", partitions=2)
+    replayed(spark, recording, job.clock)
+    frame = warm_up_stream(PrivateDoor.of(spark).cloned_session(), job)
+    writer = frame.writeStream.format("noop").outputMode("update")
+    query = writer.option("checkpointLocation", str(folder / "warm-up")).start()
+    try:
+        while (progress := query.lastProgress) is None:
+            time.sleep(0.05)
+    finally:
+        stop_gracefully(query)
+    assert "position" in progress.sources[0].endOffset
+    assert progress.numInputRows > 0
+    assert progress.stateOperators[0].numRowsTotal > 0
+    assert (job.clock.start_ms, job.clock.rows_available(recording, 1e15)) == (None, 0)
 
 
 def test_ballast_words_have_a_large_state_that_is_checked(

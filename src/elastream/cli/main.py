@@ -82,7 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
-        about = f"{type(error).__name__}: {error}".splitlines()[0]
+        from elastream.cli.quiet import line_of_failure
+
+        about = f"{type(error).__name__}: {line_of_failure(error)}"
         return _fail(
             f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN
         )

@@ -77,4 +77,8 @@ def line_of_failure(error: BaseException) -> str:
     """Return in one line what ended a run."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return " ".join(str(error).split()) or type(error).__name__
+    try:
+        told = str(error)
+    except AssertionError:  # PySpark asks the JVM, which may have ended with the session
+        told = str(getattr(error, "_desc", ""))
+    return " ".join(told.split()) or type(error).__name__

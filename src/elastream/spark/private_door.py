@@ -36,6 +36,7 @@ __all__ = [
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 _WRITER: Final = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
+_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _LISTENER: Final = "org.apache.spark.scheduler.SparkListenerInterface"
 _PROGRESS_LISTENER: Final = "org.apache.spark.sql.streaming.PythonStreamingQueryListener"
 _STREAMS_QUEUE: Final = "streams"
@@ -149,6 +150,7 @@ class PrivateDoor:
             "java.beans.EventHandler": lambda: jvm.java.lang.Class.forName(
                 "java.beans.EventHandler"
             ),
+            "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
             "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
         }
         opened = {name: _opened(name, door, version) for name, door in doors.items()}
@@ -157,6 +159,15 @@ class PrivateDoor:
     def json(self, value: Any) -> Any:
         """Return a JVM value as plain Python, in one call however large it is."""
         return json.loads(self._mapper.writeValueAsString(value))
+
+    def cloned_session(self) -> SparkSession:
+        """Return a session that knows what this one knows, whose settings are its own.
+
+        ``newSession`` knows no settings that were made at run time and none of the data sources.
+        """
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
 
     def executors(self) -> tuple[ExecutorEntry, ...]:
         """Return the executors that are alive, oldest first."""

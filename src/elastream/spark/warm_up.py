@@ -89,7 +89,7 @@ def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
 
 
 def _session(door: PrivateDoor, *, partitions: int) -> SparkSession:
-    session = door.spark.newSession()
+    session = door.cloned_session()
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
     session.conf.unset("spark.sql.streaming.checkpointLocation")
