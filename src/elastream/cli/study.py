@@ -122,7 +122,8 @@ _MIGRATIONS = typer.Option("--migrations", min=2, help="Most consecutive migrati
 _RINGS = typer.Option("--seeds", min=1, help="Rings of consistent hashing.")
 _TASKS = typer.Option("--tasks", min=1, help="Tasks, a divisor of the trace's; other figures.")
 _PARTS = typer.Option(
-    "--figures", help="What they vary, with commas between: tau (9-11), tasks (12), gamma (14)."
+    "--figures",
+    help="What they vary, with commas between: tau (9-11), tasks (12), gamma (14), windows.",
 )
 
 
@@ -141,8 +142,8 @@ def migration_cost(
 
     Chain and values come from --train, the migrations from --trace; both need `elastream trace
     build` and `elastream trace nodes` first. The papers' two loads are a trace of words and one of
-    patterns in a window. Traces of 256 tasks also show what m does. Takes about ten minutes a
-    load; --figures tau takes half, fewer --migrations and --seeds little less.
+    patterns in a window. Traces of 256 tasks also show what m does. Takes about a quarter of
+    an hour a load; --figures tau takes a third, fewer --migrations and --seeds little less.
 
       elastream study migration-cost --trace april --train march --picture cost.png
       elastream study migration-cost --trace words --trace pairs --train words-0 --train pairs-0
@@ -160,7 +161,8 @@ def migration_cost(
         raise ProblemError("--train", f"is given {len(train)} times, --trace {len(trace)} times")
     studies = []
     for month, month_before in zip(trace, train or trace, strict=True):
-        learnt, judged = read_load(month_before), read_load(month)
+        judged = read_load(month)
+        learnt = judged if month_before == month else read_load(month_before)
         studies.append(CostStudy(learnt, judged, migrations=migrations, seeds=seeds, tasks=tasks))
         studies[-1].check()
     _study("migration-cost", makers_of(studies, parts), json_file, picture)

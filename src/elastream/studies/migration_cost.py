@@ -18,10 +18,11 @@ from elastream.studies.migration_cost_parameters import against_gamma, against_t
 from elastream.studies.migration_cost_study import SINGLE_STEPS, CostStudy
 from elastream.studies.migration_cost_tau import TAUS, against_tau, best_single_step
 from elastream.studies.migration_cost_trained import Trained
+from elastream.studies.migration_cost_windows import over_windows
 
 __all__ = ["PARTS", "figures"]
 
-PARTS: Final = ("tau", "tasks", "gamma")
+PARTS: Final = ("tau", "tasks", "gamma", "windows")
 """What the figures vary."""
 
 
@@ -39,7 +40,12 @@ def figures(
 
     for study in studies:
         trained = Trained(study.train)
-        by_part = {"tau": of_tau, "tasks": against_tasks, "gamma": against_gamma}
+        by_part: dict[str, Callable[[CostStudy, Trained], tuple[Figure, ...]]] = {
+            "tau": of_tau,
+            "tasks": against_tasks,
+            "gamma": against_gamma,
+            "windows": over_windows,
+        }
         makers += [partial(by_part[part], study, trained) for part in PARTS if part in parts]
     if "tau" in parts and len(studies) > 1:
         names = [study.judged.name for study in studies]
