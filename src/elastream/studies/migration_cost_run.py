@@ -55,6 +55,8 @@ def run_through(
     migrations: Sequence[Migration], first_nodes: int, planner: StepPlanner, tau: float
 ) -> Run:
     """Return what the planner moves; it starts from the most even intervals."""
+    import numba  # noqa: F401 - kernels are compiled from now on, as in a process that stays
+
     bounds = even_bounds(migrations[0].work, first_nodes)
     current = Assignment.from_intervals(list(pairwise(bounds)), tasks=len(migrations[0].work))
     shares, times, imbalances, over = [], [], [], []
