@@ -8,6 +8,7 @@ what the other month costs.
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import fmean, stdev
 from typing import Final
 
@@ -25,8 +26,9 @@ __all__ = ["over_windows"]
 
 _TASKS: Final = (64, 128, 256)
 _WINDOWS: Final = 10
-_BEFORE: Final = "the month before"
-_SAME: Final = "the same month"
+_BEFORE: Final = "before"
+_SAME: Final = "same"
+_MONTHS: Final = {_BEFORE: "month before", _SAME: "same month"}
 
 Rows = list[dict[str, Value]]
 
@@ -36,49 +38,48 @@ def over_windows(study: CostStudy, trained: Trained) -> tuple[Figure]:
     months = {_BEFORE: trained, _SAME: Trained(study.judged)}
     if study.train is study.judged:
         months = {_SAME: trained}
+    starts, length = _windows(len(study.judged.migrations(study.migrations)))
+    moved = partial(_moved, study, starts=starts, length=length)
     rows: Rows = []
     for tasks in sorted({study.tasks, *(m for m in _TASKS if study.judged.tasks % m == 0)}):
-        alone = _moved(study, single_step, tasks)
+        alone = moved(single_step, tasks)
         for month, learnt in months.items():
             for name in (AWARE, DIRECTED):
                 aware = learnt.aware(TAU, GAMMA, directed=name == DIRECTED, tasks=tasks)
-                moved = _moved(study, aware.planner, tasks)
-                rows.append(_compared(tasks, month, name, moved, alone))
-    learnt_from = next(iter(months))
-    judged = [row for row in rows if row["learnt_from"] == learnt_from]
+                rows.append(_compared(tasks, month, name, moved(aware.planner, tasks), alone))
+    month = next(iter(months))
+    judged = [row for row in rows if row["values_of"] == month]
     told = ", ".join(
-        f"{row['better_in']} of {row['windows']} at m = {row['tasks']}"
-        for row in judged
-        if row["planner"] == DIRECTED
+        f"{row['better_in']} at m = {row['tasks']}" for row in judged if row["planner"] == DIRECTED
     )
     return (
         Figure(
             "000 fig. 9, 001 fig. 12 (windows)",
-            f"{study.data}, tau {TAU}, windows of half of them",
+            f"{study.data}, tau {TAU}, {len(starts)} windows of {length}",
             rows,
             None,
             all(float(row["difference"] or 0) < 0 for row in judged),
-            "The papers' MTM-aware planner moves less than single-step; here, with values of "
-            f"{learnt_from} and direction, it does in {told}.",
+            "The papers' MTM-aware planner moves less than single-step; here, with direction and "
+            f"values of the {_MONTHS[month]}, it does in {told} of {len(starts)} windows.",
         ),
     )
 
 
-def _moved(study: CostStudy, planner: StepPlanner, tasks: int) -> NDArray[np.float64]:
+def _windows(migrations: int) -> tuple[list[int], int]:
+    """Return where windows start, and how many migrations each has."""
+    length = max(2, migrations // 2)
+    return np.unique(np.linspace(0, migrations - length, _WINDOWS, dtype=int)).tolist(), length
+
+
+def _moved(
+    study: CostStudy, planner: StepPlanner, tasks: int, *, starts: list[int], length: int
+) -> NDArray[np.float64]:
     """Return the mean state moved in each window, in % of all state."""
     load = study.judged.folded(tasks)
     migrations = load.migrations(study.migrations)
     nodes = (load.nodes[0], *(migration.nodes for migration in migrations))
-    length = max(2, len(migrations) // 2)
-    starts = np.unique(np.linspace(0, len(migrations) - length, _WINDOWS, dtype=int)).tolist()
-    return np.array(
-        [
-            run_through(
-                migrations[start : start + length], nodes[start], planner, TAU
-            ).state_moved_percent
-            for start in starts
-        ]
-    )
+    runs = (run_through(migrations[s : s + length], nodes[s], planner, TAU) for s in starts)
+    return np.array([run.state_moved_percent for run in runs])
 
 
 def _compared(
@@ -91,12 +92,11 @@ def _compared(
     differences = (moved - alone).tolist()
     return {
         "tasks": tasks,
-        "learnt_from": month,
+        "values_of": month,
         "planner": name,
         "state_moved_percent": fmean(moved),
         "single_step_percent": fmean(alone),
         "difference": fmean(differences),
         "spread": stdev(differences) if len(differences) > 1 else None,
         "better_in": sum(difference < 0 for difference in differences),
-        "windows": len(differences),
     }
