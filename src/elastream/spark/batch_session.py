@@ -60,7 +60,8 @@ def batch_session(
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="elastream-batch-") as scratch:
-        local = _LOCAL | {"spark.local.dir": scratch} if master is None else {}
+        here = master is None or master.startswith("local")
+        local = _LOCAL | {"spark.local.dir": scratch} if here else {}
         settings = _EVERYWHERE | local | {"spark.sql.warehouse.dir": scratch} | dict(config or {})
         builder = SparkSession.builder.master(master or "local[*]").appName(app_name)
         for name, value in settings.items():
