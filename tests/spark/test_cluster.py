@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCRIPT = """
+import signal
 import time
 from elastream.spark.cluster import EmbeddedCluster, embedded, scratch_folder
 from elastream.spark.java import bundled_java_home
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 cluster = EmbeddedCluster(1, 1, executor_memory_mb=500, java=bundled_java_home())
 spark = embedded(cluster, timeout_s=300)
 java = spark._jvm.java.lang.System.getProperty("java.home")
