@@ -135,6 +135,7 @@ def test_the_stream_that_warms_executors_reads_and_counts_as_the_job_does(
     query = writer.option("checkpointLocation", str(folder / "warm-up")).start()
     try:
         while (progress := query.lastProgress) is None:
+            assert query.isActive, query.exception()
             time.sleep(0.05)
     finally:
         stop_gracefully(query)

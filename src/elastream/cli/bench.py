@@ -37,7 +37,8 @@ _MEMORY = typer.Option("--in-memory", help="Keep checkpoints in memory-backed st
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _PICTURE = typer.Option("--picture", help="Draw the response times: .png, .svg or .pdf.")
 _SHARES = typer.Option(
-    "--share-picture", help="Draw what the new executor does of the work: stock and live."
+    "--share-picture",
+    help="Draw what the new executor does of the work: stock and live, at the first state.",
 )
 
 

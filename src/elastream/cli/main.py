@@ -82,9 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
-        from elastream.cli.quiet import line_of_failure
+        from elastream.cli.quiet import text_of
 
-        about = f"{type(error).__name__}: {line_of_failure(error)}"
+        about = f"{type(error).__name__}: {text_of(error)}".splitlines()[0]
         return _fail(
             f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ended_like_by_ctrl_c", "java_kept_quiet", "line_of_failure"]
+__all__ = ["ended_like_by_ctrl_c", "java_kept_quiet", "line_of_failure", "text_of"]
 
 _POLITE = (signal.SIGINT, signal.SIGTERM)
 
@@ -77,8 +77,12 @@ def line_of_failure(error: BaseException) -> str:
     """Return in one line what ended a run."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    return " ".join(text_of(error).split()) or type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says, also one of PySpark's whose JVM has ended with the session."""
     try:
-        told = str(error)
-    except AssertionError:  # PySpark asks the JVM, which may have ended with the session
-        told = str(getattr(error, "_desc", ""))
-    return " ".join(told.split()) or type(error).__name__
+        return str(error)
+    except AssertionError:  # PySpark asks the JVM how much to tell
+        return str(getattr(error, "_desc", ""))

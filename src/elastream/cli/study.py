@@ -142,8 +142,8 @@ def migration_cost(
 
     Chain and values come from --train, the migrations from --trace; both need `elastream trace
     build` and `elastream trace nodes` first. The papers' two loads are a trace of words and one of
-    patterns in a window. Traces of 256 tasks also show what m does. Takes about a quarter of
-    an hour a load; --figures tau takes a third, fewer --migrations and --seeds little less.
+    patterns in a window. Traces of 256 tasks also show what m does. Takes about ten minutes a
+    load, half of it for the windows; fewer --migrations and --seeds take little less.
 
       elastream study migration-cost --trace april --train march --picture cost.png
       elastream study migration-cost --trace words --trace pairs --train words-0 --train pairs-0

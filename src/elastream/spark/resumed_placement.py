@@ -32,9 +32,12 @@ def place_resumed(
 
     ``operators`` are those of its earlier run. A task that ``goal`` does not name, or whose
     executor is gone, goes where the fewest others are: one task of a stage without a preference,
-    and Spark's scheduler no longer waits for those of the others.
+    and Spark's scheduler no longer waits for those of the others. With no executor alive all is
+    left to Spark.
     """
     alive = {entry.id: entry for entry in door.executors()}
+    if not alive:
+        return
     leads = lead_of(operators)
     tasks = sorted(
         {
