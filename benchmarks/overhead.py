@@ -31,7 +31,7 @@ PARTITIONS = 12
 PAIRS = 10
 BATCHES_A_SPAN = 10
 LEAD_BATCHES = 20
-_POLICY = elastream.Policy(min_executors=2, max_executors=2, patience=1_000_000)
+_POLICY = elastream.Policy(min_executors=2, max_executors=2)
 
 
 def run() -> None:

@@ -1,8 +1,8 @@
 """Is a placement obeyed? A hundred random ones on a running query, on real executors.
 
 Each trial gives every task of a streaming aggregation an executor at random, in the gap after a
-batch as the control loop does, and counts the batches until the tasks run where the plan says. The
-goal is at most 2 batches in at least 99 of 100 trials.
+batch as the loop does, and counts the batches until the tasks run where the plan says. The goal is
+at most 2 batches in at least 99 of 100 trials.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from queue import Queue
 from rich.console import Console
 from rich.table import Table
 
-from elastream.control.observation import BatchObservation, TaskId
+from elastream import TaskId
+from elastream.loop.observation import BatchObservation
+from elastream.loop.ports import Ticket
 from elastream.spark.cluster import EmbeddedCluster, embedded, scratch_folder, stop
-from elastream.spark.monitor import Monitor
-from elastream.spark.placement import StatePlacement
-from elastream.spark.private_door import PrivateDoor
-from elastream.spark.warm_up import aggregation_stream
+from elastream.spark.observe.watching import Watching, batches_of, watching
+from elastream.spark.steer.placement import StatePlacement
+from elastream.spark.steer.warm_up import aggregation_stream
 
 __all__ = ["run"]
 
@@ -50,28 +51,27 @@ def run() -> None:
             .option("checkpointLocation", str(scratch_folder(spark) / "checkpoint"))
             .start()
         )
-        door = PrivateDoor.of(spark)
-        with Monitor(door, query) as monitor:
-            placement = StatePlacement(door, query, monitor)
-            heard: Queue[BatchObservation] = Queue()
-            monitor.subscribe(heard.put)
-            _print(_trials(placement, heard, [entry.id for entry in door.executors()]))
+        with watching(query) as seen:
+            _print(_trials(seen))
         query.stop()
     finally:
         stop(spark)
 
 
-def _trials(
-    placement: StatePlacement, heard: Queue[BatchObservation], executors: list[str]
-) -> list[tuple[int | None, int]]:
+def _trials(seen: Watching) -> list[tuple[int | None, int]]:
     """Return, for each trial, the batches until it held, and how many tasks moved."""
+    heard: Queue[BatchObservation] = Queue()
+    batches_of(seen.monitor, heard.put)
+    placement = StatePlacement(seen.door, seen.monitor)
+    executors = [entry.id for entry in seen.door.executors()]
+    (name,) = {task.query for task in seen.tasks}
     dice = random.Random(SEED)
     outcomes = []
     before = _ran(heard)
     for _ in range(TRIALS):
-        wanted = {task: dice.choice(executors) for task in placement.tasks}
+        wanted = {task: dice.choice(executors) for task in seen.tasks}
         moved = sum(before[task] != wanted[task] for task in wanted)
-        placement.place(wanted)
+        placement.place(name, wanted, ticket=Ticket())
         held = None
         for batch in range(1, _MOST_BATCHES + 1):
             before = _ran(heard)

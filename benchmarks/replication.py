@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection
 
@@ -50,10 +50,13 @@ def run() -> None:
     """Print the table."""
     console = Console()
     table = Table(title=f"replication, seconds to a proven optimum, worst of {len(SEEDS)} networks")
-    for column in ("problem", "nodes", "k", "first", "moved", "target", "HiGHS, paper's program"):
+    columns = (
+        "problem", "nodes", "k", "first", "moved", "priced", "target", "HiGHS, paper's program",
+    )  # fmt: skip
+    for column in columns:
         table.add_column(column, justify="right")
     for size in SIZES:
-        first, moved = [], []
+        first, moved, priced = [], [], []
         for seed in SEEDS:
             setting = made_network(size.nodes, size.max_replicas, seed=seed)
             before = replication(reference_problem(setting, 0.6 * size.rate))
@@ -68,16 +71,23 @@ def run() -> None:
                 restricted=size.restricted,
             )
             moved.append(_seconds(problem))
+            priced.append(_seconds(_with_price(problem, 1)))
         table.add_row(
             "rEDRP" if size.restricted else "EDRP",
             str(size.nodes),
             str(size.max_replicas),
             f"{max(first):.2f}" if first else "",
             f"{max(moved):.2f}",
+            f"{max(priced):.2f}",
             "" if size.target_s is None else f"{size.target_s:g}",
             _milp(problem),
         )
     console.print(table)
+
+
+def _with_price(problem: ReplicationProblem, price: float) -> ReplicationProblem:
+    """Return the problem with the same price for every node in use."""
+    return replace(problem, nodes=tuple(replace(node, price=price) for node in problem.nodes))
 
 
 def _seconds(problem: ReplicationProblem) -> float:

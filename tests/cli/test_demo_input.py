@@ -28,6 +28,7 @@ def refused(refusing: Any) -> Any:  # arguments -> the one line
         (["--service-us", -1], "--service-us: -1.0 is negative"),
         (["--service-us", 1e9], "--service-us: 1e+09 is above a second a word"),
         (["--seed", -1], "--seed: -1 is too small"),
+        (["--planner", "best"], "--planner: 'best' is not one; use free-step, "),
         (["--time", "t"], "--time: names a column of --input, which is not given"),
         (["--input", "a.csv", "--text", "x"], "--time: which column of a.csv? name it"),
         (["--input", "a.csv", "--time", "t"], "--text: which column of a.csv? name it"),

@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from elastream import Decision, DecisionLog
 from elastream.cli.log import log
-from elastream.control.decisions import Decision, DecisionLog
 from elastream.model.errors import ProblemError
 
 app = typer.Typer()
@@ -68,11 +68,26 @@ def test_a_narrow_terminal_loses_no_word_of_the_reason(story: Path) -> None:
         assert word in words
 
 
-def test_a_torn_last_line_does_not_matter(story: Path) -> None:
+def test_a_torn_line_is_passed_over_and_told(story: Path) -> None:
     whole = shown(str(story))
     with story.open("a") as file:
-        file.write('{"v": 1, "at_')
-    assert shown(str(story)) == whole
+        file.write('{"v": 2, "at_')
+    torn = f"{story}, line {len(STORY) + 1} was torn by a crash or a full disk and is passed over"
+    assert shown(str(story)) == f"{whole}{torn}\n"
+
+
+def test_queries_are_told_apart_where_there_are_several(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.jsonl"
+    written = DecisionLog(path)
+    for query, number in (("a", 1), ("b", 7), ("a", 2)):
+        written.append(Decision(AT_MS, number, "hold", "within the band", 2, 0.5, query=query))
+    written.append(Decision(AT_MS, 8, "migrate", "2 tasks to move", 2, query="b"))
+    rows = [" ".join(line.split()) for line in shown(str(path)).splitlines()]
+    assert rows == [
+        "time (UTC) query batch executors utilisation decision reason",
+        "06-15 15:06:40 2 queries 2 0.50 hold x3 within the band",
+        "15:06:40 b 8 2 migrate 2 tasks to move",
+    ]
 
 
 def test_a_time_that_no_calendar_has_does_not_matter(tmp_path: Path) -> None:

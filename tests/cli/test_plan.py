@@ -72,6 +72,20 @@ def test_sequence_prints_the_fields_of_the_contract(plan: Any) -> None:
     assert [list(step) for step in found["steps"]] == [["cost", "assignment", "moves"]] * 2
 
 
+def test_a_sequence_with_gamma_prints_the_weighted_cost_beside_the_total(plan: Any) -> None:
+    code, out, err = plan("sequence", SEQUENCE | {"gamma": 0.5})
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(found) == ["status", "cost", "weighted_cost", "steps"]
+    first, second = (step["cost"] for step in found["steps"])
+    assert (found["cost"], found["weighted_cost"]) == (first + second, first + second / 2)
+
+
+def test_a_wrong_gamma_is_named(plan: Any) -> None:
+    code, out, err = plan("sequence", SEQUENCE | {"gamma": 2})
+    assert (code, out, err) == (2, "", "elastream: gamma: 2 is too large; the most is 1\n")
+
+
 def test_a_dash_reads_standard_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +166,7 @@ json_values = st.recursive(
 
 @given(
     kind=st.sampled_from(sorted(PROBLEMS)),
-    field=st.sampled_from([*STEP, "targets", "extra"]),
+    field=st.sampled_from([*STEP, "targets", "gamma", "extra"]),
     value=json_values,
 )
 @settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -182,13 +196,23 @@ def test_an_unknown_kind_is_one_line(capsys: pytest.CaptureFixture[str]) -> None
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("arguments", [[], ["plan"], ["bench"]])
+def test_without_arguments_help_is_shown_as_it_is(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == help_text
+
+
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["plan", "--help"], ["plan", "sequence", "--help"]]
+    "arguments", [["--help"], ["--version"], ["plan", "--help"], ["plan", "sequence", "--help"]]
 )
 def test_help_loads_neither_java_nor_a_compiler_nor_a_solver(arguments: list[str]) -> None:
     script = (
         "import sys; from elastream.cli.main import main; code = main(sys.argv[1:]);"
-        "heavy = {'pyspark', 'py4j', 'numba', 'scipy', 'matplotlib', 'pandas'};"
+        "heavy = {'pyspark', 'py4j', 'numpy', 'numba', 'scipy', 'matplotlib', 'pandas'};"
         "print(sorted(heavy & set(sys.modules)), code)"
     )
     run = subprocess.run(

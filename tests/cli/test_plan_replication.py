@@ -92,6 +92,19 @@ def test_restricted_and_restart_are_understood(plan: Any, field: str) -> None:
     assert json.loads(out)["status"] == "optimal"
 
 
+def test_the_price_of_a_node_in_use_is_in_the_cost(plan: Any) -> None:
+    free, dear = (json.loads(plan(p)[1]) for p in (PROBLEM, changed("nodes.0.price", 2)))
+    assert dear["deployment"] == free["deployment"]
+    assert dear["cost"] == pytest.approx(free["cost"] + 2)
+
+
+def test_a_price_can_empty_a_node(plan: Any) -> None:
+    free, dear = (json.loads(plan(p)[1]) for p in (PROBLEM, changed("nodes.1.price", 20)))
+    assert "b" in free["deployment"]["rank"]
+    assert dear["status"] == "optimal"
+    assert not any("b" in replicas for replicas in dear["deployment"].values())
+
+
 WRONG = [
     ("operators.1.name", "source", "operators[1].name: 'source' is given twice"),
     ("operators.1.name", 7, "operators[1].name: 7 is not a name"),
@@ -118,6 +131,10 @@ WRONG = [
     ("streams.1", {"from": "source", "to": "parse", "rate": 1},
      "streams[1]: a stream from 'source' to 'parse' is given twice"),
     ("nodes.0.speedup", 0, "nodes[0].speedup: is 0; give more than zero"),
+    ("nodes.2.price", -1, "nodes[2].price: -1 is negative; give zero or more"),
+    ("nodes.2.price", None, "nodes[2].price: None is not a number"),
+    ("nodes.2.prize", 1,
+     "nodes[2].prize: is not a field; the fields are name, resources, speedup, spawn_ms, price"),
     ("nodes.1.name", "a", "nodes[1].name: 'a' is given twice"),
     ("nodes", [], "nodes: is empty; give at least one"),
     ("links.delay_ms", [[0, 1], [1, 0]], "links.delay_ms: has 2 rows where 3 are needed"),

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from elastream.cli.main import main
-from elastream.spark.traces.folder import commit
+from elastream.traces.folder import commit
 
 TOTALS = [100, 900, 900, 500, 100, 500, 900, 100]
 

@@ -93,6 +93,35 @@ def test_a_large_problem_has_a_plan_and_a_bound() -> None:
     assert plan.cost <= 1.05 * plan.lower_bound
 
 
+def drifted(tasks: int, before: int, after: int, seed: int) -> StepProblem:
+    """Some tasks carry most of the work; all were spread evenly, and then their work changed."""
+    rng = np.random.default_rng(seed)
+    work = 1e6 * np.arange(1, tasks + 1) ** -0.7
+    home = np.zeros(tasks, dtype=int)
+    loads = np.zeros(before)
+    for task in range(tasks):
+        home[task] = loads.argmin()
+        loads[home[task]] += work[task]
+    limit = 1.15 * work.sum() / max(before, after)
+    work = np.minimum(work * rng.lognormal(0, 0.2, size=tasks), limit).astype(int) + 1
+    state = rng.lognormal(15, 1.5, size=tasks).astype(int)
+    return StepProblem.of(work, state, home.tolist(), after, 0.2)
+
+
+@pytest.mark.parametrize("after", [110, 100, 97, 90])
+def test_thousands_of_tasks_on_a_hundred_nodes_are_proven(after: int) -> None:
+    problem = drifted(2500, 100, after, seed=3)
+    plan = free_step(problem)
+    assert isinstance(plan, StepPlan)
+    assert certify_step(problem, plan).faults == ()
+    assert plan.status == "optimal"
+
+
+def test_the_same_problem_has_the_same_plan() -> None:
+    problem = drifted(1200, 60, 54, seed=1)
+    assert free_step(problem) == free_step(problem)
+
+
 def test_tasks_that_cannot_be_packed_are_infeasible() -> None:
     assert isinstance(free_step(StepProblem.of([2] * 3, [1] * 3, [(0, 3)], 2, 0)), Infeasible)
 

@@ -4,10 +4,11 @@ import doctest
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from elastream.planners.transfer.mini_migrations import (
     Overload,
     mini_migrations,
 )
+from elastream.planners.transfer.move_order import Caps
 
 Strain = tuple[Fraction, Fraction, int]
 
@@ -234,6 +236,41 @@ def test_a_long_ring_of_full_nodes_turns_in_one_step() -> None:
     plan = step_plan(problem, tuple((node + 1) % nodes for node in range(nodes)))
     made = mini_migrations(problem, plan, max_tasks=1, exact_moves=0)
     assert len(made.steps) == 1
+    assert made.proven
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1, max_size=5),
+    st.one_of(st.none(), st.integers(1, 3)),
+    st.one_of(st.none(), st.integers(0, 12)),
+)
+@settings(max_examples=200)
+def test_no_way_to_group_tasks_takes_fewer_steps_than_the_caps_ask_for(
+    sizes: list[int], tasks: int | None, size: int | None
+) -> None:
+    caps = Caps(tasks, size, "batch")
+    counts = []
+    for steps in product(range(len(sizes)), repeat=len(sizes)):
+        groups = [[s for s, at in zip(sizes, steps, strict=True) if at == i] for i in set(steps)]
+        if all(caps.admit(len(group), sum(group)) for group in groups):
+            counts.append(len(groups))
+    assert caps.fewest_steps(sizes) <= min(counts)
+
+
+@pytest.mark.parametrize("per", ["node", "batch"])
+def test_thousands_of_moves_between_nodes_with_some_room_raise_none(
+    per: Literal["node", "batch"],
+) -> None:
+    rng = np.random.default_rng(5)
+    tasks, nodes = 3000, 150
+    work, state = rng.integers(80, 120, size=tasks), rng.integers(1, 30, size=tasks)
+    scattered = rng.permutation(np.arange(tasks) % nodes).tolist()
+    problem = StepProblem.of(work, state, scattered, nodes, 0.2)
+    plan = step_plan(problem, tuple(j * nodes // tasks for j in range(tasks)))
+    made = mini_migrations(problem, plan, max_tasks=4, max_bytes=70, per=per)
+    assert sorted(move for moves in moves_of(made) for move in moves) == list(plan.moves)
+    assert all(within_caps(moves, per, max_tasks=4, max_bytes=70) for moves in moves_of(made))
+    assert [step.overloaded for step in made.steps] == [()] * len(made.steps)
     assert made.proven
 
 

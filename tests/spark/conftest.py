@@ -23,6 +23,7 @@ OWN_CLUSTER = {
 """Files whose tests start a cluster of their own."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs live executors, and keep what shares a session on one worker."""
     for item in items:

@@ -6,15 +6,17 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
-from tests.spark.streams import aggregation
+from tests.spark.running_query import BY_HAND
+from tests.spark.streams import aggregation, totals
 
-from elastream import Policy, attach
-from elastream.control.decisions import Decision
+from elastream import Decision, attach
 from elastream.spark.cluster import EmbeddedCluster, embedded
 
 
-def main(checkpoint: str) -> None:
+def main(folder: str) -> None:
     cluster = EmbeddedCluster(
         executors=2,
         max_executors=3,
@@ -22,14 +24,18 @@ def main(checkpoint: str) -> None:
         config={"spark.sql.shuffle.partitions": "4"},
     )
     spark = embedded(cluster, timeout_s=300)
-    stream = aggregation(spark).writeStream.format("noop").outputMode("update")
-    query = stream.option("checkpointLocation", checkpoint).start()
-    policy = Policy(max_executors=3, patience=10**6, tau=0.5, moves_per_batch=1, warm_up=False)
-    attachment = attach(query, policy, log=die_in_a_migration)
-    while len(set(attachment.placement.where().values())) < 2:
-        time.sleep(0.1)
-    attachment.controller.scale_to(3)
-    query.awaitTermination(300)
+    policy = replace(BY_HAND, moves_per_batch=1, warm_up=False)
+    with attach(spark, policy, log=die_in_a_migration) as attachment:
+        for name, frame, mode in (
+            ("keyed", aggregation(spark), "update"),
+            ("whole", totals(spark), "complete"),
+        ):
+            writer = frame.writeStream.format("noop").outputMode(mode).queryName(name)
+            writer.option("checkpointLocation", str(Path(folder) / name)).start()
+        while len(attachment.where()) < 5:
+            time.sleep(0.1)
+        attachment.scale_to(3)
+        time.sleep(300)
 
 
 def die_in_a_migration(decision: Decision) -> None:

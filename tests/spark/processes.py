@@ -11,18 +11,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S = 10.0
+_PATIENCE_S = 120.0
 
 
 def kill(spark: SparkSession, executor: str) -> None:
     """Kill the process of an executor of this session, as a machine would die."""
-    app = spark.sparkContext.applicationId
     (pid,) = (
         pid
-        for pid, command in _commands().items()
-        if f"--executor-id {executor} " in command and f"--app-id {app} " in command
+        for pid, command in executor_processes(spark).items()
+        if f"--executor-id {executor} " in command
     )
     os.kill(pid, signal.SIGKILL)
+
+
+def executor_processes(spark: SparkSession) -> dict[int, str]:
+    """The command line of every executor of this session, those that start up too."""
+    app = spark.sparkContext.applicationId
+    found = {pid: line for pid, line in _commands().items() if f"--app-id {app} " in line}
+    # what a process is about to start bears its command line for a moment
+    return {
+        pid: line
+        for pid, line in found.items()
+        if (status := _status(pid)) and status[0] != "Z" and int(status[1]) not in found
+    }
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -33,6 +44,16 @@ def descendants(pid: int) -> dict[int, str]:
         found.extend(child for child, its in parents.items() if its == parent)
     commands = _commands()
     return {child: commands.get(child, "") for child in found[1:]}
+
+
+def of_session(pid: int) -> list[int]:
+    """The processes of the session that a process began with, those it left behind too."""
+    statuses = {member: _status(member) for member in _commands()}
+    return [
+        member
+        for member, status in statuses.items()
+        if status and status[0] != "Z" and status[3] == str(pid)
+    ]
 
 
 def alive(family: dict[int, str]) -> list[str]:
@@ -62,9 +83,9 @@ def _commands() -> dict[int, str]:
 
 
 def _status(pid: int) -> list[str]:
-    """State and parent; nothing where the process is gone."""
+    """State, parent, group and session; nothing where the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return []
-    return text.rpartition(")")[2].split()[:2]
+    return text.rpartition(")")[2].split()[:4]

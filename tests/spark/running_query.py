@@ -9,28 +9,52 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.control.observation import BatchObservation, TaskId
+from tests.spark.processes import executor_processes
+
+from elastream import Attachment, ByHand, Decision, Policy, TaskId, attach
+from elastream.loop.observation import BatchObservation
+from elastream.loop.ports import ExecutorPool, StatePlacement
 from elastream.spark.cluster import scratch_folder
-from elastream.spark.executors import ExecutorPool
-from elastream.spark.monitor import Monitor
-from elastream.spark.placement import GivenUp, StatePlacement
-from elastream.spark.private_door import PrivateDoor
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.watched_query import WatchedQuery
+from elastream.spark.observe.watching import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["PATIENCE_S", "RunningQuery", "running"]
+__all__ = ["BY_HAND", "PATIENCE_S", "RunningQuery", "back_to_two", "running", "until"]
 
-PATIENCE_S = 180.0
+PATIENCE_S = 600.0
 """How long a test waits for anything before it fails; noisy machines are slow."""
 
+BY_HAND = Policy(
+    max_executors=3,
+    goal=ByHand(),
+    tau=0.5,
+    tries=30,
+    moves_per_batch=None,
+    bytes_per_batch=None,
+    grow_timeout_s=PATIENCE_S,
+    action_timeout_s=PATIENCE_S,
+    call_timeout_s=PATIENCE_S,
+)
+"""A loop that only does what it is asked to, all at once, however slow the machine is."""
+
 _numbers = itertools.count()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.1)
 
 
 @dataclass
@@ -40,14 +64,41 @@ class RunningQuery:
     checkpoint: Path
     sink: str
     door: PrivateDoor
-    monitor: Monitor
-    placement: StatePlacement
-    pool: ExecutorPool
-    given_up: list[GivenUp]
+    attachment: Attachment
+    decisions: list[Decision]
     told: list[BatchObservation] = field(default_factory=list)
     heard: threading.Condition = field(default_factory=threading.Condition)
 
+    @property
+    def monitor(self) -> Monitor:
+        return self.attachment.monitor
+
+    @property
+    def pool(self) -> ExecutorPool:
+        return self.attachment._application.pool
+
+    @property
+    def placement(self) -> StatePlacement:
+        return self.attachment._application.controller._runtime.placement
+
+    @property
+    def watched(self) -> WatchedQuery:
+        found = self.monitor.named(self.sink)
+        assert found is not None
+        return found
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        return self.watched.tasks
+
+    def where(self) -> dict[TaskId, str]:
+        """Where its tasks are, as its last batch showed."""
+        where = self.attachment.where()
+        return {task: node for task, node in where.items() if task.query == self.sink}
+
     def note(self, seen: BatchObservation) -> None:
+        if seen.query != self.sink:
+            return
         with self.heard:
             self.told.append(seen)
             self.heard.notify_all()
@@ -64,22 +115,23 @@ class RunningQuery:
         return [executor.id for executor in self.pool.executors()]
 
     def settle(self, wanted: dict[TaskId, str]) -> None:
-        """Place, and return when the tasks have run there."""
-        self.placement.place(wanted)
-        assert self.placement.wait_settled(PATIENCE_S)
-        where = self.placement.where()
-        assert {task: where[task] for task in wanted} == wanted, self.given_up
+        """Ask for a placement, and return when the tasks have run there."""
+        self.attachment.move(wanted)
+        assert self.attachment.wait(PATIENCE_S)
+        where = self.where()
+        story = [decision.reason for decision in self.decisions[-5:]]
+        assert {task: where.get(task) for task in wanted} == wanted, story
 
     def settle_intervals(self, executors: list[str]) -> None:
         """Give each executor one interval of consecutive tasks."""
-        tasks = self.placement.tasks
+        tasks = self.tasks
         self.settle({t: executors[j * len(executors) // len(tasks)] for j, t in enumerate(tasks)})
 
     def migrate_at_random(self, migrations: int, seed: int) -> None:
         dice = random.Random(seed)
         for _ in range(migrations):
             ids = self.executor_ids()
-            self.settle({task: dice.choice(ids) for task in self.placement.tasks})
+            self.settle({task: dice.choice(ids) for task in self.tasks})
 
     def committed_rows(self) -> int:
         """Rows of the first source that committed batches have read; for a stopped query."""
@@ -87,8 +139,10 @@ class RunningQuery:
 
 
 @contextlib.contextmanager
-def running(frame: DataFrame, *, mode: str, sink: str = "noop") -> Iterator[RunningQuery]:
-    """Start the query, give it, stop it, and leave the cluster with two executors."""
+def running(
+    frame: DataFrame, *, mode: str, sink: str = "noop", policy: Policy = BY_HAND
+) -> Iterator[RunningQuery]:
+    """Start the query, attach to it, give it, stop it, and leave the cluster with two executors."""
     spark = frame.sparkSession
     checkpoint = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
     name = f"query_{next(_numbers)}"
@@ -100,20 +154,16 @@ def running(frame: DataFrame, *, mode: str, sink: str = "noop") -> Iterator[Runn
         .start()
     )
     door = PrivateDoor.of(spark)
-    monitor = Monitor(door, query)
+    decisions: list[Decision] = []
     try:
-        given_up: list[GivenUp] = []
-        placement = StatePlacement(
-            door, query, monitor, given_up=given_up.append, timeout_s=PATIENCE_S
-        )
-        pool = ExecutorPool(door, placement, monitor)
-        run = RunningQuery(spark, query, checkpoint, name, door, monitor, placement, pool, given_up)
-        monitor.subscribe(run.note)
-        run.pass_batches(2)
-        yield run
+        with attach(query, policy, log=decisions.append) as attachment:
+            run = RunningQuery(spark, query, checkpoint, name, door, attachment, decisions)
+            batches_of(attachment.monitor, run.note)
+            run.pass_batches(2)
+            until(lambda: len(run.where()) == len(run.tasks), "it is known where its tasks are")
+            yield run
     finally:
         query.stop()
-        monitor.close()
         back_to_two(door)
 
 
@@ -126,11 +176,12 @@ def committed_rows(checkpoint: Path) -> int:
 
 
 def back_to_two(door: PrivateDoor) -> None:
+    """Leave two executors, and none that was asked for before and is still starting."""
     deadline = time.monotonic() + PATIENCE_S
     door.request_executors(2)
-    if surplus := [executor.id for executor in door.executors()[2:]]:
-        door.retire_executors(surplus)
-    while len(door.executors()) != 2:
+    while len(door.executors()) != 2 or len(executor_processes(door.spark)) != 2:
         assert time.monotonic() < deadline, "the cluster did not come back to two executors"
+        if surplus := [executor.id for executor in door.executors()[2:]]:
+            door.retire_executors(surplus)
+            door.request_executors(2)
         time.sleep(0.2)
-    door.request_executors(2)

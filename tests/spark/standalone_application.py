@@ -15,16 +15,15 @@ from pyspark.sql import SparkSession
 from tests.spark.running_query import PATIENCE_S, committed_rows
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
-from elastream import Policy, attach
-from elastream.control.decisions import Decision, line_of
-from elastream.spark.settings import steering_settings
+from elastream import ByHand, Decision, Policy, attach, session_settings
+from elastream.loop.decisions import line_of
 
 LEAD_BATCHES = 5
 
 
 def main(master: str, checkpoint: str) -> None:
     settings = {
-        **steering_settings(),
+        **session_settings(),
         "spark.executor.cores": "1",
         "spark.executor.memory": "600m",
         "spark.driver.host": "127.0.0.1",
@@ -38,17 +37,17 @@ def main(master: str, checkpoint: str) -> None:
     spark = builder.getOrCreate()
     stream = aggregation(spark).writeStream.format("noop").outputMode("update")
     query = stream.option("checkpointLocation", checkpoint).start()
-    policy = Policy(max_executors=2, patience=10**6, tau=0.5)
+    policy = Policy(max_executors=2, goal=ByHand(), tau=0.5)
     ends: Queue[Decision] = Queue()
     holders = []
     with attach(query, policy, log=lambda decision: heard(decision, ends)) as attachment:
         while query.lastProgress is None or query.lastProgress.batchId < LEAD_BATCHES:
             time.sleep(0.1)
         for executors in (2, 1, 2):  # an executor that came too late for the first batch has none
-            attachment.controller.scale_to(executors)
+            attachment.scale_to(executors)
             end = ends.get(timeout=PATIENCE_S)
             assert end.kind == "done", end.reason
-            holders.append(len(set(attachment.placement.where().values())))
+            holders.append(len(set(attachment.where().values())))
     query.stop()
     exact = aggregation_state(spark, checkpoint) == aggregation_answer(
         committed_rows(Path(checkpoint))

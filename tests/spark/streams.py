@@ -50,6 +50,22 @@ def aggregation_state(spark: SparkSession, checkpoint: str) -> dict[int, tuple[i
     return found
 
 
+def totals(spark: SparkSession) -> DataFrame:
+    """A global aggregate: one task, whatever the number of shuffle partitions."""
+    from pyspark.sql import functions as f
+
+    return numbers(spark).agg(f.count("*").alias("n"), f.sum("value").alias("total"))
+
+
+def totals_answer(rows: int) -> tuple[int, int]:
+    return rows, sum(range(rows))
+
+
+def totals_state(spark: SparkSession, checkpoint: str) -> tuple[int, int]:
+    (row,) = spark.read.format("statestore").load(checkpoint).select("value").collect()
+    return row["value"][0], row["value"][1]
+
+
 def windowed(spark: SparkSession) -> DataFrame:
     from pyspark.sql import functions as f
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.processes import kill
-from tests.spark.running_query import PATIENCE_S, back_to_two, committed_rows
+from tests.spark.quiet_files import QuietFiles
+from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, committed_rows, until
 from tests.spark.streams import (
     aggregation,
     aggregation_answer,
@@ -22,33 +22,36 @@ from tests.spark.streams import (
     numbers,
 )
 
-from elastream import Attachment, Policy, QueryRefusedError, attach
-from elastream.control.decisions import Decision, read_decisions
-from elastream.model.errors import AlreadyAttachedError
+from elastream import (
+    AlreadyAttachedError,
+    Attachment,
+    Decision,
+    Policy,
+    ProblemError,
+    QueryRefusedError,
+    attach,
+    read_decisions,
+    rival,
+)
 from elastream.spark.cluster import scratch_folder
-from elastream.spark.private_door import PrivateDoor
+from elastream.spark.door.private_door import PrivateDoor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-MANUAL: dict[str, Any] = {"max_executors": 3, "patience": 10**6, "tau": 0.5, "moves_per_batch": 1}
-"""A loop that only does what it is asked to."""
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.1)
+STEPWISE = replace(BY_HAND, moves_per_batch=1)
 
 
 @contextmanager
-def counting(spark: SparkSession, checkpoint: Path) -> Iterator[StreamingQuery]:
+def counting(
+    spark: SparkSession, checkpoint: Path, name: str = "counting"
+) -> Iterator[StreamingQuery]:
     query = (
         aggregation(spark)
         .writeStream.format("noop")
         .outputMode("update")
+        .queryName(name)
         .option("checkpointLocation", str(checkpoint))
         .start()
     )
@@ -60,7 +63,15 @@ def counting(spark: SparkSession, checkpoint: Path) -> Iterator[StreamingQuery]:
 
 
 def holders(attachment: Attachment) -> set[str]:
-    return set(attachment.placement.where().values())
+    return set(attachment.where().values())
+
+
+def await_tasks(attachment: Attachment, number: int = 4) -> None:
+    until(lambda: len(attachment.where()) == number, f"{number} tasks are seen")
+
+
+def kinds(told: list[Decision]) -> list[str]:
+    return [decision.kind for decision in told]
 
 
 def assert_exact(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
@@ -82,28 +93,36 @@ def test_a_query_is_scaled_out_and_in_while_it_runs_and_stays_exact(
 ) -> None:
     log = tmp_path / "decisions.jsonl"
     with counting(spark, checkpoint) as query:
-        with attach(query, Policy(**MANUAL), log=log) as attachment:
-            until(lambda: len(holders(attachment)) == 2, "two executors hold state")
-            attachment.controller.scale_to(3)
-            until(lambda: len(holders(attachment)) == 3, "the new executor holds its share")
-            attachment.controller.scale_to(2)
-            until(lambda: len(PrivateDoor.of(spark).executors()) == 2, "an executor is gone")
-            assert len(holders(attachment)) == 2
+        with attach(query, STEPWISE, log=log) as attachment:
+            await_tasks(attachment)
+            assert [each.name for each in attachment.queries] == ["counting"]
+            attachment.scale_to(3)
+            assert attachment.wait(PATIENCE_S)
+            assert len(holders(attachment)) == 3
+            attachment.scale_to(2)
+            assert attachment.wait(PATIENCE_S)
+            assert len(PrivateDoor.of(spark).executors()) == len(holders(attachment)) == 2
         assert query.isActive, "detaching leaves the query running"
         assert_exact(spark, query, checkpoint)
-    kinds = [decision.kind for decision in read_decisions(log)]
-    assert kinds[0] == "attach"
-    assert kinds[-1] == "detach"
-    assert kinds.count("done") == 2
+    decisions = list(read_decisions(log))
+    assert (decisions[0].kind, decisions[-1].kind) == ("attach", "detach")
+    assert kinds(decisions).count("done") == 2
 
 
-def test_a_second_controller_is_refused_until_the_first_lets_go(
+def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused_where_not(
     spark: SparkSession, checkpoint: Path
 ) -> None:
     with counting(spark, checkpoint) as query:
-        with attach(query, Policy(**MANUAL)), pytest.raises(AlreadyAttachedError):
-            attach(query, Policy(**MANUAL))
-        attach(query, Policy(**MANUAL)).detach()
+        first = attach(query, STEPWISE)
+        second = attach(query, replace(STEPWISE))
+        assert second.state.executors == first.state.executors
+        with pytest.raises(AlreadyAttachedError, match="attached already, with another policy"):
+            attach(query, replace(STEPWISE, tau=0.4))
+        first.detach()
+        await_tasks(second)
+        second.detach()
+        second.detach()
+        attach(query, replace(STEPWISE, tau=0.4)).detach()
         assert query.isActive
 
 
@@ -113,81 +132,82 @@ def test_advise_only_decides_and_changes_nothing(spark: SparkSession, checkpoint
         max_executors=3, min_executors=3, patience=1, cooldown_s=0, advise_only=True
     )  # two are too few by its bounds
     with counting(spark, checkpoint) as query, attach(query, policy, log=told.append) as attachment:
-        until(lambda: any(decision.kind == "advise" for decision in told), "it advises")
+        until(lambda: "advise" in kinds(told), "it advises")
         assert len(PrivateDoor.of(spark).executors()) == 2
         assert len(holders(attachment)) <= 2
 
 
-def test_an_executor_killed_in_the_middle_of_a_migration_is_replaced_and_nothing_is_lost(
+def test_an_executor_killed_in_the_middle_of_a_migration_is_acted_on_and_nothing_is_lost(
     spark: SparkSession, checkpoint: Path
 ) -> None:
     told: list[Decision] = []
-    policy = Policy(**MANUAL, warm_up=False)
+    policy = replace(STEPWISE, warm_up=False)
     with counting(spark, checkpoint) as query, attach(query, policy, log=told.append) as attachment:
-        until(lambda: len(holders(attachment)) == 2, "two executors hold state")
-        before = holders(attachment)
-        attachment.controller.scale_to(3)
-        until(lambda: any(decision.kind == "migrate" for decision in told), "tasks move")
-        alive = {entry.id for entry in PrivateDoor.of(spark).executors()}
-        kill(spark, (alive - before).pop())
-        ends = ("done", "abandon")
-        until(lambda: any(decision.kind in ends for decision in told), "the change ends")
+        await_tasks(attachment)
+        before = {executor.id for executor in attachment.executors()}
+        attachment.scale_to(3)
+        until(lambda: "migrate" in kinds(told), "tasks move")
+        kill(spark, ({executor.id for executor in attachment.executors()} - before).pop())
+        until(lambda: "lost" in kinds(told), "the loss is noticed")
+        assert attachment.wait(PATIENCE_S)
         last = query.lastProgress
         until(lambda: (query.lastProgress or last) != last, "the query goes on")
         assert_exact(spark, query, checkpoint)
+    assert kinds(told)[kinds(told).index("lost") + 1 :].count("replan") <= 3
 
 
-def test_a_driver_killed_in_the_middle_of_a_migration_loses_nothing(
-    spark: SparkSession, checkpoint: Path, tmp_path: Path
-) -> None:
-    with (tmp_path / "driver.log").open("w") as log:  # its JVM outlives it for a moment
-        command = [sys.executable, "-m", "tests.spark.killed_driver", str(checkpoint)]
-        died = subprocess.run(command, stdout=log, stderr=log, timeout=4 * PATIENCE_S).returncode
-    assert died == -signal.SIGKILL, (tmp_path / "driver.log").read_text()[-2000:]
-    before = committed_rows(checkpoint)
-    with counting(spark, checkpoint) as query:
-        until(lambda: committed_rows(checkpoint) > before, "the query goes on")
-        assert_exact(spark, query, checkpoint)
-
-
-def test_a_checkpoint_that_cannot_be_read_ends_the_query_with_the_reason_and_lets_go(
+def test_a_checkpoint_that_cannot_be_read_ends_the_query_and_the_query_leaves(
     spark: SparkSession, checkpoint: Path
 ) -> None:
     told: list[Decision] = []
     with counting(spark, checkpoint) as query:
-        attachment = attach(query, Policy(**MANUAL), log=told.append)
-        until(lambda: len(holders(attachment)) == 2, "two executors hold state")
-        where = attachment.placement.where()
+        attachment = attach(query, STEPWISE, log=told.append)
+        await_tasks(attachment)
+        where = attachment.where()
         task = min(where)
-        other = (set(where.values()) - {where[task]}).pop()
+        other = next(e.id for e in attachment.executors() if e.id != where[task])
         store = checkpoint / "state" / str(task.operator) / str(task.partition)
         shutil.rmtree(store)
         store.write_text("no state here")
-        attachment.controller.move({task: other})
+        attachment.move({task: other})
         until(lambda: not query.isActive, "the query has ended")
-        until(lambda: told[-1].kind == "detach", "the loop has let go")
-        assert told[-1].reason == "the query has ended"
-        assert query.exception() is not None
+        until(lambda: "leave" in kinds(told), "it has left the loop")
+        (left,) = (decision for decision in told if decision.kind == "leave")
+        assert left.reason.startswith("the query has ended: ")
+        assert attachment.queries == ()
+        assert attachment.wait(PATIENCE_S), "nothing waits for it any more"
+        attachment.detach()
 
 
-def test_a_query_that_has_stopped_is_refused(spark: SparkSession, checkpoint: Path) -> None:
-    with counting(spark, checkpoint) as query:
-        query.stop()
-        with pytest.raises(QueryRefusedError, match="is not running"):
-            attach(query, Policy(**MANUAL))
-
-
-def test_a_query_without_state_is_refused_and_left_alone(
-    spark: SparkSession, checkpoint: Path
+def test_what_cannot_be_steered_is_refused_in_one_line_and_left_alone(
+    spark: SparkSession, checkpoint: Path, tmp_path: Path
 ) -> None:
-    frame = numbers(spark).writeStream.format("noop")
-    query = frame.option("checkpointLocation", str(checkpoint)).start()
+    stateless = numbers(spark).writeStream.format("noop").start()
+    rate = spark.readStream.format("rate").load().writeStream.format("noop")
+    continuous = rate.trigger(continuous="1 second").start()
+    with counting(spark, checkpoint) as stopped:
+        stopped.stop()
     try:
-        with pytest.raises(QueryRefusedError, match="no state"):
-            attach(query, Policy(**MANUAL))
-        assert query.isActive
+        for query, why in (
+            (stateless, "keeps no state, so there is none to place"),
+            (continuous, "runs continuously"),
+            (stopped, "is not running"),
+        ):
+            with pytest.raises(QueryRefusedError, match=why) as refused:
+                attach(query, BY_HAND)
+            assert "\n" not in str(refused.value)
+        with pytest.raises(QueryRefusedError, match="there is no query"):
+            attach([], BY_HAND)
+        with pytest.raises(QueryRefusedError, match="is neither a streaming query nor a session"):
+            attach("counting", BY_HAND)  # type: ignore[arg-type]
+        (tmp_path / "notes").write_text("milk\n")
+        with pytest.raises(ProblemError, match="is not a decision log"):
+            attach(spark, BY_HAND, log=tmp_path / "notes")
+        assert stateless.isActive
+        assert continuous.isActive
     finally:
-        query.stop()
+        stateless.stop()
+        continuous.stop()
 
 
 def test_a_setting_that_would_make_moves_cheaper_is_advised_and_the_query_attached(
@@ -197,9 +217,111 @@ def test_a_setting_that_would_make_moves_cheaper_is_advised_and_the_query_attach
     with counting(spark, checkpoint) as query:
         spark.conf.set(name, "false")
         try:
-            with attach(query, Policy(**MANUAL)):
+            with attach(query, BY_HAND):
                 pass
         finally:
             spark.conf.set(name, "true")
         assert query.isActive
     assert f"{name} is false; set it to true" in caplog.text
+
+
+def test_a_query_on_a_quiet_source_is_attached_at_once_and_joins_with_its_first_batch(
+    spark: SparkSession, checkpoint: Path, tmp_path: Path
+) -> None:
+    files = QuietFiles(spark, tmp_path / "in")
+    told: list[Decision] = []
+    writer = files.counts().writeStream.format("noop").outputMode("update").queryName("quiet")
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        with attach(query, BY_HAND, log=told.append) as attachment:
+            assert kinds(told)[:1] in ([], ["attach"])
+            files.feed(100)
+            until(lambda: "join" in kinds(told), "it takes part")
+            files.feed(100)
+            await_tasks(attachment)
+    finally:
+        query.stop()
+
+
+def test_a_query_that_reads_all_there_is_and_ends_takes_part_while_it_runs(
+    spark: SparkSession, checkpoint: Path, tmp_path: Path
+) -> None:
+    files = QuietFiles(spark, tmp_path / "in")
+    told: list[Decision] = []
+    for _ in range(6):
+        files.feed(200)
+    source = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
+    counts = source.json(str(tmp_path / "in")).groupBy("k").count()
+    with attach(spark, BY_HAND, log=told.append):
+        writer = counts.writeStream.format("noop").outputMode("update").queryName("once")
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        assert writer.start().awaitTermination(int(PATIENCE_S))
+        until(lambda: {"join", "leave"} <= set(kinds(told)), "it has come and gone")
+    assert files.found(checkpoint) == files.expected()
+
+
+@pytest.mark.parametrize(
+    "planner",
+    [
+        "free-step",
+        "single-step",
+        "transition",
+        "consistent-hashing",
+        pytest.param("even-split", marks=pytest.mark.slow),
+        pytest.param("redist", marks=pytest.mark.slow),
+    ],
+)
+def test_every_planner_moves_what_it_says_and_results_stay_exact(
+    spark: SparkSession, checkpoint: Path, planner: Any
+) -> None:
+    chosen = planner if "step" in planner or planner == "transition" else rival(planner)
+    told: list[Decision] = []
+    policy = replace(STEPWISE, planner=chosen, warm_up=False, moves_per_batch=2)
+    with counting(spark, checkpoint) as query:
+        with attach(query, policy, log=told.append) as attachment:
+            await_tasks(attachment)
+            for executors in (3, 2):
+                attachment.scale_to(executors)
+                assert attachment.wait(PATIENCE_S)
+        assert_exact(spark, query, checkpoint)
+    plans = [decision for decision in told if decision.kind == "plan"]
+    ends = [decision for decision in told if decision.kind == "done"]
+    assert len(plans) == len(ends) == 2, [decision.reason for decision in told]
+    for plan, end in zip(plans, ends, strict=True):
+        assert end.figures["tasks_moved"] == plan.figures["tasks_to_move"]
+        moved, planned = end.figures["state_bytes_moved"], plan.figures["state_bytes_to_move"]
+        assert moved == pytest.approx(planned, rel=0.25, abs=2000), "states grow meanwhile"
+    if planner == "transition":
+        assert "transition knows too little" in plans[0].reason
+
+
+def test_a_request_for_executors_that_hangs_is_not_carried_out_after_detaching(
+    spark: SparkSession, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, woken, asked = threading.Event(), threading.Event(), []
+    request = PrivateDoor.request_executors
+
+    def hang(self: PrivateDoor, total: int) -> bool:
+        if total == 3 and threading.current_thread().name == "elastream act":
+            hanging.set()
+            assert woken.wait(PATIENCE_S)
+            asked.append(total)
+        return request(self, total)
+
+    monkeypatch.setattr(PrivateDoor, "request_executors", hang)
+    with counting(spark, checkpoint) as query:
+        attachment = attach(query, BY_HAND)
+        await_tasks(attachment)
+        attachment.scale_to(3)
+        assert hanging.wait(PATIENCE_S)
+        attachment.detach()
+        woken.set()
+        until(lambda: bool(asked), "the call has come back")
+        door = PrivateDoor.of(spark)
+        worker = [t for t in threading.enumerate() if t.name == "elastream act"]
+        for thread in worker:
+            thread.join(PATIENCE_S)
+        until(lambda: len(door.executors()) == 2, "what came is given back")
+        last = query.lastProgress
+        until(lambda: (query.lastProgress or last) != last, "the query goes on")
+        assert len(door.executors()) == 2

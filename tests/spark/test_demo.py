@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.spark.processes import alive, descendants
 
-from elastream.control.decisions import read_decisions
+from elastream import read_decisions
 
 COMMAND = [sys.executable, "-m", "elastream.cli.main", "demo"]
 
@@ -21,9 +21,9 @@ COMMAND = [sys.executable, "-m", "elastream.cli.main", "demo"]
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     folder = tmp_path_factory.mktemp("demo")
     files = ["--json", "summary.json", "--picture", "day.svg", "--log", "decisions.jsonl"]
-    settings = ["--seconds", "20", "--executors-max", "3"]
+    settings = ["--seconds", "20", "--executors-max", "3", "--planner", "single-step"]
     done = subprocess.run(
-        [*COMMAND, *settings, *files], cwd=folder, capture_output=True, text=True, timeout=600
+        [*COMMAND, *settings, *files], cwd=folder, capture_output=True, text=True, timeout=1800
     )
     return done, folder
 
@@ -54,6 +54,7 @@ def test_the_demo_leaves_a_picture_and_a_log_of_decisions(
     assert "<svg" in (folder / "day.svg").read_text()
     decisions = list(read_decisions(folder / "decisions.jsonl"))
     assert decisions[0].kind == "attach"
+    assert decisions[0].reason.endswith("planner single-step")
     assert decisions[-1].kind == "detach"
     assert any(decision.kind == "hold" for decision in decisions)
 
@@ -73,7 +74,7 @@ def test_ctrl_c_ends_everything_and_says_so_in_a_line(tmp_path: Path) -> None:
                 break
         family = descendants(demo.pid)
         demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=120)
+        demo.communicate(timeout=600)
     assert demo.returncode == 130
     assert (tmp_path / "said").read_text().splitlines() == [
         "elastream: interrupted; what was started has ended"

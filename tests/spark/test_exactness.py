@@ -32,21 +32,18 @@ def test_an_aggregation_stays_exact_through_twenty_random_migrations(spark: Spar
     with running(aggregation(spark), mode="update") as run:
         run.settle_intervals(run.executor_ids())
         run.migrate_at_random(20, seed=7)
-        assert not run.given_up
         assert exact_aggregation(run)
 
 
 def test_an_aggregation_stays_exact_through_scale_out_and_scale_in(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update") as run:
-        before = run.executor_ids()
-        ids = [executor.id for executor in run.pool.grow(3, timeout_s=PATIENCE_S)]
-        assert len(ids) == 3
-        run.pool.warm(ids[2:])
-        run.settle_intervals(ids)
-        assert set(run.placement.where().values()) == set(ids)
-        run.settle_intervals(before)
-        run.pool.release(ids[2:])
-        assert run.executor_ids() == before
+        run.attachment.scale_to(3)
+        assert run.attachment.wait(PATIENCE_S)
+        assert len(set(run.where().values())) == 3
+        run.attachment.scale_to(2)
+        assert run.attachment.wait(PATIENCE_S)
+        assert set(run.where().values()) == set(run.executor_ids())
+        assert len(run.executor_ids()) == 2
         run.pass_batches(2)
         assert exact_aggregation(run)
 
@@ -65,7 +62,7 @@ def test_a_windowed_aggregation_with_watermark_stays_exact(spark: SparkSession) 
 
 def test_a_stream_stream_join_with_four_stores_stays_exact(spark: SparkSession) -> None:
     with running(join(spark), mode="append", sink="memory") as run:
-        assert [len(operator.stores) for operator in run.placement.operators] == [4]
+        assert [len(operator.stores) for operator in run.watched.operators] == [4]
         run.settle_intervals(run.executor_ids())
         run.migrate_at_random(3, seed=13)
         run.query.stop()

@@ -8,9 +8,11 @@ import pytest
 from tests.spark.running_query import PATIENCE_S, running
 from tests.spark.streams import KEYS, ROWS, aggregation, numbers
 
-from elastream.control.observation import BatchObservation, TaskId
-from elastream.spark.monitor import Monitor, kafka_backlog
-from elastream.spark.private_door import PrivateDoor
+from elastream import TaskId
+from elastream.loop.events import BatchObserved, Fact, Status
+from elastream.loop.observation import BatchObservation
+from elastream.spark.observe.watched_query import kafka_backlog
+from elastream.spark.observe.watching import batches_of, watching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +29,8 @@ def test_a_batch_is_told_with_its_rows_and_the_work_and_state_of_every_task(
         assert last.rows == ROWS
         assert last.backlog is None
         assert last.duration_ms > 0
-        assert [task.task for task in last.tasks] == [TaskId(0, p) for p in range(PARTITIONS)]
+        tasks = [TaskId(run.sink, 0, partition) for partition in range(PARTITIONS)]
+        assert [task.task for task in last.tasks] == tasks
         assert sum(task.state_rows for task in last.tasks) == KEYS
         assert KEYS <= sum(task.rows for task in last.tasks) <= 2 * KEYS, "combined per source task"
         assert all(task.run_ms > 0 for task in last.tasks)
@@ -39,10 +42,10 @@ def test_operators_without_a_shuffle_between_them_are_one_and_move_together(
 ) -> None:
     frame = keyed(spark).dropDuplicates(["key", "value"]).groupBy("key", "value").count()
     with running(frame, mode="update") as run:
-        assert [operator.id for operator in run.placement.operators] == [0, 1]
-        assert run.placement.tasks == tuple(TaskId(0, p) for p in range(PARTITIONS))
+        assert [operator.id for operator in run.watched.operators] == [0, 1]
+        assert run.tasks == tuple(TaskId(run.sink, 0, p) for p in range(PARTITIONS))
         first, _ = run.executor_ids()
-        run.settle(dict.fromkeys(run.placement.tasks, first))
+        run.settle(dict.fromkeys(run.tasks, first))
         run.pass_batches(1)
         last = run.told[-1]
         read = (last.batch + 1) * ROWS
@@ -57,8 +60,8 @@ def test_operators_with_a_shuffle_between_them_have_tasks_of_their_own(
     inner = windows(spark).groupBy("window", "key").count()
     outer = inner.groupBy(f.window(f.window_time("window"), "2 seconds")).agg(f.sum("count"))
     with running(outer, mode="append") as run:
-        each = {TaskId(o, p) for o in (0, 1) for p in range(PARTITIONS)}
-        assert set(run.placement.tasks) == each
+        each = {TaskId(run.sink, o, p) for o in (0, 1) for p in range(PARTITIONS)}
+        assert set(run.tasks) == each
         first, second = run.executor_ids()
         wanted = {task: first if task.operator == 0 else second for task in each}
         run.settle(wanted)
@@ -70,8 +73,8 @@ def test_operators_behind_a_union_are_told_apart(spark: SparkSession) -> None:
     counts = windows(spark).groupBy("window", "key").count()
     totals = windows(spark).groupBy("window").count().selectExpr("window", "0L key", "count")
     with running(counts.unionByName(totals), mode="append") as run:
-        each = {TaskId(o, p) for o in (0, 1) for p in range(PARTITIONS)}
-        assert set(run.placement.tasks) == each
+        each = {TaskId(run.sink, o, p) for o in (0, 1) for p in range(PARTITIONS)}
+        assert set(run.tasks) == each
         first, second = run.executor_ids()
         wanted = {task: first if task.operator == 0 else second for task in each}
         run.settle(wanted)
@@ -82,47 +85,93 @@ def test_operators_behind_a_union_are_told_apart(spark: SparkSession) -> None:
         assert max(rows) == KEYS * min(rows), "a row a key in one, a row a window in the other"
 
 
-def test_a_query_without_state_is_told_without_tasks(spark: SparkSession) -> None:
-    query = numbers(spark).writeStream.format("noop").start()
-    try:
-        monitor = Monitor(PrivateDoor.of(spark), query)
-        told: Queue[BatchObservation] = Queue()
-        monitor.subscribe(told.put)
-        batches = [told.get(timeout=PATIENCE_S) for _ in range(2)]
-        monitor.close()
-        assert {(batch.rows, batch.tasks) for batch in batches} == {(ROWS, ())}
-    finally:
-        query.stop()
+def test_work_outside_stateful_tasks_is_told_by_executor(spark: SparkSession) -> None:
+    with running(aggregation(spark), mode="update") as run:
+        run.pass_batches(1)
+        outside = run.told[-1].outside_ms
+        assert set(outside) <= set(run.executor_ids())
+        assert sum(outside.values()) > 0, "the source's tasks"
 
 
 def test_a_subscriber_that_fails_is_logged_and_the_others_still_hear(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_: BatchObservation) -> None:
-        raise RuntimeError("no")
+    def fail(fact: Fact) -> None:
+        if isinstance(fact, BatchObserved):
+            raise RuntimeError("no")
 
     with running(aggregation(spark), mode="update") as run, caplog.at_level(logging.ERROR):
         unsubscribe = run.monitor.subscribe(fail)
         told: Queue[BatchObservation] = Queue()
-        run.monitor.subscribe(told.put)
+        batches_of(run.monitor, told.put)
         first, second = (told.get(timeout=PATIENCE_S).batch for _ in range(2))
         unsubscribe()
         assert second == first + 1
-        assert f"a subscriber failed at batch {first}" in caplog.text
+        assert "a subscriber failed at BatchObserved" in caplog.text
 
 
 def test_a_closed_monitor_tells_no_more_and_leaves_the_query_running(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update") as run:
-        run.monitor.close()
-        told = len(run.told)
-        assert run.monitor.ended.is_set()
-        with Monitor(run.door, run.query) as another:
+        with watching(run.query) as seen:
             heard: Queue[BatchObservation] = Queue()
-            another.subscribe(heard.put)
+            batches_of(seen.monitor, heard.put)
             assert heard.get(timeout=PATIENCE_S).rows == ROWS
-        assert another.ended.is_set()
-        assert len(run.told) == told
+        assert seen.monitor.ended.is_set()
+        told = heard.qsize()
+        run.pass_batches(2)
+        assert heard.qsize() == told
         assert run.query.isActive
+
+
+def test_how_it_is_is_told_between_batches(spark: SparkSession) -> None:
+    with running(aggregation(spark), mode="update") as run:
+        told: Queue[Status] = Queue()
+        run.monitor.subscribe(lambda fact: told.put(fact) if isinstance(fact, Status) else None)
+        statuses = [told.get(timeout=PATIENCE_S) for _ in range(3)]
+        assert all(status.idle == frozenset() for status in statuses), "it always has rows"
+        assert [status.dropped for status in statuses] == [0, 0, 0]
+
+
+def test_a_wrong_answer_about_the_backlog_costs_nothing_but_the_backlog(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter([ValueError("no idea"), -3, "many", 5])
+
+    def backlog(_: Any) -> Any:
+        answer = next(answers, 7)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with (
+        running(aggregation(spark), mode="update") as run,
+        watching(run.query, backlog=backlog) as seen,
+    ):
+        heard: Queue[BatchObservation] = Queue()
+        batches_of(seen.monitor, heard.put)
+        told = [heard.get(timeout=PATIENCE_S).backlog for _ in range(5)]
+        assert told == [None, None, None, 5, 7]
+        assert "backlog" in caplog.text
+
+
+def test_an_event_that_cannot_be_read_costs_that_batch_and_no_more(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from elastream.spark.observe.watched_query import WatchedQuery
+
+    read = WatchedQuery.observed
+    torn = iter([True])
+
+    def observed(self: WatchedQuery, progress: Any) -> BatchObservation | None:
+        if next(torn, False):
+            raise KeyError("batchDuration")
+        return read(self, progress)
+
+    with running(aggregation(spark), mode="update") as run:
+        monkeypatch.setattr(WatchedQuery, "observed", observed)
+        before = run.told[-1].batch
+        run.pass_batches(2)
+        assert [batch.batch for batch in run.told[-2:]] == [before + 2, before + 3]
 
 
 def test_the_backlog_of_kafka_topics_is_summed_and_unknown_for_other_sources() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.private_door import PrivateDoor
+from elastream.spark.door.private_door import PrivateDoor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ def test_a_door_that_another_version_lacks_is_named(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "elastream.spark.private_door._WRITER", "org.apache.spark.sql.execution.NoSuchWriter"
+        "elastream.spark.door.private_door.WRITER", "org.apache.spark.sql.execution.NoSuchWriter"
     )
     with pytest.raises(
         UnsupportedSparkError, match=r"StateStoreWriter\.stateStoreNames is missing"

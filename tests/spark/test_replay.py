@@ -11,9 +11,9 @@ import pytest
 
 from elastream.spark.cluster import scratch_folder
 from elastream.spark.commit_log import committed_batches
+from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.graceful_stop import stop_gracefully
 from elastream.spark.made_posts import MadeDay, make_day
-from elastream.spark.private_door import PrivateDoor
 from elastream.spark.recording import Recording
 from elastream.spark.replay import ReplayClock, replayed, replayed_batch
 from elastream.spark.response_time import responses, spread

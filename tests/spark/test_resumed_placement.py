@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tests.spark.running_query import PATIENCE_S
 
-from elastream.control.observation import BatchObservation, TaskId
-from elastream.spark.monitor import Monitor
-from elastream.spark.private_door import PrivateDoor
+from elastream import TaskId
+from elastream.loop.observation import BatchObservation
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.roll import ExecutorRoll
+from elastream.spark.observe.watching import batches_of
 from elastream.spark.recording import write_recording
 from elastream.spark.replay import ReplayClock
-from elastream.spark.resumed_placement import place_resumed
+from elastream.spark.steer.resumed_placement import place_resumed
 from elastream.spark.word_count import WordCount, start
 
 if TYPE_CHECKING:
@@ -30,18 +33,19 @@ def test_a_query_started_again_loads_its_state_where_it_is_wanted(
     door = PrivateDoor.of(spark)
     query = start(spark, job)
     query.processAllAvailable()
-    operators = door.operators(query)
+    operators = door.queries.operators(door.queries.of(query))
     query.stop()
     assert operators
     other, wanted = (executor.id for executor in door.executors())
-    goal = {TaskId(operators[0].id, partition): wanted for partition in (1, 2, 3)}
-    goal[TaskId(operators[0].id, 0)] = "no executor of this name"
+    goal = {TaskId("word_count", operators[0].id, partition): wanted for partition in (1, 2, 3)}
+    goal[TaskId("word_count", operators[0].id, 0)] = "no executor of this name"
     told = queue.SimpleQueue[BatchObservation]()
     resumed = start(spark, job)  # plans no batch before there are rows
     try:
         place_resumed(door, resumed, operators, goal)
-        with Monitor(door, resumed) as monitor:
-            monitor.subscribe(told.put)
+        monitor = Monitor(door, ExecutorRoll(door), lambda query: query.id == str(resumed.id))
+        batches_of(monitor, told.put)
+        with monitor:
             clock.open(400)
             first = told.get(timeout=PATIENCE_S)
     finally:

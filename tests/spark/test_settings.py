@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.settings import advised, steering_settings, wrong_among
+from elastream.spark.settings import advised, session_settings, wrong_among
 
-GOOD = steering_settings()
+GOOD = session_settings()
 
 
-def test_the_steering_settings_serve() -> None:
+def test_the_session_settings_serve() -> None:
     assert wrong_among(GOOD) == ()
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.control.observation import TaskId, TaskObservation
-from elastream.spark.event_tap import TaskEvent
-from elastream.spark.private_door import StatefulOperator
-from elastream.spark.task_events import (
+from elastream.loop.observation import TaskId, TaskObservation
+from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.observe.event_tap import TaskEvent
+from elastream.spark.observe.task_events import (
     METRICS,
     FinishedTask,
     Ledger,
@@ -16,7 +16,9 @@ from elastream.spark.task_events import (
     batch_tasks,
     finished_task,
     lead_of,
+    operator_graph,
     state_bytes,
+    tasks_of,
 )
 
 PARTITIONS = 3
@@ -64,16 +66,32 @@ def test_an_event_tells_where_a_task_ran_how_long_on_how_many_rows_and_with_what
 def test_metrics_of_all_operators_in_a_task_add_up_and_unknown_ones_count_nothing() -> None:
     rows, unknown = "the numTotalStateRows", ("the stateMemory", -1)
     told = finished_task(event(STATEFUL, (rows, 3), (rows, 4), STATEFUL, unknown), NAMES)
-    assert told is not None
     assert told.writers == (0, 3)
     assert told.metrics == {"numStateStoreInstances": 2, "numTotalStateRows": 7, "stateMemory": 0}
 
 
-def test_failed_killed_and_stateless_tasks_are_passed_over() -> None:
-    assert finished_task(event(STATEFUL, failed=True), NAMES) is None
-    assert finished_task(event(STATEFUL, killed=True), NAMES) is None
-    assert finished_task(event(("number of output rows", 3)), NAMES) is None
-    assert finished_task(event(("the numStateStoreInstances", 0)), NAMES) is None
+def test_failed_killed_and_stateless_tasks_hold_no_state_and_are_work_all_the_same() -> None:
+    took = ("internal.metrics.executorRunTime", 40)
+    for told in (
+        event(STATEFUL, took, failed=True),
+        event(STATEFUL, took, killed=True),
+        event(("number of output rows", 3), took),
+        event(("the numStateStoreInstances", 0), took),
+    ):
+        task = finished_task(told, NAMES)
+        assert (task.writers, task.run_ms, task.executor) == ((), 40, "7")
+
+
+def test_what_a_batch_did_outside_stateful_tasks_is_told_by_executor() -> None:
+    tasks = [
+        finished(0, executor="a"),
+        finished(1, writers=(), executor="a"),
+        finished(2, writers=(), executor="b"),
+        finished(3, writers=(), executor="b"),
+    ]
+    seen = batch_tasks("q", tasks, [operator(0)], {})
+    assert [task.task.partition for task in seen.tasks] == [0]
+    assert seen.outside_ms == {"a": 10.0, "b": 20.0}
 
 
 def test_operators_that_share_tasks_are_led_by_the_lowest_id() -> None:
@@ -93,10 +111,10 @@ def test_each_task_is_told_with_its_executor_time_rows_and_state() -> None:
         )
         for partition in range(PARTITIONS)
     ]
-    seen = batch_tasks(tasks, [operator(0)], {})
+    seen = batch_tasks("q", tasks, [operator(0)], {})
     assert seen.tasks == tuple(
         TaskObservation(
-            TaskId(0, partition),
+            TaskId("q", 0, partition),
             executor=str(partition % 2),
             run_ms=10.0,
             rows=5,
@@ -105,13 +123,13 @@ def test_each_task_is_told_with_its_executor_time_rows_and_state() -> None:
         )
         for partition in range(PARTITIONS)
     )
-    assert seen.ledger[TaskId(0, 0)] == Written(400, 4)
+    assert seen.ledger[TaskId("q", 0, 0)] == Written(400, 4)
 
 
 def test_operators_that_share_tasks_are_told_as_one() -> None:
     tasks = [finished(partition, writers=(1, 2)) for partition in range(PARTITIONS)]
-    seen = batch_tasks(tasks, [operator(0, rank=1), operator(1, rank=0)], {})
-    assert [task.task for task in seen.tasks] == [TaskId(0, p) for p in range(PARTITIONS)]
+    seen = batch_tasks("q", tasks, [operator(0, rank=1), operator(1, rank=0)], {})
+    assert [task.task for task in seen.tasks] == [TaskId("q", 0, p) for p in range(PARTITIONS)]
     assert {task.run_ms for task in seen.tasks} == {10.0}
 
 
@@ -120,7 +138,7 @@ def test_a_task_that_ran_twice_counts_both_times_and_is_where_it_ran_last() -> N
         finished(0, executor=executor, numTotalStateRows=rows)
         for executor, rows in (("0", 3), ("1", 4))
     )
-    (task,) = batch_tasks([first, again], [operator(0)], {}).tasks
+    (task,) = batch_tasks("q", [first, again], [operator(0)], {}).tasks
     assert (task.executor, task.run_ms, task.state_rows) == ("1", 20.0, 4)
 
 
@@ -130,9 +148,9 @@ def test_operators_in_different_stages_are_told_apart_by_the_order_of_their_accu
         *(finished(partition, writers=(70,), executor="a") for partition in range(PARTITIONS)),
         *(finished(partition, writers=(9,), executor="b") for partition in range(PARTITIONS)),
     ]
-    seen = batch_tasks(tasks, operators, {})
+    seen = batch_tasks("q", tasks, operators, {})
     assert {task.task: task.executor for task in seen.tasks} == {
-        TaskId(number, partition): "ab"[number]
+        TaskId("q", number, partition): "ab"[number]
         for number in (0, 1)
         for partition in range(PARTITIONS)
     }
@@ -140,7 +158,9 @@ def test_operators_in_different_stages_are_told_apart_by_the_order_of_their_accu
 
 def test_operators_are_left_out_rather_than_mixed_up_where_one_did_not_run() -> None:
     operators = [operator(0, group=2, rank=1), operator(1, group=1, rank=0)]
-    assert batch_tasks([finished(0)], operators, {}).tasks == ()
+    seen = batch_tasks("q", [finished(0)], operators, {})
+    assert seen.tasks == ()
+    assert seen.outside_ms == {"0": 10.0}, "its work is somebody's"
 
 
 def test_a_union_puts_the_tasks_of_its_operators_behind_one_another() -> None:
@@ -149,9 +169,9 @@ def test_a_union_puts_the_tasks_of_its_operators_behind_one_another() -> None:
         *(finished(p, writers=(1,), executor="0") for p in range(PARTITIONS)),
         *(finished(PARTITIONS + p, writers=(2,), executor="1") for p in range(PARTITIONS)),
     ]
-    seen = batch_tasks(tasks, operators, {})
+    seen = batch_tasks("q", tasks, operators, {})
     assert {task.task: task.executor for task in seen.tasks} == {
-        TaskId(number, partition): str(number)
+        TaskId("q", number, partition): str(number)
         for number in (0, 1)
         for partition in range(PARTITIONS)
     }
@@ -159,7 +179,7 @@ def test_a_union_puts_the_tasks_of_its_operators_behind_one_another() -> None:
 
 def test_behind_a_union_an_incomplete_operator_is_left_out_rather_than_misread() -> None:
     tasks = [finished(PARTITIONS + 1), finished(PARTITIONS + 2)]
-    assert batch_tasks(tasks, [operator(1)], {}).tasks == ()
+    assert batch_tasks("q", tasks, [operator(1)], {}).tasks == ()
 
 
 @settings(max_examples=100)
@@ -177,9 +197,9 @@ def test_what_was_written_is_summed_over_the_batches(batches: list[tuple[int, in
             numUpdatedStateRows=updated,
             numRemovedStateRows=removed,
         )
-        ledger = batch_tasks([task], [operator(0)], ledger).ledger
+        ledger = batch_tasks("q", [task], [operator(0)], ledger).ledger
     total = Written(sum(b[0] for b in batches), sum(b[1] + b[2] for b in batches))
-    assert ledger.get(TaskId(0, 0), Written()) == total
+    assert ledger.get(TaskId("q", 0, 0), Written()) == total
 
 
 def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memory() -> None:
@@ -193,17 +213,25 @@ def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memo
 def test_rows_put_out_are_those_of_the_last_operator_in_the_task() -> None:
     out = "the numOutputRows"
     told = finished_task(event((out, 900), STATEFUL, (out, 30), STATEFUL, (out, 8)), NAMES)
-    assert told is not None
     assert told.rows_out == {0: 900, 2: 30, 4: 8}
     assert told.writers == (1, 3)
     last = replace(operator(0, rank=0), output_step=1)
     first = replace(operator(1, rank=1), output_step=99)
-    (task,) = batch_tasks([told], [first, last], {}).tasks
+    (task,) = batch_tasks("q", [told], [first, last], {}).tasks
     assert task.rows_out == 30
 
 
 def test_no_rows_put_out_are_a_zero_where_they_are_told_and_unknown_where_not() -> None:
     for step, expected in ((-4, 0), (None, None)):
         known = replace(operator(0), output_step=step)
-        (task,) = batch_tasks([finished(0)], [known], {}).tasks
+        (task,) = batch_tasks("q", [finished(0)], [known], {}).tasks
         assert task.rows_out == expected
+
+
+def test_operators_that_share_their_tasks_are_one_vertex_of_the_graph() -> None:
+    def chained(number: int, group: int, reader: int | None) -> StatefulOperator:
+        return StatefulOperator(number, ("default",), 4, "file:/c", "run", group, reader=reader)
+
+    chain = [chained(0, 2, 1), chained(1, 1, 2), chained(2, 1, 3), chained(3, 0, None)]
+    assert operator_graph(chain).feeds == {0: 1, 1: 3, 3: None}
+    assert tasks_of("q", chain[:2]) == tuple(TaskId("q", o, p) for o in (0, 1) for p in range(4))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from elastream.control.decisions import read_decisions
+from elastream import read_decisions
 from elastream.spark.taxi.trips import MadeTrips, make_trips
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedP
     settings = ["--seconds", "20", "--executors", "2", "--partitions", "4", "--service-us", "2000"]
     settings += ["--replicate", "--act", "--period-s", "5", "--response-ms", "20000"]
     done = subprocess.run(
-        [*COMMAND, *settings, *files], cwd=folder, capture_output=True, text=True, timeout=600
+        [*COMMAND, *settings, *files], cwd=folder, capture_output=True, text=True, timeout=1800
     )
     return done, folder
 
@@ -88,7 +88,7 @@ def test_an_interrupt_ends_it_with_one_line_and_leaves_nothing_running(tmp_path:
     while not running.stdout.readline().startswith("replaying"):
         assert running.poll() is None, "it ended by itself"
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=300)
+    _, said = running.communicate(timeout=600)
     assert running.returncode == 130
     assert said.splitlines()[0] == "elastream: interrupted; what was started has ended"
     assert json.loads((tmp_path / "run.json").read_text())["error"] == "interrupted"

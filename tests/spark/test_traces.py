@@ -16,9 +16,9 @@ from pyarrow import parquet
 
 from elastream.model.errors import ProblemError
 from elastream.spark.traces.building import TraceReport, build_trace
-from elastream.spark.traces.folder import prepare, read_manifest, read_tasks, read_totals
 from elastream.spark.traces.records import partition_hash, task_of
 from elastream.spark.traces.settings import TraceSettings, length_of, seconds_of
+from elastream.traces.folder import prepare, read_manifest, read_tasks, read_totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.transition.growth import GrowthSettings, Round
 from elastream.planners.transition.values import PartitionValues, partition_values
 from elastream.spark.values.bulk import SparkBulk
-from elastream.spark.values.store import (
+from elastream.traces.values_file import (
     forget_rounds,
     read_round,
     read_values,

@@ -17,7 +17,6 @@ from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners.certificate import certify_step
 from elastream.planners.rivals.even_split import even_split
 from elastream.planners.single_step import single_step
-from elastream.spark.traces.folder import commit, write_nodes
 from elastream.studies.migration_cost import figures
 from elastream.studies.migration_cost_load import Load, read_load
 from elastream.studies.migration_cost_rings import Rings
@@ -27,6 +26,7 @@ from elastream.studies.migration_cost_run import (
     run_through,
 )
 from elastream.studies.migration_cost_study import CostStudy
+from elastream.traces.folder import commit, write_nodes
 
 
 def month(seed: int, tasks: int = 12) -> Load:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from elastream.control.observation import BatchObservation, TaskId, TaskObservation
+from elastream.loop.observation import BatchObservation, TaskId, TaskObservation
 from elastream.model.errors import ElastreamError
 from elastream.spark.commit_log import CommittedBatch
 from elastream.studies.migration_trace import Change, Trace, measured, share_on_new
@@ -22,10 +22,10 @@ def batch(number: int, *, began_s: float, took_s: float = 0.5) -> CommittedBatch
 
 def observation(number: int, executors: Sequence[str]) -> BatchObservation:
     tasks = tuple(
-        TaskObservation(TaskId(0, partition), executor, 100.0, 10, 5, MB)
+        TaskObservation(TaskId("q", 0, partition), executor, 100.0, 10, 5, MB)
         for partition, executor in enumerate(executors)
     )
-    return BatchObservation(number, 500.0, 10, None, 0, 1000.0, tasks)
+    return BatchObservation("q", "run", number, 500.0, 10, None, 0, 1000.0, tasks)
 
 
 def trace_of(batches: Sequence[CommittedBatch], places: Sequence[str]) -> Trace:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elastream.control.observation import BatchObservation, TaskId, TaskObservation
+from elastream.loop.observation import BatchObservation, TaskId, TaskObservation
 from elastream.model.errors import SparkError
 from elastream.studies.resilience_on_spark import replayed_figures
 from elastream.studies.resilience_replays import Replayed, SparkLatency, batch_figures
@@ -14,10 +14,10 @@ def batch(
     finished_ms: int, duration_ms: float, *, rows: int = 5, **run_ms: float
 ) -> BatchObservation:
     tasks = tuple(
-        TaskObservation(TaskId(0, number), executor, ms, rows, 0, 0)
+        TaskObservation(TaskId("q", 0, number), executor, ms, rows, 0, 0)
         for number, (executor, ms) in enumerate(run_ms.items())
     )
-    return BatchObservation(0, duration_ms, rows, None, finished_ms, None, tasks)
+    return BatchObservation("q", "run", 0, duration_ms, rows, None, finished_ms, None, tasks)
 
 
 def test_the_worst_utilisation_is_of_the_busiest_executor_in_the_replay_alone() -> None:

@@ -1,4 +1,4 @@
-"""``elastream bench``: benchmarks that run on real executors of this machine."""
+"""``elastream bench``: benchmarks on real executors, and of the loop at sizes no machine has."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from elastream.cli.exits import BROKEN
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from elastream.studies.control_bench import ControlRow, ControlSize
     from elastream.studies.migration_bench import BenchResult
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Measure on real executors of this machine; nothing else should run on it meanwhile.",
+    help="Measure on this machine; nothing else should run on it meanwhile.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,6 +36,13 @@ _MECHANISMS = typer.Option(
 _SERVICE = typer.Option("--service-us", help="Microseconds a word costs, slept where its state is.")
 _MEMORY = typer.Option("--in-memory", help="Keep checkpoints in memory-backed storage.")
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
+_SIZES = typer.Option(
+    "--sizes",
+    help="EXECUTORSxTASKSxQUERIES, with commas between. Left out: from 10x200x1 to 1000x20000x50.",
+)
+_JVM = typer.Option("--jvm/--no-jvm", help="Whether calls into Spark's JVM are timed as well.")
+_TRIGGER_S = 5.0
+"""For what listening would cost: batches begin so often."""
 _PICTURE = typer.Option("--picture", help="Draw the response times: .png, .svg or .pdf.")
 _SHARES = typer.Option(
     "--share-picture",
@@ -42,9 +50,110 @@ _SHARES = typer.Option(
 )
 
 
-@app.callback()
-def _options() -> None:
-    """Keep ``migration`` a command of its own while it is the only one."""
+@app.command("control")
+def control(
+    sizes: Annotated[str | None, _SIZES] = None,
+    jvm: Annotated[bool, _JVM] = True,
+    json_file: Annotated[Path | None, _JSON] = None,
+) -> None:
+    """Drive the real loop on a simulated cluster of growing size, and time it.
+
+    How long a step and a plan take, the memory of the process and the growth of the decision log,
+    each size in a process of its own, through scale-outs and scale-ins. Then the calls into
+    Spark's JVM are timed on a real session, which the simulation does without.
+
+      elastream bench control --json control.json
+      elastream bench control --sizes 100x2000x10 --no-jvm
+    """
+    from rich.console import Console
+
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.run_summaries import checked_target, failure_written, write_summary
+    from elastream.studies.control_bench import SIZES, measured_apart
+    from elastream.studies.control_jvm import JvmCosts, jvm_costs
+
+    chosen = SIZES if sizes is None else tuple(_size(text) for text in sizes.split(","))
+    checked_target("--json", json_file)
+    console = Console()
+    rows: list[ControlRow] = []
+    costs: list[JvmCosts] = []
+
+    def told(error: str | None = None) -> dict[str, object]:
+        found: dict[str, object] = {"rows": [row.as_json() for row in rows]}
+        if costs:
+            found["jvm"] = costs[0].as_json()
+        return found if error is None else {**found, "error": error}
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False)
+
+    with failure_written(json_file, told), ended_like_by_ctrl_c(), java_kept_quiet():
+        for size in chosen:
+            say(f"{size.executors:,} executors, {size.tasks:,} tasks, {size.queries} queries")
+            rows.append(measured_apart(size))
+        if jvm:
+            costs.append(jvm_costs(say))
+    Console(width=max(console.width, _TABLE_WIDTH)).print(_control_table(rows))
+    for cost in costs:
+        last = rows[-1]
+        share = cost.at(last.tasks, last.queries, _TRIGGER_S)
+        say(
+            f"calls into the JVM: {cost.fetch_ms_per_1000_tasks:.0f} ms to fetch 1,000 finished "
+            f"tasks, {cost.report_ms:.2f} ms to move a state store, {cost.look_ms:.1f} ms a look; "
+            f"{last.tasks:,} tasks every {_TRIGGER_S:g} s would keep {share:.0%} of a core busy"
+        )
+    write_summary(json_file, told())
+
+
+def _size(text: str) -> ControlSize:
+    from elastream.model.errors import ProblemError
+    from elastream.studies.control_bench import ControlSize
+
+    parts = text.strip().split("x")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise ProblemError("--sizes", f"{text!r} is no EXECUTORSxTASKSxQUERIES, as 100x2000x10")
+    try:
+        return ControlSize(*map(int, parts))
+    except ProblemError as error:
+        raise ProblemError("--sizes", f"{text}: {error}") from None
+
+
+def _control_table(rows: Sequence[ControlRow]) -> Table:
+    from rich.table import Table
+
+    made = Table(title="the loop on a simulated cluster")
+    for name in (
+        "executors",
+        "tasks",
+        "queries",
+        "step ms\nmedian",
+        "p99",
+        "worst",
+        "longest\nplan s",
+        "plans\nproven",
+        "memory\nMB",
+        "log bytes\na batch",
+        "changes",
+        "tasks\nmoved",
+    ):
+        made.add_column(name, justify="right")
+    for row in rows:
+        proven = sum(plan == "optimal" for plan in row.plans)
+        made.add_row(
+            f"{row.executors:,}",
+            f"{row.tasks:,}",
+            str(row.queries),
+            f"{row.step_median_ms:.2f}",
+            f"{row.step_p99_ms:.1f}",
+            f"{row.step_worst_ms:.1f}",
+            f"{row.plan_s:.2f}",
+            f"{proven} of {len(row.plans)}",
+            f"{row.memory_mb:.0f}",
+            f"{row.decision_log_bytes_per_batch:.0f}",
+            str(row.changes),
+            f"{row.tasks_moved:,}",
+        )
+    return made
 
 
 @app.command("migration")

@@ -27,6 +27,11 @@ _SERVICE = typer.Option(
     help="Microseconds that a word costs, slept where its state is; 0 for none. "
     "Left out: such that the busiest moment needs the most executors.",
 )
+_PLANNER = typer.Option(
+    "--planner",
+    help="How the tasks that move are chosen: free-step, single-step or transition; to compare "
+    "with: even-split, consistent-hashing, redist.",
+)
 _JSON = typer.Option("--json", help="Write the summary as JSON.")
 _PICTURE = typer.Option("--picture", help="Draw the run: .png, .svg or .pdf.")
 _LOG = typer.Option("--log", help="Write every decision as JSON lines; elastream log reads them.")
@@ -41,6 +46,7 @@ def demo(
     service_us: Annotated[float | None, _SERVICE] = None,
     executors_min: Annotated[int, typer.Option("--executors-min")] = 2,
     executors_max: Annotated[int, typer.Option("--executors-max")] = 4,
+    planner: Annotated[str, _PLANNER] = "free-step",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
     log: Annotated[Path | None, _LOG] = None,
@@ -61,7 +67,7 @@ def demo(
     from elastream.cli.demo_view import watched
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_picture, checked_target, failure_written
-    from elastream.control.decisions import DecisionLog
+    from elastream.loop.decision_log import DecisionLog
 
     settings = DemoSettings(
         input=input_file,
@@ -72,10 +78,12 @@ def demo(
         service_us=service_us,
         executors_min=executors_min,
         executors_max=executors_max,
+        planner=planner,
     )
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
-    decision_log = None if log is None else DecisionLog(log)
+    if log is not None:
+        DecisionLog(log)  # say before a long run that it cannot be written
     began = time.monotonic()
     console = Console()
     with prepared(settings) as made:
@@ -85,7 +93,7 @@ def demo(
             java_kept_quiet(),
             watched(console) as show,
         ):
-            run(made, show=show, log=None if decision_log is None else decision_log.append)
+            run(made, show=show, log=log)
         _tell(made, console, time.monotonic() - began, json_file, picture)
     if not made.exact:
         raise typer.Exit(BROKEN)

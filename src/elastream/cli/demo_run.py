@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.cli.demo_settings import DemoSettings
-from elastream.control.decisions import Decision
-from elastream.control.state import Steady
+from elastream.loop.decisions import Decision
 from elastream.model.errors import SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.attach import Attachment
+    from elastream.attachment import Attachment
     from elastream.spark.commit_log import CommittedBatch
     from elastream.spark.recording import Recording
     from elastream.spark.word_count import WordCount
@@ -35,11 +34,10 @@ __all__ = ["Demo", "Sample", "prepared", "run"]
 
 _LEAD_BATCHES = 6
 _LOOK_S = 0.5
-_SETTLE_S = 10.0
-"""How long after the last row a change that is under way may take to end; without rows there are
-no batches, and what needs one does not end at all."""
-_LATE_S = 90.0
-"""How long after the last row was due the query may still be behind."""
+_SETTLE_S = 30.0
+"""How long after the last row a change that is under way may take to end."""
+_STUCK_S = 120.0
+"""How long the query may be behind without any progress; a slow machine is no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +107,18 @@ def prepared(settings: DemoSettings) -> Iterator[Demo]:
         yield Demo(settings, recording, service_us, rows_a_batch)
 
 
-def run(
-    demo: Demo, *, show: Callable[[Demo], None], log: Callable[[Decision], None] | None = None
-) -> None:
-    """Run the demo; ``show`` is called about twice a second, ``log`` with every decision."""
-    from elastream.attach import attach
+def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) -> None:
+    """Run the demo; ``show`` is called about twice a second, decisions go to ``log`` as well."""
+    from elastream.attachment import attach
     from elastream.spark.replay import replay_backlog
     from elastream.spark.word_count import warm_up_stream
-
-    def decided(decision: Decision) -> None:
-        demo.decisions.append(decision)
-        if log is not None:
-            log(decision)
 
     with _cluster(demo, show) as (spark, job):
         query = _warmed_query(demo, spark, job, show)
         attachment = attach(
             query,
             demo.settings.policy(),
-            log=decided,
+            log=[demo.decisions.append, *([] if log is None else [log])],
             backlog=replay_backlog(demo.recording, job.clock),
             warm_up_stream=partial(warm_up_stream, job=job),
         )
@@ -198,18 +189,21 @@ def _replay(
     demo.start_ms = round(time.time() * 1000)
     job.clock.start(demo.start_ms)
     end_s = demo.start_ms / 1000 + demo.recording.seconds
+    done, done_s = demo.rows_done, end_s
     while True:
         _look(demo, job, attachment)
         show(demo)
         if not query.isActive:
             raise SparkError(f"the query ended: {query.exception() or 'nobody knows why'}")
-        late_s = time.time() - end_s
-        if demo.rows_done == demo.recording.rows:
-            if isinstance(attachment.controller.state.phase, Steady) or late_s > _SETTLE_S:
+        now_s = time.time()
+        if demo.rows_done > done:
+            done, done_s = demo.rows_done, max(now_s, end_s)
+        if done == demo.recording.rows:
+            if attachment.wait(0) or now_s - done_s > _SETTLE_S:
                 return
             demo.doing = "replayed, a change is still under way"
-        elif late_s > _LATE_S:
-            raise SparkError(f"the query was still behind {late_s:.0f} s after the last row")
+        elif now_s - done_s > _STUCK_S:
+            raise SparkError(f"the query is behind, and read no row for {now_s - done_s:.0f} s")
         time.sleep(_LOOK_S)
 
 
@@ -218,15 +212,15 @@ def _look(demo: Demo, job: WordCount, attachment: Attachment) -> None:
 
     last = demo.batches[-1].batch if demo.batches else -1
     demo.batches.extend(committed_batches(job.checkpoint, after=last))
-    state = attachment.controller.state
-    tasks_of: dict[str, list[int]] = {executor.id: [] for executor in state.executors}
-    for task, load in state.load.tasks.items():
-        tasks_of.setdefault(load.executor, []).append(task.partition)
+    executors = attachment.executors()
+    tasks_of: dict[str, list[int]] = {executor.id: [] for executor in executors}
+    for task, executor in attachment.where().items():
+        tasks_of.setdefault(executor, []).append(task.partition)
     measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
     demo.samples.append(
         Sample(
             at_s=time.time() - (demo.start_ms or 0) / 1000,
-            executors=len(state.executors),
+            executors=len(executors),
             tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},
             utilisation=measured[-1] if measured else None,
         )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
-from elastream.control.policy import Policy
-from elastream.model.checks import amount, count
+from elastream.loop.goals.utilisation import Utilisation
+from elastream.loop.policy import Planner, PlannerName, Policy
+from elastream.model.checks import amount, count, shown
 from elastream.model.errors import ProblemError
+from elastream.planners.rivals.names import RIVALS
 
 __all__ = ["DemoSettings"]
 
@@ -36,6 +39,8 @@ class DemoSettings:
     executors_min: int = 2
     executors_max: int = 4
     partitions: int = 8
+    planner: str = "free-step"
+    """How the tasks that move are chosen."""
     trigger_s: float = 2.0
     """Whatever a task takes without any row is paid so often, and looks like load."""
 
@@ -51,6 +56,10 @@ class DemoSettings:
             low, high = self.executors_min, self.executors_max
             raise ProblemError("--executors-min", f"{low} is above --executors-max, {high}")
         count("--partitions", self.partitions, least=1, most=1000)
+        known = (*get_args(PlannerName), *RIVALS)
+        if self.planner not in known:
+            wrong = f"{shown(self.planner)} is not one; use {', '.join(known)}"
+            raise ProblemError("--planner", wrong)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -78,13 +87,21 @@ class DemoSettings:
         return Policy(
             min_executors=self.executors_min,
             max_executors=self.executors_max,
-            target_utilisation=0.6,
-            hysteresis=0.1,
+            goal=Utilisation(target=0.6, hysteresis=0.1, catch_up_s=20.0),
+            planner=self.step_planner(),
             cooldown_s=8.0,
             patience=2,
             smoothing_s=4.0,
             tau=0.1,
             moves_per_batch=3,
-            catch_up_s=20.0,
             settle_batches=1,
         )
+
+    def step_planner(self) -> Planner:
+        """Return the planner of that name; a rival is made into one that the loop takes."""
+        if self.planner in get_args(PlannerName):
+            name: PlannerName = self.planner  # type: ignore[assignment]
+            return name
+        from elastream.planners.catalog import rival
+
+        return rival(self.planner)

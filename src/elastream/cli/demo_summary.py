@@ -11,7 +11,7 @@ from rich.text import Text
 
 from elastream.cli.demo_run import Demo
 from elastream.cli.drawing import amount
-from elastream.control.decisions import Decision
+from elastream.loop.decisions import Decision
 from elastream.model.checks import Number
 
 __all__ = ["MigrationTold", "migrations_of", "shown", "summary"]

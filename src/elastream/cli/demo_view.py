@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elastream.cli.demo_run import Demo
-from elastream.control.decisions import Decision
+from elastream.loop.decisions import Decision
 
 __all__ = ["drawn", "watched"]
 

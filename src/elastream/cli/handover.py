@@ -23,8 +23,8 @@ from elastream.model.errors import ProblemError, SparkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream.control.handover.events import Timing
-    from elastream.control.handover.ledger import Note
+    from elastream.handover.events import Timing
+    from elastream.handover.ledger import Note
     from elastream.model.handover import Boundary
     from elastream.spark.handover.origin_stream import OriginStream
     from elastream.spark.handover.target_stream import TargetStream
@@ -78,10 +78,10 @@ def serve(
     Ends when the target has taken over and the last window is put out. The log in the folder says
     who owns which windows; started again, the query goes on where it was.
     """
-    from elastream.control.handover.ledger import RecordFile
-    from elastream.control.handover.seal import read_token
-    from elastream.control.handover.session import hand_over
-    from elastream.control.handover.transport import Address, OriginServer
+    from elastream.handover.ledger import RecordFile
+    from elastream.handover.seal import read_token
+    from elastream.handover.session import hand_over
+    from elastream.handover.transport import Address, OriginServer
     from elastream.spark.handover.application_session import application_session
 
     windowed, timing = _query(query), _timing(patience)
@@ -127,11 +127,11 @@ def join(
     master: Master = None,
 ) -> None:
     """Take the query over and run it until it is stopped."""
-    from elastream.control.handover.ledger import RecordFile
-    from elastream.control.handover.seal import read_token
-    from elastream.control.handover.session import take_over
-    from elastream.control.handover.target import Left
-    from elastream.control.handover.transport import Address, TargetLink
+    from elastream.handover.ledger import RecordFile
+    from elastream.handover.seal import read_token
+    from elastream.handover.session import take_over
+    from elastream.handover.target import Left
+    from elastream.handover.transport import Address, TargetLink
     from elastream.spark.handover.application_session import application_session
 
     windowed, timing = _query(query), _timing(patience)
@@ -175,7 +175,7 @@ def _query(name: str) -> WindowedQuery:
 
 
 def _timing(patience_s: float) -> Timing:
-    from elastream.control.handover.events import Timing
+    from elastream.handover.events import Timing
 
     usual = Timing()
     patience_ms = int(amount("--patience", patience_s) * 1000)
@@ -196,7 +196,7 @@ def _made(folder: Path) -> Path:
 
 
 def _log(folder: Path) -> Callable[[Note], None]:
-    from elastream.control.handover.ledger import OwnershipLog
+    from elastream.handover.ledger import OwnershipLog
 
     log = OwnershipLog(folder / "handover.jsonl")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastream.control.decisions import Decision, line_of, read_decisions
+from elastream.loop.decision_log import read_decisions
+from elastream.loop.decisions import Decision, line_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,13 @@ _STYLES = {
     "done": "green",
     "replan": "yellow",
     "refuse": "yellow",
+    "verify": "green",
+    "lost": "bold red",
+    "stuck": "bold red",
     "abandon": "bold red",
+    "learn": "magenta",
+    "join": "cyan",
+    "leave": "cyan",
     "hold": "dim",
     "wait": "dim",
 }
@@ -38,18 +45,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print every record as a li
 
 
 def log(file: LogFile, as_json: AsJson = False) -> None:
-    """Tell the story of a controlled query: what was decided when, and why.
+    """Tell the story of an attached application: what was decided when, and why.
 
-    Batches in a row in which nothing was done make one row; --json prints every record.
+    Batches in a row in which nothing was done make one row; --json prints every record. Rotated
+    files (FILE.1, FILE.2, ...) are read first.
     """
-    decisions = read_decisions(file)
+    torn: list[str] = []
+    decisions = read_decisions(file, torn=torn.append)
     if as_json:
         for decision in decisions:
             typer.echo(line_of(decision))
         return
     from rich.console import Console
 
-    Console(soft_wrap=False).print(_table(_rows(decisions)))
+    Console(soft_wrap=False).print(_table(list(_rows(decisions))))
+    for where in torn:
+        typer.echo(f"{where} was torn by a crash or a full disk and is passed over", err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,8 @@ class _Row:
     lowest: float | None
     """Utilisation over the run; ``None`` where none was known."""
     highest: float | None
+    queries: frozenset[str] = frozenset()
+    """Those that the decisions are about."""
 
     def joined(self, decision: Decision) -> _Row | None:
         """Return the row with one more decision, or ``None`` where a new row must begin."""
@@ -81,6 +94,7 @@ class _Row:
             self.decisions + 1,
             min(known, default=None),
             max(known, default=None),
+            self.queries | _named(decision),
         )
 
 
@@ -91,17 +105,24 @@ def _rows(decisions: Iterable[Decision]) -> Iterator[_Row]:
         if row and joined is None:
             yield row
         used = decision.utilisation
-        row = joined or _Row(decision, decision, 1, used, used)
+        row = joined or _Row(decision, decision, 1, used, used, _named(decision))
     if row:
         yield row
 
 
-def _table(rows: Iterable[_Row]) -> Table:
+def _named(decision: Decision) -> frozenset[str]:
+    return frozenset() if decision.query is None else frozenset({decision.query})
+
+
+def _table(rows: Sequence[_Row]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
+    several = len(frozenset[str]().union(*(row.queries for row in rows))) > 1
     table.add_column("time (UTC)", no_wrap=True)
+    if several:
+        table.add_column("query", overflow="fold")
     table.add_column("batch", justify="right", no_wrap=True)
     table.add_column("executors", justify="right")
     table.add_column("utilisation", justify="right", no_wrap=True)
@@ -114,9 +135,12 @@ def _table(rows: Iterable[_Row]) -> Table:
         shown = "" if at is None else at.strftime("%H:%M:%S" if date == day else "%m-%d %H:%M:%S")
         day = date or day
         times = f" x{row.decisions}" if row.decisions > 1 else ""
+        one = len(row.queries) == 1
+        who = next(iter(row.queries)) if one else f"{len(row.queries)} queries" * bool(row.queries)
         table.add_row(
             shown,
-            _span(row.first.batch, row.last.batch),
+            *([who] if several else []),
+            _span(row.first.batch, row.last.batch) if one or not row.queries else "",
             str(row.last.executors),
             _utilisation(row),
             Text(row.last.kind + times, style=_STYLES.get(row.last.kind, "")),

@@ -21,6 +21,7 @@ from elastream.cli import (
     traffic,
     values,
 )
+from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
 from elastream.model.errors import ElastreamError
 
@@ -55,25 +56,33 @@ app.command("measure")(measure.measure)
 app.command("traffic")(traffic.traffic)
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
-        from importlib.metadata import version as installed
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
 
-        typer.echo(f"elastream {installed('elastream')}")
+        typer.echo(f"elastream {version('elastream')}")
         raise typer.Exit
+
+
+_VERSION = typer.Option(
+    "--version", help="Print the version.", is_eager=True, callback=_print_version
+)
+
+
+@app.callback()
+def _options(version: Annotated[bool, _VERSION] = False) -> None:
+    """Take the options that no command has; each does its work by itself."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
-        code = app(args=arguments, prog_name="elastream", standalone_mode=False)
+        command = with_examples(typer.main.get_command(app))
+        code = command(args=arguments, prog_name="elastream", standalone_mode=False)
     except ElastreamError as error:
         return _fail(str(error), BAD_INPUT)
     except typer.TyperException as error:
-        return _fail(_usage(error), BAD_INPUT)
+        return _misused(_usage(error))
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has left, such as `| head`
@@ -95,6 +104,14 @@ def _usage(error: typer.TyperException) -> str:
     """Return what is wrong with the command line, the option's name included where it is known."""
     described = getattr(error, "format_message", None)
     return str(described()) if callable(described) else str(error)
+
+
+def _misused(message: str) -> int:
+    """Say what is wrong with the command line; without any argument that is the help."""
+    if "\n\n" not in message:
+        return _fail(message, BAD_INPUT)
+    print(message, file=sys.stderr)
+    return BAD_INPUT
 
 
 def _fail(line: str, code: int) -> int:

@@ -89,11 +89,13 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> 
     """Least state moved over several migrations that are all known beforehand.
 
     Fields as for single-step, with "targets": [{"nodes": 3, "tau": 0.4}, ...] in place of nodes
-    and tau.
+    and tau. With "gamma", from 0 to 1, each further migration counts so much less, and the
+    weighted cost is least and printed too.
     """
     from elastream.planners.sequence.planner import sequence as planner
 
-    problem = problem_files.sequence_problem(problem_files.read_fields(file))
+    given = problem_files.read_fields(file)
+    problem = problem_files.sequence_problem(given)
     outcome = planner(problem, seconds=seconds)
     if isinstance(outcome, Infeasible):
         refuse(outcome)
@@ -105,6 +107,8 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> 
             current = step.assignment
         _draw(pictures)
     fields: dict[str, object] = {"status": outcome.status, "cost": outcome.cost}
+    if "gamma" in given:
+        fields["weighted_cost"] = outcome.weighted_cost
     if outcome.status != "optimal":
         fields["lower_bound"] = outcome.lower_bound
     steps = [{"cost": step.cost} | _step_fields(step) for step in outcome.steps]

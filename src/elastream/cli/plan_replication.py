@@ -130,8 +130,10 @@ def _stream(field: str, data: Fields) -> Stream:
 
 def _node(field: str, data: Fields) -> Node:
     numbers = ("resources", "speedup", "spawn_ms")
-    expect_fields(f"{field}.", data, required=("name", *numbers))
-    return Node(data["name"], *(amount(f"{field}.{name}", data[name]) for name in numbers))
+    expect_fields(f"{field}.", data, required=("name", *numbers), optional=("price",))
+    price = amount(f"{field}.price", data.get("price", 0))
+    resources, speedup, spawn_ms = (amount(f"{field}.{name}", data[name]) for name in numbers)
+    return Node(data["name"], resources, speedup, spawn_ms, price)
 
 
 def _links(value: object) -> Links:

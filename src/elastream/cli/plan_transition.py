@@ -78,7 +78,7 @@ def _planned(problem: TransitionProblem, stored: Path | None) -> TransitionPlan 
         return planner(problem)
     from elastream.model.transition import ProjectionProblem
     from elastream.planners.transition.planner import TransitionPlanner
-    from elastream.spark.values.store import read_values
+    from elastream.traces.values_file import read_values
 
     step = problem.step
     values = read_values(stored)

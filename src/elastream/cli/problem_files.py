@@ -69,7 +69,7 @@ def single_step_problem(data: Fields) -> StepProblem:
 
 def sequence_problem(data: Fields) -> SequenceProblem:
     """Return the problem of a sequence: ``targets`` stands in place of ``nodes`` and ``tau``."""
-    expect_fields("", data, required=("work", "state", "current", "targets"))
+    expect_fields("", data, required=("work", "state", "current", "targets"), optional=("gamma",))
     _expect_intervals(data["current"])
     targets = data["targets"]
     if not isinstance(targets, list):
@@ -80,7 +80,8 @@ def sequence_problem(data: Fields) -> SequenceProblem:
             raise ProblemError(f"targets[{i}]", f"{shown(target)} is not an object")
         expect_fields(f"targets[{i}].", target, required=("nodes", "tau"))
         pairs.append((target["nodes"], target["tau"]))
-    return SequenceProblem.of(data["work"], data["state"], data["current"], pairs)
+    gamma = data.get("gamma", 1)
+    return SequenceProblem.of(data["work"], data["state"], data["current"], pairs, gamma)
 
 
 def expect_fields(

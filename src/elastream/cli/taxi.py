@@ -19,7 +19,7 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elastream.control.replication.policy import ReplicationPolicy
+    from elastream.loop.policy import Policy
     from elastream.studies.taxi_run import TaxiRun
 
 __all__ = ["taxi"]
@@ -80,7 +80,7 @@ def taxi(
 
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_target, failure_written
-    from elastream.control.decisions import DecisionLog
+    from elastream.loop.decision_log import DecisionLog
     from elastream.spark.session import embedded_session
     from elastream.studies.taxi_run import TaxiSettings, cluster_of, prepared, run
 
@@ -96,7 +96,7 @@ def taxi(
         service_us=service_us,
         trigger_s=trigger_s,
     )
-    policy = _policy(replicate, act, response_ms, period_s)
+    policy = _policy(replicate, act, response_ms, period_s, executors)
     checked_target("--out", out)
     checked_target("--json", json_file)
     if log is not None and not replicate:
@@ -122,24 +122,29 @@ def taxi(
 
 
 def _policy(
-    replicate: bool, act: bool, response_ms: float, period_s: float
-) -> ReplicationPolicy | None:
-    from elastream.control.replication.policy import ReplicationPolicy
+    replicate: bool, act: bool, response_ms: float, period_s: float, executors: int
+) -> Policy | None:
+    from elastream.loop.goals.replication.goal import Replication
+    from elastream.loop.policy import Policy
 
     if not replicate:
         if act:
             raise ProblemError("--act", "there is nothing to carry out without --replicate")
         return None
     try:
-        return ReplicationPolicy(
-            response_ms=response_ms,
-            period_s=period_s,
-            act=act,
-            cooldown_s=min(15.0, period_s),
-            smoothing_s=max(2.0, period_s / 6),
+        goal = Replication(
+            response_ms=response_ms, period_s=period_s, cooldown_s=min(15.0, period_s)
         )
     except ProblemError as error:
-        raise ProblemError(f"--{error.field.replace('_', '-')}", error.why) from None
+        option = error.field.removeprefix("goal.").replace("_", "-")
+        raise ProblemError(f"--{option}", error.why) from None
+    return Policy(
+        max_executors=executors,
+        goal=goal,
+        cooldown_s=min(15.0, period_s),
+        smoothing_s=max(2.0, period_s / 6),
+        advise_only=not act,
+    )
 
 
 @contextmanager

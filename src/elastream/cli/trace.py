@@ -25,6 +25,7 @@ _INPUT = typer.Option(
 )
 _OUT = typer.Option("--out", help="The folder to write.")
 _EVERY = typer.Option("--every", help="Length of an interval, such as 15m, 1h or 1d.")
+_QUERY = typer.Option("--query", help="Only this query; may be given several times.")
 _WINDOW = typer.Option(
     "--window", help="A key is held for so long after its last record; left out: for ever."
 )
@@ -94,6 +95,37 @@ def build(
     typer.echo(f"{out}: work and state of {report.tasks:,} tasks")
 
 
+@app.command("from-log")
+def from_log(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A decision log, or samples.jsonl.")],
+    out: Annotated[Path, _OUT],
+    every: Annotated[str, _EVERY] = "1m",
+    queries: Annotated[list[str] | None, _QUERY] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace.")] = False,
+) -> None:
+    """Make a trace of what an attached application logged about itself.
+
+    Work, state and place of every task are in the log's samples; node counts are the executors
+    that were really there, so `elastream trace chain` follows at once.
+
+      elastream trace from-log decisions.jsonl --out trace
+      elastream trace chain trace --out chain.json
+    """
+    from elastream.spark.traces.settings import seconds_of
+    from elastream.traces.from_log import trace_from_log
+
+    made = trace_from_log(
+        log,
+        out,
+        every_s=seconds_of("--every", every),
+        queries=tuple(queries or ()),
+        overwrite=overwrite,
+    )
+    low, high = min(made.nodes), max(made.nodes)
+    typer.echo(f"{made.intervals:,} intervals of {every}, {low} to {high} executors")
+    typer.echo(f"{out}: work and state of {len(made.tasks):,} tasks")
+
+
 @app.command("nodes")
 def nodes(
     trace: Trace,
@@ -110,7 +142,7 @@ def nodes(
       elastream trace nodes trace --min 8 --max 16
     """
     from elastream.planners.chain import migrations, node_counts
-    from elastream.spark.traces.folder import read_totals, write_nodes
+    from elastream.traces.folder import read_totals, write_nodes
 
     if of not in ("rows", "records"):
         raise ProblemError("--of", f"{of!r} is neither rows nor records")
@@ -138,7 +170,7 @@ def chain(
     """
     from elastream.cli.run_summaries import checked_target, write_summary
     from elastream.planners.chain import ChainSettings, migration_chain
-    from elastream.spark.traces.folder import read_nodes
+    from elastream.traces.folder import read_nodes
 
     checked_target("--out", out)
     kept = read_nodes(trace)

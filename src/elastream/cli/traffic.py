@@ -61,8 +61,8 @@ def traffic(
       elastream traffic --input conn.log --time ts --source id.orig_h --destination id.resp_h
     """
     from elastream.cli.run_summaries import checked_target
-    from elastream.spark.place import place
     from elastream.spark.traffic.monitoring import await_end, begin, differences, fed, running
+    from elastream.studies.placed_pairs import placed_pairs
 
     settings = TrafficSettings(
         input=input_file,
@@ -85,7 +85,7 @@ def traffic(
         with running(spark, monitor) as queries:
             if nodes is not None:
                 with fed(monitor, queries):
-                    placed = place(queries, nodes)
+                    placed = placed_pairs(queries, nodes)
                 holds = placed.holds
                 typer.echo(str(placed))
             typer.echo(f"replaying for {seconds - monitor.lead_s:.0f} s", err=True)

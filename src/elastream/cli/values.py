@@ -73,7 +73,7 @@ def build(
     from elastream.cli.run_summaries import checked_target
     from elastream.planners.transition.growth import GrowthSettings
     from elastream.planners.transition.values import count_all, partition_values
-    from elastream.spark.values.store import forget_rounds, read_round, write_round, write_values
+    from elastream.traces.values_file import forget_rounds, read_round, write_round, write_values
 
     checked_target("--out", out)
     problem = _problem(file, trace, chain, tau)
@@ -114,7 +114,7 @@ def _problem(
         )
     if trace is None or chain is None:
         raise ProblemError("--chain", "is needed with --trace")
-    from elastream.spark.traces.folder import read_tasks
+    from elastream.traces.folder import read_tasks
 
     tasks = read_tasks(trace)
     work, state = tasks.work.sum(axis=0).tolist(), tasks.usual_state_bytes.tolist()

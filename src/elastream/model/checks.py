@@ -11,7 +11,7 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Number", "Numbers", "amount", "amounts", "count", "shown"]
+__all__ = ["Number", "Numbers", "amount", "amounts", "count", "positive", "shown"]
 
 Number = int | float
 """A finite amount. Whole numbers stay whole, so that bytes in are bytes out."""
@@ -47,6 +47,14 @@ def amount(field: str, value: object) -> Number:
         raise ProblemError(field, f"{shown(value)} is negative; give zero or more")
     if number > _LARGEST or number != number:
         raise ProblemError(field, f"{shown(value)} is not finite, or above 1e100")
+    return number
+
+
+def positive(field: str, value: object) -> Number:
+    """Return ``value`` as a finite number above zero."""
+    number = amount(field, value)
+    if number == 0:
+        raise ProblemError(field, "0 is not positive")
     return number
 
 

@@ -3,7 +3,8 @@
 ::
 
     ElastreamError
-    ├── AlreadyAttachedError        the query has a controller already
+    ├── AlreadyAttachedError        the application has a loop already, with another policy
+    ├── GivenUpError                what was asked for is no longer wanted
     ├── ProblemError                a problem or a setting is wrong; names the field
     └── SparkError                  Spark cannot do, or was kept from doing, what was asked
         ├── UnsupportedSparkError   this version, mode or machine lacks what elastream needs
@@ -18,6 +19,7 @@ from __future__ import annotations
 __all__ = [
     "AlreadyAttachedError",
     "ElastreamError",
+    "GivenUpError",
     "ProblemError",
     "QueryRefusedError",
     "SparkError",
@@ -31,7 +33,11 @@ class ElastreamError(Exception):
 
 
 class AlreadyAttachedError(ElastreamError):
-    """The query has a controller already; two would work against each other."""
+    """The application has a loop already; two would work against each other."""
+
+
+class GivenUpError(ElastreamError):
+    """What was asked for is no longer wanted, and was not carried out."""
 
 
 class ProblemError(ElastreamError):

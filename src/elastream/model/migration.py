@@ -85,6 +85,10 @@ class SequenceProblem:
     """Where the tasks are before the first migration."""
     targets: tuple[Target, ...]
     """What each migration must reach, in order; at least one."""
+    gamma: Number = 1
+    """How much less each further migration counts (section 4.2 of paper 000), from 0 to 1: the
+    state moved by migration ``i``, from 0, counts ``gamma ** i``. A fraction is the decimal number
+    that it prints as."""
 
     @classmethod
     def of(
@@ -93,6 +97,7 @@ class SequenceProblem:
         state: Numbers,
         current: Assignment | Sequence[Sequence[int]],
         targets: Sequence[tuple[int, Number]],
+        gamma: Number = 1,
     ) -> SequenceProblem:
         """Return the checked problem; each target is a pair (nodes, tau)."""
         loads, sizes = _tasks(work, state)
@@ -100,7 +105,7 @@ class SequenceProblem:
         if not targets:
             raise ProblemError("targets", "is empty; give at least one migration")
         checked = tuple(_target(f"targets[{i}].", *pair) for i, pair in enumerate(targets))
-        return cls(loads, sizes, assignment, checked)
+        return cls(loads, sizes, assignment, checked, _discount(gamma))
 
 
 def _tasks(work: Numbers, state: Numbers) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
@@ -131,3 +136,10 @@ def _target(prefix: str, nodes: object, tau: object) -> Target:
     return Target(
         count(f"{prefix}nodes", nodes, least=1, most=MOST_NODES), amount(f"{prefix}tau", tau)
     )
+
+
+def _discount(gamma: object) -> Number:
+    discount = amount("gamma", gamma)
+    if discount > 1:
+        raise ProblemError("gamma", f"{shown(gamma)} is too large; the most is 1")
+    return discount

@@ -51,11 +51,15 @@ class SequencePlan:
     """The outcome of several migrations, one after the other."""
 
     status: Status
+    """``optimal``: no plan for the same problem has a lower ``weighted_cost``; proven."""
     cost: Number
-    """State moved in all steps together, in bytes."""
+    """State moved in all steps together, in bytes; each step counts the same."""
     steps: tuple[StepPlan, ...]
     lower_bound: Number
-    """No plan for the same problem moves less in total."""
+    """No plan for the same problem has a ``weighted_cost`` below this."""
+    weighted_cost: Number
+    """What is minimised: the sum of ``gamma ** i`` times the cost of step ``i``, from 0, in bytes.
+    Equal to ``cost`` where gamma is 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners.free_step.planner import free_step
 from elastream.planners.rivals.consistent_hashing import consistent_hashing
 from elastream.planners.rivals.even_split import even_split
+from elastream.planners.rivals.names import RIVALS
 from elastream.planners.rivals.redist import redist
 from elastream.planners.single_step import single_step
 
-__all__ = ["STEP_PLANNERS", "StepPlanner"]
+__all__ = ["STEP_PLANNERS", "Rival", "StepPlanner", "rival"]
 
 StepPlanner = Callable[[StepProblem], StepPlan | Infeasible]
 """A plan for one migration, or why there is none; settings have defaults."""
@@ -28,3 +32,23 @@ STEP_PLANNERS: Mapping[str, StepPlanner] = MappingProxyType(
     }
 )
 """The planners first, then the baselines, which may exceed the load limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A baseline as a planner that the live loop takes, for comparison."""
+
+    name: str
+    contiguous: bool = False
+    """None of them needs consecutive tasks to start from."""
+
+    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
+        """Return the baseline's plan."""
+        return STEP_PLANNERS[self.name](problem)
+
+
+def rival(name: str) -> Rival:
+    """Return the baseline of that name."""
+    if name not in RIVALS:
+        raise ProblemError("planner", f"{shown(name)} is no baseline; use {', '.join(RIVALS)}")
+    return Rival(name)

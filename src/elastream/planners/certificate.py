@@ -79,24 +79,28 @@ def certify_step(
 
 
 def certify_sequence(problem: SequenceProblem, plan: SequencePlan) -> Certificate:
-    """Check every step of ``plan`` from where the step before left the tasks, and the total."""
+    """Check every step of ``plan`` from where the step before left the tasks, and both totals."""
     if len(plan.steps) != len(problem.targets):
         wrong = f"{len(plan.steps)} steps for {len(problem.targets)} migrations"
         return Certificate((wrong,), Fraction(0), Fraction(0))
     faults: list[str] = []
-    cost = max_load = Fraction(0)
+    cost = weighted = max_load = Fraction(0)
+    weight = Fraction(1)
     current = problem.current
     for number, (target, step) in enumerate(zip(problem.targets, plan.steps, strict=True)):
         before = StepProblem(problem.work, problem.state, current, target)
         found = certify_step(before, step, contiguous=True)
         faults += [f"step {number}: {fault}" for fault in found.faults]
         cost += found.cost
+        weighted += weight * found.cost
+        weight *= Fraction(problem.gamma)
         max_load = max(max_load, found.max_load)
         current = step.assignment
     faults += _differing("cost", plan.cost, cost)
-    if Fraction(plan.lower_bound) > cost * (1 + _ROUNDING):
-        faults.append(f"lower bound {plan.lower_bound} is above the cost {float(cost)}")
-    if plan.status == "optimal" and plan.lower_bound != plan.cost:
+    faults += _differing("weighted_cost", plan.weighted_cost, weighted)
+    if Fraction(plan.lower_bound) > weighted * (1 + _ROUNDING):
+        faults.append(f"lower bound {plan.lower_bound} is above the cost {float(weighted)}")
+    if plan.status == "optimal" and plan.lower_bound != plan.weighted_cost:
         faults.append("called optimal with a lower bound below the cost")
     return Certificate(tuple(faults), cost, max_load)
 

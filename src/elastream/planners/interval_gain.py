@@ -32,7 +32,9 @@ by equality, without a table of decisions.
 
 Ties. The gain can only fall when the cap falls, so the lowest maximum load among all solutions of
 greatest gain is found by bisection over the loads that intervals can have. The first probe lies
-just below the load reached: mostly it fails, and that is the proof.
+just below the load reached: mostly it fails, and that is the proof. A probe need only reach the
+gain known: what a prefix has lost, and the smallest blocks that the intervals left cannot match,
+must leave that much, and prefixes that do not are skipped.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def least_moved(
     floor = work[m] / levels - grain
     probe = cap
     while True:
-        found, intervals = most_kept(work, state, starts, block, probe, trial_cuts, trial_match)
+        found, intervals = most_kept(
+            work, state, starts, block, probe, gain, trial_cuts, trial_match
+        )
         if intervals > 0 and found >= gain:
             first = count == 0
             gain, count = found, intervals
@@ -123,10 +127,14 @@ def most_kept(
     starts: Ints,
     block: Ints,
     cap: float,
+    least: int,
     cuts: Ints,
     match: Ints,
 ) -> tuple[int, int]:
-    """Return the greatest gain with loads up to ``cap`` and the number of its intervals, or 0."""
+    """Return the greatest gain with loads up to ``cap`` and the number of its intervals.
+
+    0 intervals where there is no gain of ``least`` or more.
+    """
     m = len(work) - 1
     levels = len(cuts) - 1
     first = np.empty(m + 1, np.int64)
@@ -139,7 +147,13 @@ def most_kept(
     free = np.empty(cells, np.int64)
     used = np.empty(cells, np.int64)
     rows = np.empty((6, m + 1), np.int64)
-    gain = forward(state, starts, block, first, low, high, offset, free, used, rows)
+    smallest = np.zeros(len(starts), np.int64)
+    smallest[1:] = np.cumsum(np.sort(state[starts[1:]] - state[starts[:-1]]))
+    gain = forward(
+        state, starts, block, first, low, high, offset, free, used, rows, smallest, least
+    )
+    if gain < 0:
+        return _NONE, 0
     return gain, trace(state, starts, block, low, high, offset, free, used, gain, cuts, match)
 
 
@@ -202,8 +216,14 @@ def forward(
     free: Ints,
     used: Ints,
     rows: Ints,
+    smallest: Ints,
+    target: int,
 ) -> int:
     """Fill ``free`` and ``used``, cell ``offset[l] + x`` each; return the greatest gain.
+
+    Prefixes that cannot lead to a gain of ``target`` are left out, and ``low`` and ``high`` drawn
+    together around the others of each row. Behind a prefix all may stay but for the blocks that
+    are more than the intervals left; ``smallest[k]`` is the size of the ``k`` smallest blocks.
 
     ``rows`` are six of length ``m + 1``. The starts of a window lie on two sides: *near* ones in
     the block of task ``x - 1``, *far* ones before it. On each side the rows hold suffix maxima
@@ -219,18 +239,24 @@ def forward(
     for level in range(1, levels + 1):
         before = offset[level - 1]
         least, most = low[level - 1], high[level - 1]
+        begin, end = max(low[level], least + 1), high[level]
+        low[level], high[level] = m + 1, -1
         current = -1
         far_next = near_next = least
         far_end = near_end = least
         done = 0 if level == 1 else block[min(least, m - 1)]
         rest = best = pair = whole = _NONE
         match = match_used = match_free = _NONE
-        for x in range(low[level], high[level] + 1):
+        for x in range(begin, end + 1):
             left = max(first[x], least)
+            if left > most:
+                break
             last = block[x - 1]
             if last != current:
                 current = last
                 start = starts[last]
+                unmatched = len(starts) - 2 - last - (levels - level)
+                needed = target - state[m] + smallest[max(0, unmatched)]
                 while done < last:
                     size = state[starts[done + 1]] - state[starts[done]]
                     pair = max(pair, best + size)
@@ -301,8 +327,11 @@ def forward(
             if x == m or block[x] != last:
                 value_free = max(value_free, value_used)
                 value_used = _NONE
-            free[offset[level] + x] = value_free if value_free >= 0 else _NONE
-            used[offset[level] + x] = value_used if value_used >= 0 else _NONE
+            enough = max(0, needed + state[x])
+            free[offset[level] + x] = value_free if value_free >= enough else _NONE
+            used[offset[level] + x] = value_used if value_used >= enough else _NONE
+            if max(value_free, value_used) >= enough:
+                low[level], high[level] = min(low[level], x), x
         if high[level] == m:
             gain = max(gain, free[offset[level] + m])
     return gain

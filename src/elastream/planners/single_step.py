@@ -14,6 +14,7 @@ compared with a relative tolerance of :data:`~elastream.model.migration.LOAD_TOL
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -28,7 +29,7 @@ from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.planners.interval_gain import Floats, least_moved
 from elastream.planners.state_ticks import Ticks
 
-__all__ = ["single_step"]
+__all__ = ["cheapest_intervals", "single_step"]
 
 _TICK_BITS = 53
 """State is counted in fewer ticks than two to this power in all; sums of them are exact."""
@@ -40,10 +41,20 @@ def single_step(problem: StepProblem) -> StepPlan | Infeasible:
     if old is None:
         raise ProblemError("current", "a node holds tasks that are not consecutive; try free-step")
     limit = problem.limit
-    cuts = _solve(problem, old, limit)
+    cuts = _solve(problem, old, limit, flattest=True)
     if cuts is None:
         return _infeasible(problem, limit)
     return step_plan(problem, _placed(problem, cuts), optimal=True)
+
+
+def cheapest_intervals(problem: StepProblem) -> tuple[int, ...] | None:
+    """Return the node of each task in some plan of least cost; one run, ties as they come.
+
+    ``None`` where no plan exists or the tasks of a node are not consecutive now.
+    """
+    old = problem.current.intervals
+    cuts = None if old is None else _solve(problem, old, problem.limit, flattest=False)
+    return None if cuts is None else _placed(problem, cuts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +66,17 @@ class _Cuts:
     """The node whose tasks stay in the interval; ``None`` where none do."""
 
 
-def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts | None:
+def _solve(
+    problem: StepProblem, old: Sequence[Interval], limit: float, *, flattest: bool
+) -> _Cuts | None:
     """Run the dynamic program; ``None`` if the tasks do not fit."""
     m = len(problem.work)
     blocks = sorted((lb, ub, node) for node, (lb, ub) in enumerate(old) if lb < ub)
     starts = np.array([lb for lb, _, _ in blocks] + [m])
     levels = min(problem.target.nodes, m)
     grain = 0.5 if type(sum(problem.work)) is int else limit * LOAD_TOLERANCE
+    if not flattest:
+        grain = math.inf  # all loads count as equal, so the first solution is taken
     cuts, match = np.empty((2, levels + 1), dtype=np.int64)
     effort = 100.0 * (m + levels) + 12.0 * m * levels
     count = least_moved.for_operations(effort)(

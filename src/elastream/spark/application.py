@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from elastream.control.observation import BatchObservation, TaskId, TaskObservation
+from elastream.loop.observation import BatchObservation, TaskId, TaskObservation
 from elastream.model.errors import SparkError
 from elastream.spark.recording import Recording
 from elastream.spark.replay import ReplayClock

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from elastream.model.errors import SparkError
 from elastream.spark.application import Application
-from elastream.spark.private_door import PrivateDoor
+from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.running_stream import RunningStream
 
 __all__ = ["Mechanism", "Pause", "Restart", "Stock"]

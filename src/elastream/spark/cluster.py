@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
+from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
 from elastream.spark.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.java import java_home
-from elastream.spark.private_door import PrivateDoor, keep_first_executors
-from elastream.spark.settings import steering_settings
+from elastream.spark.settings import session_settings
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -79,7 +79,7 @@ class EmbeddedCluster:
         """Return the settings of the session, with its files under ``scratch``."""
         memory = self.executor_memory_mb
         return {
-            **steering_settings(),
+            **session_settings(),
             "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
             "spark.app.name": self.app_name,
             "spark.executor.memory": f"{memory}m",

@@ -9,8 +9,9 @@ wherever they are. Here over a number of batches, for every (query, operator, pa
 * **selectivity** is rows put out, again for each row of the streams that the operator reads. An
   operator that reads another one's output reads all of its partitions.
 
-So the graph of the problem has an operator for each pair, and a node for each executor with as many
-seconds a second as it has cores. Rates are in rows a second.
+So the graph of the problem has an operator for each pair, and a node for each executor. A node's
+capacity is the seconds a second that its cores have, less what they spent on tasks without state
+(reading, parsing, sinks): nobody can place those. Rates are in rows a second.
 
 Streams are the inputs of queries. Several queries may read the same one. A query that reads two
 streams, or joins one with itself, is refused: its load is not a sum over its inputs, and a graph
@@ -26,22 +27,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream.control.observation import BatchObservation, TaskId
+from elastream.loop.observation import BatchObservation, TaskId
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.resilience.graph import Operator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
-from elastream.spark.query_session import named
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.spark.pairs import WatchedQueries, WatchedQuery
-    from elastream.spark.private_door import PrivateDoor, StatefulOperator
+    from elastream.spark.door.private_door import PrivateDoor
+    from elastream.spark.door.queries import StatefulOperator
+    from elastream.spark.observe.watched_query import WatchedQuery
+    from elastream.spark.observe.watching import Watching
 
 __all__ = ["Measured", "measure"]
 
 _LOOK_S: Final = 0.5
+_LEAST_CAPACITY: Final = 0.1
+"""However much an executor does besides, so much of its cores counts as free."""
 _JOIN_STORE: Final = "left-"
 """How the state stores of a stream-stream join begin."""
 
@@ -53,7 +57,7 @@ class Measured:
     graph: QueryGraph
     """An operator for each pair, in the order in which ``place`` wants them."""
     capacity: tuple[float, ...]
-    """Seconds of run time a second that each executor has: its cores."""
+    """Seconds of run time a second that each executor has: its cores, less other work."""
     rates: tuple[float, ...]
     """Rows a second that each input had in the trial."""
 
@@ -97,19 +101,29 @@ def measure(
     Raises :class:`~elastream.model.errors.ElastreamError` with one line where that cannot be
     measured, or a query runs fewer batches within ``timeout_s``. The queries run on.
     """
-    from elastream.spark.pairs import watched
+    from elastream.spark.observe.watching import batches_of, watching
 
     count("batches", batches, least=1)
     count("skip", skip)
     if inputs is not None and len(inputs) != len(queries):
         raise ProblemError("inputs", f"has {len(inputs)} names; there are {len(queries)} queries")
-    with watched(queries) as running:
-        for query in running.queries:
-            _refuse_joins(query)
-        trials = [_Trial(query, batches, skip, heard) for query in running.queries]
-        _await(trials, time.monotonic() + timeout_s, timeout_s)
-        streams = [query.name for query in running.queries] if inputs is None else list(inputs)
-        readings = [_reading(running.door, trial) for trial in trials]
+    with watching(queries) as running:
+        for query, watched in zip(running.queries, running.watched, strict=True):
+            _refuse_joins(query, watched)
+        trials = {
+            watched.name: _Trial(query, watched, batches, skip)
+            for query, watched in zip(running.queries, running.watched, strict=True)
+        }
+
+        def note(batch: BatchObservation) -> None:
+            trials[batch.query].note(batch)
+            if heard is not None:
+                heard(batch.query, batch)
+
+        batches_of(running.monitor, note)
+        _await(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
+        streams = list(trials) if inputs is None else list(inputs)
+        readings = [_reading(running.door, trial) for trial in trials.values()]
         return _measured(running, streams, readings)
 
 
@@ -117,19 +131,14 @@ class _Trial:
     """The batches of one query."""
 
     def __init__(
-        self,
-        watched_query: WatchedQuery,
-        batches: int,
-        skip: int,
-        heard: Callable[[str, BatchObservation], None] | None,
+        self, query: StreamingQuery, watched: WatchedQuery, batches: int, skip: int
     ) -> None:
-        self.query = watched_query
+        self.query = query
+        self.watched = watched
         self.batches = batches
         self._skip = skip
-        self._heard = heard
         self._seen: list[BatchObservation] = []
         self._changed = threading.Condition()
-        watched_query.monitor.subscribe(self._note)
 
     def seen(self) -> list[BatchObservation]:
         """Return the batches that count, as many as are needed or less."""
@@ -142,25 +151,24 @@ class _Trial:
         with self._changed:
             return self._changed.wait_for(lambda: len(self._seen) >= needed, timeout_s)
 
-    def _note(self, batch: BatchObservation) -> None:
+    def note(self, batch: BatchObservation) -> None:
+        """Take a batch in; the trial begins with the first that has rows."""
         if batch.rows == 0 and not self._seen:
             return
         with self._changed:
             self._seen.append(batch)
             self._changed.notify_all()
-        if self._heard is not None:
-            self._heard(self.query.name, batch)
 
 
 def _await(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
     for trial in trials:
         while not trial.wait(_LOOK_S):
-            query = trial.query.query
-            if not query.isActive:
-                raise QueryRefusedError(f"{named(query)} stopped while it was measured")
+            name = trial.watched.name
+            if not trial.query.isActive:
+                raise QueryRefusedError(f"the query {name} stopped while it was measured")
             if time.monotonic() > deadline:
                 raise SparkError(
-                    f"{named(query)} ran {len(trial.seen())} of {trial.batches} batches within "
+                    f"the query {name} ran {len(trial.seen())} of {trial.batches} batches within "
                     f"{timeout_s:g} s; give it more input, or measure fewer"
                 )
 
@@ -176,12 +184,13 @@ class _Reading:
     run_s: Mapping[TaskId, float]
     rows_out: Mapping[TaskId, int | None]
     """``None`` where the operator does not tell."""
+    outside_s: Mapping[str, float]
+    """Run time of the query's tasks without state, by executor."""
 
 
 def _reading(door: PrivateDoor, trial: _Trial) -> _Reading:
-    query = trial.query.query
-    _refuse_joins(trial.query)
-    batches = trial.seen()
+    _refuse_joins(trial.query, trial.watched)
+    name, batches = trial.watched.name, trial.seen()
     run_s: dict[TaskId, float] = defaultdict(float)
     rows_out: dict[TaskId, int | None] = {}
     for task in (task for batch in batches for task in batch.tasks):
@@ -189,39 +198,39 @@ def _reading(door: PrivateDoor, trial: _Trial) -> _Reading:
         before = rows_out.get(task.task, 0)
         told = before is not None and task.rows_out is not None
         rows_out[task.task] = (before or 0) + (task.rows_out or 0) if told else None
-    rows = sum(batch.rows for batch in batches) / max(1, door.scans(query))
+    rows = sum(batch.rows for batch in batches) / max(1, door.queries.scans(trial.watched.query))
     if rows == 0:
-        raise SparkError(f"{named(query)} read no rows in {len(batches)} batches")
-    lost = [task for task in trial.query.placement.tasks if task not in run_s]
+        raise SparkError(f"the query {name} read no rows in {len(batches)} batches")
+    lost = [task for task in trial.watched.tasks if task not in run_s]
     if lost:
-        raise SparkError(f"{named(query)} told nothing of its task {tuple(lost[0])}")
+        raise SparkError(f"the query {name} told nothing of its task {lost[0]}")
     seconds = sum(batch.interval_ms or batch.duration_ms for batch in batches) / 1000
-    return _Reading(rows, seconds, run_s, rows_out)
+    outside_s: dict[str, float] = defaultdict(float)
+    for batch in batches:
+        for executor, run_ms in batch.outside_ms.items():
+            outside_s[executor] += run_ms / 1000
+    return _Reading(rows, seconds, run_s, rows_out, outside_s)
 
 
-def _refuse_joins(watched_query: WatchedQuery) -> None:
-    progress = watched_query.query.lastProgress
+def _refuse_joins(query: StreamingQuery, watched: WatchedQuery) -> None:
+    progress = query.lastProgress
     sources = 1 if progress is None else len(progress["sources"])
     joins = any(
-        store.startswith(_JOIN_STORE)
-        for operator in watched_query.placement.operators
-        for store in operator.stores
+        store.startswith(_JOIN_STORE) for operator in watched.operators for store in operator.stores
     )
     if sources > 1 or joins:
         what = f"reads {sources} sources" if sources > 1 else "joins its stream with itself"
         raise QueryRefusedError(
-            f"{named(watched_query.query)} {what}, so its load is no sum over inputs; write its "
+            f"the query {watched.name} {what}, so its load is no sum over inputs; write its "
             "graph by hand"
         )
 
 
-def _measured(
-    running: WatchedQueries, streams: Sequence[str], readings: Sequence[_Reading]
-) -> Measured:
+def _measured(running: Watching, streams: Sequence[str], readings: Sequence[_Reading]) -> Measured:
     operators = [
         operator
-        for query, stream, reading in zip(running.queries, streams, readings, strict=True)
-        for operator in _operators(query, stream, reading)
+        for watched, stream, reading in zip(running.watched, streams, readings, strict=True)
+        for operator in _operators(watched, stream, reading)
     ]
     inputs = tuple(dict.fromkeys(streams))
     rates = {
@@ -230,34 +239,41 @@ def _measured(
     }
     return Measured(
         QueryGraph.of(inputs, operators),
-        tuple(float(executor.cores) for executor in running.door.executors()),
+        tuple(
+            max(_LEAST_CAPACITY * executor.cores, executor.cores - _outside(readings, executor.id))
+            for executor in running.door.executors()
+        ),
         tuple(rates[stream] for stream in inputs),
     )
 
 
+def _outside(readings: Sequence[_Reading], executor: str) -> float:
+    """Return the cores that work without state keeps busy on an executor."""
+    return sum(each.outside_s.get(executor, 0.0) / each.seconds for each in readings)
+
+
 def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[Operator]:
-    read_by = _read_by(query.placement.operators)
-    tasks = query.placement.tasks
+    read_by = _read_by(query.operators)
+    tasks = query.tasks
     found = []
     for task in tasks:
         sources = [other for other in tasks if other.operator in read_by[task.operator]]
-        names = [query.name_of(other) for other in sources] or [stream]
+        names = [str(other) for other in sources] or [stream]
         rows = sum(reading.rows_out[other] or 0 for other in sources) if sources else reading.rows
         if rows == 0:
             raise SparkError(
-                f"operator {task.operator} of {named(query.query)} was not seen to read any rows; "
-                "measure more batches"
+                f"operator {task.operator} of the query {query.name} was not seen to read any "
+                "rows; measure more batches"
             )
         put_out = reading.rows_out[task]
         selectivity = None if put_out is None else put_out / rows
-        name = query.name_of(task)
-        found.append(Operator.of(name, names, reading.run_s[task] / rows, selectivity))
+        found.append(Operator.of(str(task), names, reading.run_s[task] / rows, selectivity))
     return found
 
 
 def _read_by(operators: Sequence[StatefulOperator]) -> dict[int, set[int]]:
     """Return, for each operator that leads its tasks, those whose output it reads."""
-    from elastream.spark.task_events import lead_of
+    from elastream.spark.observe.task_events import lead_of
 
     leads = lead_of(operators)
     found: dict[int, set[int]] = {lead: set() for lead in leads.values()}

@@ -1,16 +1,18 @@
-"""The session of a running query."""
+"""The session of a running query, and what a caller may mean by "queries"."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from elastream.model.errors import QueryRefusedError
+from elastream.model.checks import shown
+from elastream.model.errors import QueryRefusedError, UnsupportedSparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["named", "session_of"]
+__all__ = ["is_session", "named", "queries_of", "session_of"]
 
 
 def named(query: StreamingQuery) -> str:
@@ -18,15 +20,37 @@ def named(query: StreamingQuery) -> str:
     return f"the query {query.name or query.id}"
 
 
+def is_session(target: object) -> bool:
+    """Tell whether the target is a session, of whatever kind."""
+    return hasattr(target, "readStream") and hasattr(target, "streams")
+
+
+def queries_of(target: Any) -> list[StreamingQuery]:
+    """Return the queries that are meant; refuse what is none, has stopped, or is given twice."""
+    queries = list(target) if isinstance(target, Sequence) else [target]
+    if not queries:
+        raise QueryRefusedError("there is no query; give those that run, or the session")
+    for number, query in enumerate(queries):
+        if not hasattr(query, "runId"):
+            raise QueryRefusedError(f"{shown(query)} is neither a streaming query nor a session")
+        if not hasattr(query, "_jsq"):
+            raise UnsupportedSparkError(
+                "the query is of a Spark Connect client, which cannot reach the driver that "
+                "places state: run elastream in the driver's own process, with a classic session"
+            )
+        if not query.isActive:
+            raise QueryRefusedError(f"{named(query)} is not running")
+        if any(query.id == other.id for other in queries[:number]):
+            raise QueryRefusedError(f"{named(query)} is given twice")
+    return queries
+
+
 def session_of(query: StreamingQuery) -> SparkSession:
-    """Return the session of this thread, which is the query's; refuse a query that has stopped."""
+    """Return the session that the query was started in."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if not query.isActive:
-        raise QueryRefusedError(f"{named(query)} is not running")
-    session = SparkSession.getActiveSession()
-    if session is None:
-        raise QueryRefusedError(
-            "this thread has no Spark session; call elastream where the query was made"
-        )
-    return session
+    context = SparkContext._active_spark_context
+    if context is None:
+        raise QueryRefusedError(f"{named(query)} belongs to no running Spark context")
+    return SparkSession(context, query._jsq.sparkSession())

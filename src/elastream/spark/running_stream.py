@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from elastream.control.observation import BatchObservation
+from elastream.loop.observation import BatchObservation
+from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.graceful_stop import stop_gracefully
-from elastream.spark.monitor import Monitor
-from elastream.spark.private_door import PrivateDoor
+from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.roll import ExecutorRoll
+from elastream.spark.observe.watching import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +44,11 @@ class RunningStream:
     def start(self) -> None:
         """Start the query, and watch it."""
         self.query = self._start_query(self.spark)
-        self.monitor = Monitor(self.door, self.query)
-        self.monitor.subscribe(self._heard)
+        run = self.door.queries.of(self.query).id
+        roll = ExecutorRoll(self.door)
+        self.monitor = Monitor(self.door, roll, lambda query: query.id == run)
+        batches_of(self.monitor, self._heard)
+        self.monitor.start()
 
     def stop(self) -> None:
         """Stop the query at a batch boundary."""

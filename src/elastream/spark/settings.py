@@ -1,7 +1,7 @@
 """What steering asks of Spark's settings, as data: the values, and why each is needed.
 
 Placement tells Spark where a task's state lives; these settings make Spark listen, and let
-executors come and go gently. They hold for every master: pass :func:`steering_settings` to the
+executors come and go gently. They hold for every master: pass :func:`session_settings` to the
 session's builder. :func:`wrong_settings` checks a session that is already running.
 """
 
@@ -21,7 +21,7 @@ __all__ = [
     "LEAST_LOCALITY_WAIT_S",
     "WrongSetting",
     "advised",
-    "steering_settings",
+    "session_settings",
     "wrong_among",
     "wrong_settings",
 ]
@@ -146,7 +146,7 @@ _RULES: Final = (
 )
 
 
-def steering_settings() -> dict[str, str]:
+def session_settings() -> dict[str, str]:
     """Return the settings that steering needs, for the builder of a session on any master."""
     return {rule.name: rule.wanted for rule in _RULES}
 

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from elastream.control.handover.events import Timing
-from elastream.control.handover.ledger import Note, OwnershipLog, RecordFile
-from elastream.control.handover.session import hand_over, take_over
-from elastream.control.handover.transport import Address, OriginServer, TargetLink
+from elastream.handover.events import Timing
+from elastream.handover.ledger import Note, OwnershipLog, RecordFile
+from elastream.handover.session import hand_over, take_over
+from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.spark.handover.application_session import application_session
 from elastream.spark.handover.origin_stream import OriginStream
 from elastream.spark.handover.readings import Readings

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.control.balance import even_bounds
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE
-from elastream.spark.traces.folder import read_manifest, read_nodes, read_tasks
+from elastream.planners.even_spread import even_bounds
 from elastream.spark.traces.settings import length_of
+from elastream.traces.folder import read_manifest, read_nodes, read_tasks
 
 __all__ = ["Load", "Migration", "read_load"]
 

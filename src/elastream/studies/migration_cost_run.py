@@ -10,12 +10,12 @@ from statistics import median
 
 import numpy as np
 
-from elastream.control.balance import even_bounds
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.transition import MigrationChain
 from elastream.planners.catalog import StepPlanner
+from elastream.planners.even_spread import even_bounds
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import targets

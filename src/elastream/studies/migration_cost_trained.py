@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from elastream.control.balance import even_max_load
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.transition import ProjectionProblem
 from elastream.planners.chain import ChainSettings, migration_chain
+from elastream.planners.even_spread import even_max_load
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import partition_values
 from elastream.studies.migration_cost_load import Load

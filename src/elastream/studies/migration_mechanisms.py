@@ -9,13 +9,13 @@ the baselines of :mod:`elastream.spark.baselines`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from elastream.attach import attach
-from elastream.control.decisions import Decision
-from elastream.control.policy import Policy
+from elastream.attachment import attach
+from elastream.loop.decisions import Decision
+from elastream.loop.goals.by_hand import ByHand
+from elastream.loop.policy import Policy
 from elastream.model.errors import SparkError
 from elastream.spark.running_stream import RunningStream
 
@@ -37,8 +37,6 @@ STOPPING: Final = frozenset({"pause", "restart"})
 """Those that stop the query."""
 
 _BYTES_A_BATCH: Final = 64 << 20
-_NEVER: Final = 1_000_000
-"""Batches of patience: the benchmark asks for changes, the loop shall decide on none itself."""
 
 LIVE_POLICIES: Final = {
     "live": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH},
@@ -54,7 +52,7 @@ def live_policy(mechanism: str, *, least: int, most: int, tau: float) -> Policy:
         min_executors=least,
         max_executors=most,
         tau=tau,
-        patience=_NEVER,
+        goal=ByHand(),
         **LIVE_POLICIES[mechanism],  # type: ignore[arg-type]
     )
 
@@ -70,8 +68,7 @@ class Live:
         *,
         timeout_s: float = 300.0,
     ) -> None:
-        self._ended = threading.Event()
-        self._end: Decision | None = None
+        self._ends: list[Decision] = []
         self._timeout_s = timeout_s
         self._attachment = attach(
             stream.query, policy, log=self._decided, warm_up_stream=warm_up_stream
@@ -79,12 +76,13 @@ class Live:
 
     def scale_to(self, executors: int) -> None:
         """Ask the controller, and wait until it says that it is done."""
-        self._ended.clear()
-        self._attachment.controller.scale_to(executors)
-        if not self._ended.wait(self._timeout_s):
-            self._attachment.controller.abandon("the benchmark waits no longer")
-        if self._end is None or self._end.kind != "done":
-            raise SparkError(self._end.reason if self._end else "the controller did not answer")
+        ends = len(self._ends)
+        self._attachment.scale_to(executors)
+        if not self._attachment.wait(self._timeout_s):
+            self._attachment.abandon("the benchmark waits no longer")
+        end = self._ends[-1] if len(self._ends) > ends else None
+        if end is None or end.kind != "done":
+            raise SparkError(end.reason if end else "the controller did not answer")
 
     def close(self) -> None:
         """Leave the query alone."""
@@ -92,5 +90,4 @@ class Live:
 
     def _decided(self, decision: Decision) -> None:
         if decision.kind in ("done", "abandon", "refuse"):
-            self._end = decision
-            self._ended.set()
+            self._ends.append(decision)

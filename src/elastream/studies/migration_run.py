@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.control.observation import BatchObservation
+from elastream.loop.observation import BatchObservation
 from elastream.model.errors import SparkError
 from elastream.spark.application import Application, ApplicationSpec, read_observations
 from elastream.spark.baselines import Mechanism, Pause, Restart, Stock
 from elastream.spark.commit_log import CommittedBatch, committed_batches
 from elastream.spark.running_stream import RunningStream
-from elastream.spark.warm_up import warm_up
+from elastream.spark.steer.warm_up import warm_up
 from elastream.spark.word_count import WordCount, start, warm_up_stream
 from elastream.studies.migration_mechanisms import STOPPING, Live, live_policy
 from elastream.studies.migration_trace import AROUND, Change, Trace

@@ -23,7 +23,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from elastream.control.observation import BatchObservation, TaskId, TaskObservation
+from elastream.loop.observation import BatchObservation, TaskId, TaskObservation
 from elastream.model.errors import ElastreamError
 from elastream.model.migration import LOAD_TOLERANCE, Target
 from elastream.spark.commit_log import CommittedBatch

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
+from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication.exact import replication
 from elastream.planners.replication.instance import instance_of
@@ -25,6 +26,9 @@ _RATE = 150.0
 """The bounds can be met on 8 nodes; at the peak of 220 they cannot."""
 _EARLIER = 0.6
 """rEDRP starts from the optimum at this share of the rate."""
+_HIGHS_GAP = 1.001e-6
+"""HiGHS calls a solution optimal that is at most 1e-6 above its bound; how far it goes beyond that
+differs from machine to machine."""
 
 PAPER: dict[tuple[int, int, str], tuple[float | None, float | None]] = {
     (8, 2, "EDRP"): (9.4, 3.7), (8, 2, "rEDRP"): (1.6, 0.8),
@@ -118,9 +122,11 @@ def _cell(
         began = clock()
         program = replication_milp(problem, seconds=milp_seconds)
         took = clock() - began
-        if program is not None and program.status == "optimal":
+        if isinstance(program, ReplicationPlan) and (
+            program.objective - program.lower_bound <= _HIGHS_GAP
+        ):
             their_seconds = took
-            agrees = abs(program.objective - plan.objective) <= 1e-6
+            agrees = abs(program.objective - plan.objective) <= _HIGHS_GAP
     paper = PAPER.get(key, (None, None))
     return Measured(
         *key, size, seconds, plan.objective, plan.status == "optimal", their_seconds, agrees, *paper

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from elastream.control.observation import BatchObservation
+from elastream.loop.observation import BatchObservation
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.plan import Infeasible
@@ -35,11 +35,11 @@ from elastream.planners.resilient import rivals
 from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
 from elastream.planners.resilient.planner import METHODS as PLANNERS
 from elastream.spark.measure import Measured, measure
-from elastream.spark.pairs import watched
-from elastream.spark.place import place
+from elastream.spark.observe.watching import batches_of, watching
 from elastream.spark.traffic.aggregations import AGGREGATIONS
 from elastream.spark.traffic.made_packets import MadeTraffic, make_packets
 from elastream.spark.traffic.packets import record_substreams
+from elastream.studies.placed_pairs import placed_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -244,12 +244,11 @@ def _replay(
     with running(spark, monitor) as queries:
         with fed(monitor, queries):
             if allocation is not None:
-                placed = place(queries, allocation)
+                placed = placed_pairs(queries, allocation)
                 if not placed.holds:
                     raise SparkError(f"{method}: {' '.join(str(placed).splitlines())}")
-        with watched(queries) as seen:
-            for query in seen.queries:
-                query.monitor.subscribe(batches.append)
+        with watching(queries) as seen:
+            batches_of(seen.monitor, batches.append)
             start_ms = begin(monitor)
             await_end(monitor, queries)
             for streaming in queries:  # the last batch is committed before it is told of

@@ -18,17 +18,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.control.decisions import Decision
-from elastream.control.observation import TaskId
-from elastream.control.replication.policy import ReplicationPolicy
+from elastream.attachment import Attachment, attach, attach_with
+from elastream.loop.decisions import Decision
+from elastream.loop.goals.replication.goal import Replication
+from elastream.loop.observation import TaskId
+from elastream.loop.policy import Policy
+from elastream.loop.ports import Ticket
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError, SparkError
 from elastream.spark.cluster import EmbeddedCluster, scratch_folder
 from elastream.spark.commit_log import RETAIN_ALL, CommittedBatch, committed_batches
+from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.graceful_stop import stop_gracefully
-from elastream.spark.private_door import PrivateDoor
 from elastream.spark.replay import ReplayClock, replay_backlog
-from elastream.spark.resumed_placement import place_resumed
+from elastream.spark.steer.resumed_placement import place_resumed
 from elastream.spark.taxi.plain import Ranked, Rankings, differing, plain_rankings
 from elastream.spark.taxi.recorded_trips import RecordedTrips, record_trips
 from elastream.spark.taxi.stream import SESSION, TaxiJob, start
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.replicate import Replication
+    from elastream.spark.door.queries import StatefulOperator
 
 __all__ = ["Span", "TaxiRun", "TaxiSample", "TaxiSettings", "cluster_of", "prepared", "run"]
 
@@ -46,10 +49,8 @@ _LEAD_BATCHES: Final = 3
 _LEAD_SHARE: Final = 30
 """One row in so many is there before the replay starts, to warm the query."""
 _LOOK_S: Final = 0.3
-_LATE_S: Final = 120.0
-"""How long after the last row was due the query may still be behind."""
-_SETTLE_S: Final = 30.0
-"""How long after the last row the last minutes may take to be told."""
+_STUCK_S: Final = 120.0
+"""How long the query may be behind without any progress; a slow machine is no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def run(
     spark: SparkSession,
     *,
     show: Callable[[TaxiRun], None],
-    policy: ReplicationPolicy | None = None,
+    policy: Policy | None = None,
     pauses: bool = False,
     log: Callable[[Decision], None] | None = None,
 ) -> None:
@@ -209,6 +210,19 @@ def run(
     taxi.wrong_minutes = differing(taxi.rankings, plain_rankings(taxi.trips.trips))
 
 
+class _Pausing:
+    """Where the loop's moves go under pause-and-resume: noted, for the query to be stopped for."""
+
+    def __init__(self) -> None:
+        self.wanted: Mapping[TaskId, str] | None = None
+
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:  # noqa: ARG002
+        """Note the moves."""
+        ticket.check()
+        self.wanted = dict(wanted)
+        return False
+
+
 class _Stream:
     """The query with its loop; both can be stopped and started again."""
 
@@ -217,7 +231,7 @@ class _Stream:
         taxi: TaxiRun,
         spark: SparkSession,
         job: TaxiJob,
-        policy: ReplicationPolicy | None,
+        policy: Policy | None,
         pauses: bool,
         log: Callable[[Decision], None] | None,
     ) -> None:
@@ -225,64 +239,65 @@ class _Stream:
         self._spark = spark
         self.job = job
         self._policy = policy
-        self._pauses = pauses
+        self._pausing = _Pausing() if pauses else None
         self._log = log
-        self._wanted: Mapping[TaskId, str] | None = None
         self._moving_since_ms: float | None = None
-        self._loop: Replication | None = None
+        self._attachment: Attachment | None = None
         self.query: StreamingQuery = start(spark, job, taxi.hear)
 
     def steer(self) -> None:
         """Attach the loop, if there is one."""
-        from elastream.replicate import replicate
-
         if self._policy is None:
             return
-        self._loop = replicate(
-            self.query,
-            self._policy,
-            log=self._decided,
-            backlog=replay_backlog(self.job.recording, self.job.clock),
-            carry_out=self._asked if self._pauses else None,
-        )
+        backlog = replay_backlog(self.job.recording, self.job.clock)
+        if self._pausing is None:
+            self._attachment = attach(self.query, self._policy, log=self._decided, backlog=backlog)
+        else:  # all at once: the query stops only once for it
+            policy = replace(self._policy, moves_per_batch=None, bytes_per_batch=None)
+            self._attachment = attach_with(
+                self.query, policy, self._pausing, log=self._decided, backlog=backlog
+            )
 
     def replicas(self) -> dict[int, tuple[str, ...]] | None:
         """Return which executors hold a share of each operator; ``None`` without a loop."""
-        if self._loop is None:
+        if self._attachment is None:
             return None
         held: dict[int, set[str]] = {}
-        for task, load in self._loop.attachment.controller.state.load.tasks.items():
-            held.setdefault(task.operator, set()).add(load.executor)
+        for task, executor in self._attachment.where().items():
+            held.setdefault(task.operator, set()).add(executor)
         return {operator: tuple(sorted(names)) for operator, names in held.items()}
 
     def pause_if_asked(self) -> None:
         """Carry out what the loop has planned, by pause-and-resume."""
-        wanted, self._wanted = self._wanted, None
-        if wanted is None or self._loop is None or self._policy is None:
+        pausing, attachment = self._pausing, self._attachment
+        if pausing is None or attachment is None or pausing.wanted is None:
             return
+        wanted, pausing.wanted = pausing.wanted, None
         began_ms = time.time() * 1000
-        attachment = self._loop.attachment
-        goal = {**attachment.placement.where(), **wanted}
-        operators = attachment.placement.operators
-        self._loop.detach()
+        goal = {**attachment.where(), **wanted}
+        operators = self._operators(attachment)
+        attachment.detach()
         stop_gracefully(self.query)
         self.query = start(self._spark, self.job, self._taxi.hear)
         place_resumed(PrivateDoor.of(self._spark), self.query, operators, goal)
-        self._policy = replace(self._policy, first_ignores_downtime=False)
+        if self._policy is not None and isinstance(self._policy.goal, Replication):
+            later = replace(self._policy.goal, first_ignores_downtime=False)
+            self._policy = replace(self._policy, goal=later)
         self.steer()
         self._taxi.changes.append(Span(began_ms, time.time() * 1000))
 
     def leave(self) -> None:
         """End the loop; the query runs on."""
-        if self._loop is not None:
-            self._loop.detach()
+        if self._attachment is not None:
+            self._attachment.detach()
 
-    def _asked(self, goal: Mapping[TaskId, str], _: Sequence[str]) -> None:
-        self._wanted = dict(goal)
+    def _operators(self, attachment: Attachment) -> tuple[StatefulOperator, ...]:
+        (watched,) = attachment.monitor.watched()
+        return watched.operators
 
     def _decided(self, decision: Decision) -> None:
         self._taxi.decisions.append(decision)
-        if not self._pauses and decision.kind == "plan":
+        if self._pausing is None and decision.kind == "plan":
             self._moving_since_ms = time.time() * 1000
         elif decision.kind in ("done", "abandon") and self._moving_since_ms is not None:
             self._taxi.changes.append(Span(self._moving_since_ms, time.time() * 1000))
@@ -308,18 +323,22 @@ def _replay(taxi: TaxiRun, stream: _Stream, show: Callable[[TaxiRun], None]) -> 
     rows = stream.job.recording.rows
     end_s = taxi.start_ms / 1000 + stream.job.recording.seconds
     minutes = len(plain_rankings(taxi.trips.trips))
+    done, done_s = (taxi.rows_done, len(taxi.rankings)), end_s
     while True:
         _look(taxi, stream)
         show(taxi)
         if not stream.query.isActive:
             raise SparkError(f"the query ended: {stream.query.exception() or 'nobody knows why'}")
-        late_s = time.time() - end_s
+        now_s = time.time()
+        if (taxi.rows_done, len(taxi.rankings)) != done:
+            done, done_s = (taxi.rows_done, len(taxi.rankings)), max(now_s, end_s)
+        still_s = now_s - done_s
         if taxi.rows_done == rows:
             taxi.doing = "replayed, the last minutes are being told"
-            if len(taxi.rankings) >= minutes or late_s > _LATE_S + _SETTLE_S:
+            if len(taxi.rankings) >= minutes or still_s > _STUCK_S:
                 return
-        elif late_s > _LATE_S:
-            raise SparkError(f"the query was still behind {late_s:.0f} s after the last row")
+        elif still_s > _STUCK_S:
+            raise SparkError(f"the query is behind, and read no row for {still_s:.0f} s")
         else:
             stream.pause_if_asked()
         time.sleep(_LOOK_S)

@@ -49,6 +49,7 @@ def generated(
     """Return a problem with at most ``most`` deployments; every seed is another one."""
     draw = Random(seed)
     nodes = tuple(_node(draw, u) for u in range(draw.randint(1, most_nodes)))
+    nodes = _with_prices(Random(f"prices {seed}"), nodes)
     total = draw.randint(1, most_operators)
     streams = _streams(draw, total)
     operators = _operators(draw, total, [node.name for node in nodes], most)
@@ -87,6 +88,18 @@ def some_deployment(draw: Random, problem: ReplicationProblem) -> Deployment:
 def _node(draw: Random, number: int) -> Node:
     resources = draw.choice([1, 2, 2, 3, 0.7])
     return Node(f"n{number}", resources, draw.choice([1, 1, 0.5, 2]), draw.choice([0, 500, 300]))
+
+
+def _with_prices(draw: Random, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the nodes with prices two times of three, and then often with room for sharing."""
+    equal: list[float] = [draw.choice([0.5, 1, 4])]
+    prices = draw.choice([[0.0], equal, [0, 0.5, 1, 2.5, 8]])
+    if prices == [0]:
+        return nodes
+    room = draw.choice([1, 2, 3])
+    return tuple(
+        replace(node, price=draw.choice(prices), resources=node.resources * room) for node in nodes
+    )
 
 
 def _matrix(draw: Random, size: int, scale: float) -> tuple[tuple[float, ...], ...]:

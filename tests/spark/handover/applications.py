@@ -18,10 +18,10 @@ from tests.spark.handover.handed_queries import CLOCK
 from tests.spark.handover.handing import ALL_MS, Pace, written
 from tests.spark.processes import alive, descendants
 
-from elastream.control.handover.ledger import Note, owner_of, read_notes
+from elastream.handover.ledger import Note, owner_of, read_notes
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 QUERIES = "tests.spark.handover.handed_queries"
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from tests.spark.handover.expected import Expected, Result
 
-from elastream.control.handover.events import Timing
-from elastream.control.handover.ledger import Note, RecordFile
-from elastream.control.handover.session import hand_over, take_over
-from elastream.control.handover.target import Target
-from elastream.control.handover.transport import Address, OriginServer, TargetLink
+from elastream.handover.events import Timing
+from elastream.handover.ledger import Note, RecordFile
+from elastream.handover.session import hand_over, take_over
+from elastream.handover.target import Target
+from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.handover import QueryShape
 from elastream.spark.handover.origin_stream import OriginStream
 from elastream.spark.handover.target_stream import TargetStream
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOKEN = "a token that is long enough"
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
 TIMING = Timing(repeat_ms=500, patience_ms=120_000)
 START_MS = 1_750_000_000_000
 ALL_MS = 3_600_000
 """When so much time has passed, every reading is due."""
+
+
+_QUIET_POLLS = 10
+"""A query that has planned no batch for so many looks has no rows."""
 
 
 class Pace:
@@ -40,17 +44,23 @@ class Pace:
     def __init__(self, folder: Path, step_ms: int = 300) -> None:
         self.path, self.now_ms = folder / "clock", START_MS
         self._step_ms = step_ms
-        self._batches = self._polls = 0
+        self._polls, self._committed = 0, dict[Path, int]()
         self.go(7 * step_ms)
 
-    def follow(self, checkpoint: Path) -> None:
-        """Go on when a batch has been committed, or when none is under way: there are no rows."""
-        planned, batches = (
-            len(list((checkpoint / name).glob("[0-9]*"))) for name in ("offsets", "commits")
-        )
-        self._polls = 0 if batches != self._batches else self._polls + 1
-        self._batches = batches
-        if self._polls == 0 or (self._polls % 10 == 0 and planned == batches):
+    def follow(self, *checkpoints: Path) -> None:
+        """Go on when each query has committed a batch since, or has had no rows for a while."""
+        self._polls += 1
+        progress = [_progress(checkpoint) for checkpoint in checkpoints]
+        if all(
+            committed > self._committed.get(checkpoint, 0)
+            or (self._polls >= _QUIET_POLLS and committed == planned)
+            for checkpoint, (planned, committed) in zip(checkpoints, progress, strict=True)
+        ):
+            self._polls = 0
+            self._committed = {
+                checkpoint: committed
+                for checkpoint, (_, committed) in zip(checkpoints, progress, strict=True)
+            }
             self.go(self._step_ms)
 
     def go(self, by_ms: int) -> None:
@@ -58,6 +68,14 @@ class Pace:
         temporary = self.path.with_name("clock.new")
         temporary.write_text(str(self.now_ms))
         temporary.replace(self.path)
+
+
+def _progress(checkpoint: Path) -> tuple[int, int]:
+    """How many batches are planned, and how many of them committed."""
+    planned, committed = (
+        len(list((checkpoint / name).glob("[0-9]*"))) for name in ("offsets", "commits")
+    )
+    return planned, committed
 
 
 def written(folder: Path) -> Counter[Result]:
@@ -79,7 +97,7 @@ class Handover:
             query, json_lines(folder / "target-out"), folder / "target", spark, trigger_s=0.2
         )
         self.server = OriginServer(Address(), TOKEN)
-        self.stop = threading.Event()
+        self.stop, self.joined = threading.Event(), False
         self._query, self._spark, self._threads = query, spark, list[threading.Thread]()
 
     def serve(self) -> None:
@@ -93,6 +111,7 @@ class Handover:
         )  # fmt: skip
 
     def join(self) -> None:
+        self.joined = True
         self._run(lambda: self.taken_over(self._query.shape, TOKEN, "target.json"))
 
     def taken_over(self, shape: QueryShape, token: str, record: str) -> Target:
@@ -119,8 +138,21 @@ class Handover:
             assert time.monotonic() < deadline, (self.notes, len(self.put_out()))
             for stream in (self.origin.streaming, self.target.streaming):
                 assert stream is None or stream.isActive, stream.exception()
-            self.pace.follow(self.folder / "origin" / "checkpoint")
+            self._go_on()
             time.sleep(0.1)
+
+    def _go_on(self) -> None:
+        """Let time go on, but not so fast that the streams end before the target reads them.
+
+        Until the target knows from where on it sees every row, the streams keep its pace too; from
+        then on its batches wait for the handover.
+        """
+        sides = ["origin"]
+        if self.joined and self.target.first_seen() is None:
+            if self.target.streaming is None:
+                return
+            sides.append("target")
+        self.pace.follow(*(self.folder / side / "checkpoint" for side in sides))
 
     def close(self) -> None:
         self.stop.set()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
 import tempfile
+import threading
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -16,7 +21,7 @@ from tests.spark.running_query import PATIENCE_S
 import elastream
 from elastream.cli.main import main
 from elastream.spark.cluster import scratch_folder
-from elastream.spark.pairs import watched
+from elastream.spark.observe.watching import batches_of, watching
 from elastream.spark.replay import replayed_batch
 from elastream.spark.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
 from elastream.spark.traffic.made_packets import MadeTraffic, make_packets
@@ -30,9 +35,11 @@ from elastream.spark.traffic.monitoring import (
     running,
 )
 from elastream.spark.traffic.packets import record_substreams
+from elastream.studies.placed_pairs import Placed, placed_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.recording import Recording
 
@@ -47,7 +54,9 @@ Result = tuple[str, int, int, str, str | None, int, float]
 class Ran:
     monitor: TrafficMonitor
     nodes: list[int]
-    placed: elastream.Placed
+    placed: Placed
+    executors: list[str]
+    """Of each node."""
     where: list[str]
     """Where the last batch of the replay left each pair."""
     measured: elastream.Measured
@@ -60,13 +69,50 @@ def ran(spark: SparkSession) -> Ran:
     nodes = list(islice(cycle([1, 0, 0]), PAIRS))
     with running(spark, monitor) as queries:
         with fed(monitor, queries):
-            placed = elastream.place(queries, nodes, timeout_s=PATIENCE_S)
-        begin(monitor)
-        measured = elastream.measure(queries, batches=3, skip=0, timeout_s=PATIENCE_S)
-        await_end(monitor, queries)
-        with watched(queries) as seen:
-            where = [seen.queries[pair.query].placement.where()[pair.task] for pair in seen.pairs]
-    return Ran(monitor, nodes, placed, where, measured)
+            placed = placed_pairs(queries, nodes, timeout_s=PATIENCE_S)
+        with watching(queries) as seen:
+            executors = [entry.id for entry in seen.door.executors()]
+            last: dict[elastream.TaskId, str] = {}
+            batches_of(
+                seen.monitor,
+                lambda batch: last.update({task.task: task.executor for task in batch.tasks}),
+            )
+            with opened_by_and_by(monitor, queries):
+                measured = elastream.measure(queries, batches=3, skip=0, timeout_s=PATIENCE_S)
+            await_end(monitor, queries)
+            where = [last[task] for task in seen.tasks]
+    return Ran(monitor, nodes, placed, executors, where, measured)
+
+
+@contextmanager
+def opened_by_and_by(monitor: TrafficMonitor, queries: Sequence[StreamingQuery]) -> Iterator[None]:
+    """Give a few packets at a time, as soon as those before are counted; in the end, the rest.
+
+    A clock would have given all of them within two batches of a slow machine.
+    """
+    done = threading.Event()
+
+    def opened(more: int) -> None:
+        for number, recording in enumerate(monitor.recordings):
+            rows = min(monitor.lead_rows(number) + more, recording.rows)
+            monitor.clock(number).open(rows)
+
+    def feed() -> None:
+        for more in itertools.count(8, 8):
+            if done.is_set():
+                return
+            opened(more)
+            for query in queries:
+                query.processAllAvailable()
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    try:
+        yield
+    finally:
+        done.set()
+        feeder.join()
+    opened(sys.maxsize)
 
 
 def made_monitor(
@@ -89,7 +135,7 @@ def made_monitor(
 def test_every_pair_is_placed_where_the_plan_says_and_stays_there(ran: Ran) -> None:
     assert ran.placed.holds, str(ran.placed)
     assert ran.placed.pairs == len(ran.nodes)
-    assert ran.where == [ran.placed.executors[node] for node in ran.nodes]
+    assert ran.where == [ran.executors[node] for node in ran.nodes]
 
 
 def test_what_the_queries_told_equals_the_batch_job(spark: SparkSession, ran: Ran) -> None:
@@ -101,8 +147,8 @@ def test_what_the_queries_told_equals_the_batch_job(spark: SparkSession, ran: Ra
 def test_all_aggregations_together_are_exact(spark: SparkSession) -> None:
     monitor = made_monitor(spark, AGGREGATIONS, partitions=1)
     with running(spark, monitor) as queries:
-        with watched(queries) as seen:
-            assert len(seen.pairs) == SUBSTREAMS * len(AGGREGATIONS), "each in a task of its own"
+        with watching(queries) as seen:
+            assert len(seen.tasks) == SUBSTREAMS * len(AGGREGATIONS), "each in a task of its own"
         begin(monitor)
         await_end(monitor, queries)
     assert differences(spark, monitor) == 0
@@ -134,7 +180,10 @@ def test_a_trial_run_measures_every_pair(ran: Ran) -> None:
     assert [operator.inputs for operator in graph.operators] == [
         (f"substream_{number}",) for number in range(SUBSTREAMS) for _ in range(PAIRS // SUBSTREAMS)
     ]
-    assert ran.measured.capacity == (1.0, 1.0)
+    # a core each, less what reading and parsing took of it
+    assert len(ran.measured.capacity) == 2
+    assert all(0 < cores <= 1 for cores in ran.measured.capacity)
+    assert min(ran.measured.capacity) < 1
     assert all(rate > 0 for rate in ran.measured.rates)
 
 

@@ -35,6 +35,7 @@ def check_nodes(problem: ReplicationProblem) -> None:
         amount(f"nodes[{i}].resources", node.resources)
         _above_zero(f"nodes[{i}].speedup", node.speedup)
         amount(f"nodes[{i}].spawn_ms", node.spawn_ms)
+        amount(f"nodes[{i}].price", node.price)
     size = len(problem.nodes)
     for name, matrix in (("delay_ms", problem.links.delay_ms), ("cost", problem.links.cost)):
         field = f"links.{name}"

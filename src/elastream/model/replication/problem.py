@@ -70,6 +70,8 @@ class Node:
     """Processing speed; above zero. 1 is the speed at which latencies were measured."""
     spawn_ms: Number = 0
     """Time to start replicas."""
+    price: Number = 0
+    """Money an hour for the node while it holds any replica, however many operators share it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ free-step: what each node can keep. Better prices are the dual values of the lin
 all contents, found by generating contents that still pay (Gilmore and Gomory 1961). The bound is
 far stronger than that of the usual program where nodes must be filled almost full.
 
-In large problems only heavy tasks are priced, the ones that do not fit into the room that happens
-to be left; the others keep ``u = state``, which only weakens the bound.
+Some tasks may do without new prices and keep ``u = state``, which only weakens the bound: the
+heaviest are priced first, as they do not fit into the room that happens to be left. Here every
+task may get a price, which suits small problems; large ones are for
+:mod:`~elastream.planners.free_step.scarce_room`.
 
 Prices are rounded to whole numbers and every bound is computed anew in whole numbers, so no
 rounding of the linear program enters it. A task may go uncovered at a fine; while such tasks

@@ -18,45 +18,55 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.planners.free_step.ejection import eject, go_home
 from elastream.planners.free_step.whole_step import Ints, WholeStep
-from elastream.planners.kernel import kernel
 
 __all__ = ["crowd", "level", "return_home", "settle"]
 
-_EJECTION_EFFORT = 150_000_000
-"""Inner steps that an ejection search may take; a second or less when compiled."""
+_STEPS = 100_000_000
+"""Inner steps that a search may take; a second or less when compiled."""
 _EJECTIONS_A_TASK = 2000
 
 
-def settle(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_]) -> Ints:
+def settle(
+    step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_], *, steps: int = _STEPS
+) -> Ints:
     """Return ``place`` with its unplaced tasks (-1) on open nodes, or some of them still unplaced.
 
-    Tasks that were placed may be pushed out to make room.
+    Tasks that were placed may be pushed out to make room, in so many inner steps at most.
     """
     start = _spread(step, place, open_nodes, step.capacity)
     if start.min() >= 0:
         return start
     tasks, nodes = len(place), len(open_nodes)
     missing = int((place < 0).sum())
-    most = min(_EJECTIONS_A_TASK * tasks, _EJECTION_EFFORT // (20 * tasks + nodes))
-    for ejections in (missing, most):
-        effort = float(missing * nodes + ejections * (tasks + nodes))
+    for ejections in (missing, _EJECTIONS_A_TASK * tasks):
+        expected = float(tasks + (missing + ejections) * (nodes + tasks / nodes))
         settled, loads = place.copy(), step.loads(place)
-        left = _eject.for_operations(effort)(
-            step.work, step.state, step.home, settled, loads, open_nodes, step.capacity, ejections
+        left = eject.for_operations(min(expected, steps))(
+            step.work,
+            step.state,
+            step.home,
+            settled,
+            loads,
+            open_nodes,
+            step.capacity,
+            ejections,
+            steps,
         )
         if left == 0:
             break
     return settled
 
 
-def return_home(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_]) -> Ints:
+def return_home(
+    step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_], *, steps: int = _STEPS
+) -> Ints:
     """Return a placement that costs no more than ``place``, where every task has a node."""
     better, loads = place.copy(), step.loads(place)
     moved = int((place != step.home).sum())
-    effort = float(moved * (len(place) + len(open_nodes)))
-    _go_home.for_operations(effort)(
-        step.work, step.state, step.home, better, loads, open_nodes, step.capacity
+    go_home.for_operations(float(len(place) + moved * len(open_nodes)))(
+        step.work, step.state, step.home, better, loads, open_nodes, step.capacity, steps
     )
     return better
 
@@ -101,151 +111,3 @@ def _spread(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_], capacit
         spread[task] = node
         heapq.heapreplace(heap, (load, node))
     return spread
-
-
-@kernel
-def _eject(
-    work: Ints,
-    state: Ints,
-    home: Ints,
-    place: Ints,
-    loads: Ints,
-    open_nodes: NDArray[np.bool_],
-    capacity: int,
-    ejections: int,
-) -> int:
-    """Place the tasks at -1, changing ``place`` and ``loads``; return how many are left over."""
-    tasks, nodes = len(work), len(open_nodes)
-    waiting = np.argsort(work)
-    left = 0
-    for task in waiting:
-        if place[task] < 0:
-            waiting[left] = task
-            left += 1
-    penalty = np.ones(tasks)
-    mean = max(1.0, state.sum() / tasks)
-    price = np.zeros(tasks)  # of pushing a task out
-    member = np.zeros(tasks, dtype=np.int64)  # the placed tasks, node by node
-    first = np.zeros(nodes + 1, dtype=np.int64)  # where each node's begin
-    chosen = np.zeros(tasks, dtype=np.int64)
-    while left > 0:
-        task = waiting[left - 1]
-        load = work[task]
-        target = -1
-        if open_nodes[home[task]] and loads[home[task]] + load <= capacity:
-            target = home[task]
-        else:
-            for node in range(nodes):
-                fits = open_nodes[node] and loads[node] + load <= capacity
-                if fits and (target < 0 or loads[node] > loads[target]):
-                    target = node
-        if target >= 0:
-            place[task] = target
-            loads[target] += load
-            left -= 1
-            continue
-        if ejections == 0:
-            return left
-        ejections -= 1
-        penalty[task] += 1
-
-        first[:] = 0
-        for other in range(tasks):
-            if place[other] >= 0:
-                first[place[other]] += 1
-                loss = float(state[other]) if home[other] == place[other] else 0.0
-                price[other] = penalty[other] * (loss + mean * work[other] / capacity)
-        for node in range(nodes):
-            first[node + 1] += first[node]
-        for other in range(tasks):
-            if place[other] >= 0:
-                first[place[other]] -= 1
-                member[first[place[other]]] = other
-        least = np.inf
-        count = 0
-        for node in range(nodes):
-            if not open_nodes[node]:
-                continue
-            short = loads[node] + load - capacity
-            paid = -float(state[task]) if home[task] == node else 0.0
-            begin = now = first[node]
-            while paid < least:
-                enough, part = -1, -1  # cheapest that makes room alone; cheapest for its work
-                for a in range(now, first[node + 1]):
-                    other = member[a]
-                    if work[other] >= short:
-                        if enough < 0 or price[other] < price[member[enough]]:
-                            enough = a
-                    elif work[other] > 0 and (
-                        part < 0
-                        or price[other] / work[other] < price[member[part]] / work[member[part]]
-                    ):
-                        part = a
-                if enough >= 0 and paid + price[member[enough]] < least:
-                    least = paid + price[member[enough]]
-                    target = node
-                    count = now - begin + 1
-                    chosen[: count - 1] = member[begin:now]
-                    chosen[count - 1] = member[enough]
-                if part < 0:
-                    break
-                member[now], member[part] = member[part], member[now]
-                paid += price[member[now]]
-                short -= work[member[now]]
-                now += 1
-        left -= 1
-        for other in chosen[:count]:
-            place[other] = -1
-            loads[target] -= work[other]
-            waiting[left] = other
-            left += 1
-        place[task] = target
-        loads[target] += load
-    return 0
-
-
-@kernel
-def _go_home(
-    work: Ints,
-    state: Ints,
-    home: Ints,
-    place: Ints,
-    loads: Ints,
-    open_nodes: NDArray[np.bool_],
-    capacity: int,
-) -> None:
-    """Lower the cost of ``place`` until no return of one task lowers it further."""
-    tasks = len(work)
-    nodes = len(open_nodes)
-    order = np.argsort(-state)
-    changed = True
-    while changed:
-        changed = False
-        for task in order:
-            to, source = home[task], place[task]
-            if to == source or state[task] == 0 or not open_nodes[to]:
-                continue
-            short = loads[to] + work[task] - capacity
-            out, out_to = -1, -1
-            most = np.int64(0)
-            if short > 0:
-                for other in range(tasks):
-                    if place[other] != to or work[other] < short:
-                        continue
-                    gain = state[task] - (state[other] if home[other] == to else 0)
-                    if gain <= most:
-                        continue
-                    for node in range(nodes):
-                        room = capacity - loads[node] + (work[task] if node == source else 0)
-                        if node != to and open_nodes[node] and work[other] <= room:
-                            most, out, out_to = gain, other, node
-                            break
-                if out < 0:
-                    continue
-                place[out] = out_to
-                loads[to] -= work[out]
-                loads[out_to] += work[out]
-            place[task] = to
-            loads[source] -= work[task]
-            loads[to] += work[task]
-            changed = True

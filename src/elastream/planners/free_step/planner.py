@@ -9,15 +9,18 @@ packing), so the planner climbs a ladder and stops on the first rung that proves
    nodes keep anything, so all state less the ``n'`` largest of these is a lower bound.
 2. *Pack* the tasks that nobody keeps into the room that is left. If they fit the bound is met.
    If not, push others out at least cost; the single-step plan is taken where it is cheaper.
-3. *Price*: prices on tasks prove a stronger bound (column generation).
-4. *Choose* the cheapest among all contents of nodes that the prices leave in question.
-5. *Assign*: the mixed-integer program over task and node, for the loose problems that have too
-   many contents.
+3. *Ration*: prices on the heavy tasks that find no room prove a stronger bound and lead to a
+   cheaper placement (:mod:`~elastream.planners.free_step.scarce_room`). Mostly the two meet.
+4. *Anneal* the placement, up to some thousand tasks.
+5. *Price* all tasks, *choose* the cheapest among all contents of nodes that the prices leave in
+   question, and *assign*: the mixed-integer program over task and node, for the loose problems
+   that have too many contents. These are for some thousand pairs of task and node.
 
-The last three are for problems up to some thousand pairs of task and node; larger ones end after
-the second with a feasible plan and the bound. Loads and costs are whole numbers throughout
-(:mod:`~elastream.planners.free_step.whole_step`), so the bounds of the first three are exact; what
-HiGHS proves on the last two holds to one part in 10⁹ of the cost, and so does "optimal" here.
+The first four take a bounded number of steps, whatever the size and the machine: O(m log m) and
+some hundred million inner steps, a few seconds; what they leave open comes back as a feasible plan
+with the bound. Loads and costs are whole numbers throughout
+(:mod:`~elastream.planners.free_step.whole_step`), so their bounds are exact; what HiGHS proves on
+the last holds to one part in 10⁹ of the cost, and so does "optimal" here.
 
 Whether the tasks fit at all can be as hard as the rest. Should neither a plan nor a proof be found
 the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
@@ -26,7 +29,6 @@ the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -39,22 +41,23 @@ from elastream.planners.free_step.annealing import anneal
 from elastream.planners.free_step.assignment_milp import assignment_milp
 from elastream.planners.free_step.content_choice import content_choice
 from elastream.planners.free_step.content_prices import Prices, content_prices
-from elastream.planners.free_step.knapsack import knapsack
+from elastream.planners.free_step.keeping import Kept, keep
 from elastream.planners.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.planners.free_step.packing import crowd, level, return_home, settle
+from elastream.planners.free_step.scarce_room import scarce_room
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep, whole_step
-from elastream.planners.single_step import single_step
+from elastream.planners.single_step import cheapest_intervals
 
 __all__ = ["free_step"]
 
 _PROVEN = 10**9
 """A plan is optimal if no plan costs less by more than one part in so many."""
-_KNAPSACK_ROOM = 1 << 20
+_REFINEMENTS = 4
+_FEW_STEPS = 10_000_000
+"""Inner steps of a search that need not succeed."""
 _ANNEALINGS, _ANNEALING_TRIALS, _ANNEALED_TASKS = 4, 2_500_000, 2000
 _SMALL = 2500
 """Most pairs of task and node for which all rungs are climbed."""
-_MOST_PRICED, _HEAVY_SHARE = 300, 8
-"""In larger ones so many tasks at most get a price, each over this part of the capacity."""
 _PRICINGS, _FEW_PRICINGS = 300, 40
 
 
@@ -73,8 +76,16 @@ def free_step(problem: StepProblem, *, seconds: float = 30.0) -> StepPlan | Infe
     found = _climb(problem, step, seconds)
     if found.place is None and found.gap(step) == 0:
         return Infeasible(no_packing(problem))
-    plan = _plan(problem, step, found)
-    while plan.status == "feasible" and step.state_error * _PROVEN > Fraction(plan.cost):
+    return _refined(problem, step, _plan(problem, step, found), seconds)
+
+
+def _refined(problem: StepProblem, step: WholeStep, plan: StepPlan, seconds: float) -> StepPlan:
+    """Plan again in finer units while their rounding alone keeps the plan from its proof."""
+    for _ in range(_REFINEMENTS):
+        open_gap = Fraction(plan.cost) - Fraction(plan.lower_bound)
+        error = step.state_error
+        if plan.status != "feasible" or open_gap > error or error * _PROVEN <= plan.cost:
+            break
         step = whole_step(problem, ceiling=plan.cost)
         closer = _plan(problem, step, _climb(problem, step, seconds))
         if closer.cost >= plan.cost:
@@ -85,68 +96,39 @@ def free_step(problem: StepProblem, *, seconds: float = 30.0) -> StepPlan | Infe
 
 def _climb(problem: StepProblem, step: WholeStep, seconds: float) -> Answer:
     """Return the first proven answer, or the best after all rungs that the size allows."""
-    kept = _keep(step)
+    kept = keep(step)
     known = _pack(step, kept)
     if known.gap(step):
         known = known.joined(_consecutive(problem, step), step)
-    small = len(step.work) * len(step.nodes) <= _SMALL
     if known.gap(step):
-        known, prices = _price(step, kept, known, everything=small)
-        elsewhere = _keep(step, prices)
-        if known.gap(step) and (elsewhere.open_nodes != kept.open_nodes).any():
-            known = known.joined(_pack(step, elsewhere), step)
-        if known.gap(step) and small:
-            chosen = content_choice(step, prices, known.place, seconds=seconds / 3)
-            known = known.joined(chosen, step)
-    if known.gap(step) and small:
+        known = scarce_room(step, kept, known, seconds=seconds / 5)
+    if known.gap(step) and len(step.work) <= _ANNEALED_TASKS:
+        known = _anneal(step, kept, known)
+    if known.gap(step) and len(step.work) * len(step.nodes) <= _SMALL:
+        known = _climb_on(step, kept, known, seconds)
+    return known
+
+
+def _climb_on(step: WholeStep, kept: Kept, known: Answer, seconds: float) -> Answer:
+    """Return what the rungs for small problems make of the answer."""
+    known, prices = _price(step, kept, known)
+    elsewhere = keep(step, prices.worths(step))
+    if known.gap(step) and (elsewhere.open_nodes != kept.open_nodes).any():
+        known = _anneal(step, elsewhere, known.joined(_pack(step, elsewhere), step))
+    if known.gap(step):
+        chosen = content_choice(step, prices, known.place, seconds=seconds / 3)
+        known = known.joined(chosen, step)
+    if known.gap(step):
         known = known.joined(assignment_milp(step, seconds=seconds), step)
     return known
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
-    """The tasks that stay where they are, each node by itself."""
-
-    place: Ints
-    """Their nodes; -1 for all other tasks."""
-    open_nodes: NDArray[np.bool_]
-    """The nodes that may hold tasks afterwards."""
-    lower_bound: int
-    """No placement moves less state."""
-
-
-def _keep(step: WholeStep, prices: Prices | None = None) -> _Kept:
-    """Return the most state that each node can keep; the nodes that keep most stay open.
-
-    With prices, those nodes stay open whose contents are worth most: a task that finds no room
-    elsewhere is worth more than its state.
-    """
-    solve = knapsack.for_operations(64.0 * len(step.work))
-    place = np.full(len(step.work), -1)
-    most = np.zeros(len(step.nodes), dtype=np.int64)
-    ends = np.cumsum(np.bincount(step.home))
-    for node, tasks in enumerate(np.split(np.argsort(step.home, kind="stable"), ends[:-1])):
-        stays, _, most[node] = solve(
-            step.work[tasks], step.state[tasks], step.capacity, _KNAPSACK_ROOM
-        )
-        place[tasks[stays]] = node
-    worth = most if prices is None else prices.worths(step)
-    open_nodes = np.zeros(len(step.nodes), dtype=np.bool_)
-    open_nodes[np.argsort(-worth, kind="stable")[: step.allowed]] = True
-    place[~open_nodes[step.home]] = -1
-    lower_bound = step.state.sum() - np.sort(most)[::-1][: step.allowed].sum()
-    return _Kept(place, open_nodes, int(lower_bound))
-
-
-def _price(
-    step: WholeStep, kept: _Kept, known: Answer, *, everything: bool
-) -> tuple[Answer, Prices]:
+def _price(step: WholeStep, kept: Kept, known: Answer) -> tuple[Answer, Prices]:
     """Return what prices add to the bound, first on the heaviest tasks, then on more and more.
 
     Few prices mostly suffice, and are found much sooner than many.
     """
-    heavy = int((_HEAVY_SHARE * step.work > step.capacity).sum())
-    most = len(step.work) if everything else max(1, min(heavy, _MOST_PRICED))
+    most = len(step.work)
     start = kept.place if known.place is None else known.place
     prices = None
     heaviest = min(step.allowed, most)
@@ -156,7 +138,7 @@ def _price(
             start,
             known.lower_bound + known.gap(step),
             heaviest=heaviest,
-            iterations=_PRICINGS if everything and heaviest == most else _FEW_PRICINGS,
+            iterations=_PRICINGS if heaviest == most else _FEW_PRICINGS,
             known=prices,
         )
         known = known.joined(Answer(None, prices.lower_bound), step)
@@ -165,41 +147,45 @@ def _price(
         heaviest = most if 6 * heaviest > most else 4 * heaviest
 
 
-def _pack(step: WholeStep, kept: _Kept) -> Answer:
-    """Return the kept tasks with all others packed around them, and improved on."""
-    place, open_nodes = settle(step, kept.place, kept.open_nodes), kept.open_nodes
-    packed = Answer(None, kept.lower_bound)
-    if place.min() >= 0:
-        packed = Answer(return_home(step, place, open_nodes), kept.lower_bound)
-    if len(place) <= _ANNEALED_TASKS:
-        start = crowd(step, place, open_nodes)
-        trials = min(_ANNEALING_TRIALS, 600 * len(place) ** 2)
-        for seed in range(_ANNEALINGS):
-            if packed.gap(step) == 0:
-                break
-            cooled = anneal(step, start, open_nodes, trials=trials, seed=seed)
-            packed = packed.joined(Answer(cooled, 0), step)
-    return packed
+def _pack(step: WholeStep, kept: Kept) -> Answer:
+    """Return the kept tasks with all others packed around them, or all tasks packed anew."""
+    nowhere = np.full(len(step.work), -1)
+    for place in (kept.place, nowhere):
+        packed = settle(step, place, kept.open_nodes)
+        if packed.min() >= 0:
+            return Answer(return_home(step, packed, kept.open_nodes), kept.lower_bound)
+    return Answer(None, kept.lower_bound)
+
+
+def _anneal(step: WholeStep, kept: Kept, known: Answer) -> Answer:
+    """Return the answer with the best that annealing makes of it."""
+    open_nodes = kept.open_nodes
+    start = crowd(step, settle(step, kept.place, open_nodes, steps=_FEW_STEPS), open_nodes)
+    trials = min(_ANNEALING_TRIALS, 600 * len(start) ** 2)
+    for seed in range(_ANNEALINGS):
+        if known.gap(step) == 0:
+            break
+        cooled = anneal(step, start, open_nodes, trials=trials, seed=seed)
+        known = known.joined(Answer(cooled, 0), step)
+    return known
 
 
 def _consecutive(problem: StepProblem, step: WholeStep) -> Answer:
     """Return the single-step plan as a placement, where there is one."""
-    nothing = Answer(None, 0)
-    if problem.current.intervals is None:
-        return nothing
-    plan = single_step(problem)
-    if isinstance(plan, Infeasible):
-        return nothing
+    nodes_of_tasks = cheapest_intervals(problem)
+    if nodes_of_tasks is None:
+        return Answer(None, 0)
     numbers = {int(node): index for index, node in enumerate(step.nodes)}
-    place = np.array([numbers.get(node, -1) for node in plan.assignment.nodes_of_tasks])
-    return Answer(place, 0) if step.fits(place) else nothing
+    place = np.array([numbers.get(node, -1) for node in nodes_of_tasks])
+    return Answer(place if step.fits(place) else None, 0)
 
 
 def _plan(problem: StepProblem, step: WholeStep, found: Answer) -> StepPlan:
     """Return the plan in the problem's own numbers, levelled."""
     if found.place is None:
-        kept = _keep(step)
-        place = crowd(step, settle(step, kept.place, kept.open_nodes), kept.open_nodes)
+        kept = keep(step)
+        place = settle(step, kept.place, kept.open_nodes, steps=_FEW_STEPS)
+        place = crowd(step, place, kept.open_nodes)
     else:
         place = level(step, found.place, _open_nodes(step, found.place))
     amount = found.lower_bound * step.state_unit

@@ -27,6 +27,8 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 __all__ = ["Answer", "Ints", "WholeStep", "whole_step"]
 
 Ints: TypeAlias = NDArray[np.int64]
+_Ratio: TypeAlias = tuple[int, int]
+"""A number as a fraction in lowest terms: top and bottom."""
 
 _STATE_BITS = 50
 _WORK_BITS = 50
@@ -122,8 +124,7 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
     allowed = min(problem.target.nodes, len(nodes))
     work, capacity, work_unit = _whole_work(problem.work, problem.limit, allowed)
     sizes = problem.state if ceiling is None else [min(size, ceiling) for size in problem.state]
-    state, state_unit = _whole_state(sizes)
-    counted = int(state.sum()) * state_unit
+    state, state_unit, size = _whole_state(sizes)
     return WholeStep(
         work=work,
         state=state,
@@ -134,7 +135,7 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
         capacity=_reachable(work, capacity),
         work_unit=work_unit,
         state_unit=state_unit,
-        state_error=sum(map(Fraction, sizes), Fraction(0)) - counted,
+        state_error=size - int(state.sum()) * state_unit,
     )
 
 
@@ -145,40 +146,54 @@ def _whole_work(work: Sequence[Number], limit: float, allowed: int) -> tuple[Int
     bits = min(_WORK_BITS, 61 - min(len(work), allowed).bit_length())
     unit = _unit(loads, most, bits)
     capacity = math.floor(most / unit)
-    units = [min(math.ceil(load / unit), capacity) for load in loads]
+    up, down = unit.as_integer_ratio()
+    units = [min(-(-top * down // (bottom * up)), capacity) for top, bottom in loads]
     divisor = math.gcd(*units) or 1
     array = np.array([load // divisor for load in units], dtype=np.int64)
     return array, capacity // divisor, unit * divisor
 
 
-def _whole_state(sizes: Sequence[Number]) -> tuple[Ints, Fraction]:
-    """Return state in units, and the unit."""
-    exact = [Fraction(size) for size in sizes]
-    unit = _unit(exact, sum(exact, Fraction(0)), _STATE_BITS)
-    units = [math.floor(size / unit) for size in exact]
+def _whole_state(sizes: Sequence[Number]) -> tuple[Ints, Fraction, Fraction]:
+    """Return state in units, the unit, and the size of all in bytes."""
+    exact = [size.as_integer_ratio() for size in sizes]
+    finest = math.lcm(*{bottom for _, bottom in exact})
+    total = Fraction(sum(top * (finest // bottom) for top, bottom in exact), finest)
+    unit = _unit(exact, total, _STATE_BITS)
+    up, down = unit.as_integer_ratio()
+    units = [top * down // (bottom * up) for top, bottom in exact]
     divisor = math.gcd(*units) or 1
-    return np.array([size // divisor for size in units], dtype=np.int64), unit * divisor
+    array = np.array([size // divisor for size in units], dtype=np.int64)
+    return array, unit * divisor, total
 
 
-def _simplest(work: Sequence[Number]) -> list[Fraction]:
+def _simplest(work: Sequence[Number]) -> list[_Ratio]:
     """Return the loads as the short fractions they stand for: three tenths for 0.1 + 0.2.
 
     The difference is a thousandth of the load tolerance or less. Loads that are no short
     fractions stay as they are.
     """
-    exact = [Fraction(load) for load in work]
-    short = []
-    for load in exact:
-        near = load.limit_denominator(_SHORT_DENOMINATOR)
-        if abs(near - load) * _CLOSE > load:
+    exact = [load.as_integer_ratio() for load in work]
+    short: dict[_Ratio, _Ratio] = {}
+    for load in set(exact):
+        near = _shortened(load)
+        if near is None:
             return exact
-        short.append(near)
-    return short
+        short[load] = near
+    return [short[load] for load in exact]
 
 
-def _unit(numbers: Sequence[Fraction], most: Fraction, bits: int) -> Fraction:
+def _shortened(load: _Ratio) -> _Ratio | None:
+    """Return the short fraction that the load is, or comes very close to, if there is one."""
+    top, bottom = load
+    if bottom <= _SHORT_DENOMINATOR:
+        return load
+    up, down = Fraction(top, bottom).limit_denominator(_SHORT_DENOMINATOR).as_integer_ratio()
+    return (up, down) if abs(up * bottom - top * down) * _CLOSE <= top * down else None
+
+
+def _unit(numbers: Sequence[_Ratio], most: Fraction, bits: int) -> Fraction:
     """Return the unit in which all numbers are whole, or the least that ``bits`` allow."""
-    finest = math.lcm(*{number.denominator for number in numbers})
+    finest = math.lcm(*{bottom for _, bottom in numbers})
     if most * finest < 1 << bits:
         return Fraction(1, finest)
     return Fraction(2) ** (math.frexp(float(most))[1] + 1 - bits)

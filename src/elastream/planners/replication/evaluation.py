@@ -5,7 +5,8 @@ that it can judge them all.
 
 Readings: the traffic of a stream is shared evenly among the pairs of replicas (equation 4), so its
 cost is its rate times the mean cost of the pairs; isolated operators and every sink count for the
-critical path (equation 5).
+critical path (equation 5). An extension: a node that holds a replica of any operator adds its price
+to the cost, once.
 """
 
 from __future__ import annotations
@@ -108,9 +109,9 @@ def _response_ms(
 
 
 def _cost(problem: ReplicationProblem, deployment: Deployment) -> float:
-    """Return equation 8: the replicas by equation 2, the streams by equation 4."""
+    """Return equation 8, the replicas by equation 2, the streams by equation 4, and the rent."""
     number = {node.name: u for u, node in enumerate(problem.nodes)}
-    total = 0.0
+    total = _rent(problem, deployment)
     for operator in problem.operators:
         total += len(deployment[operator.name]) * operator.cost * operator.resources
     for stream in problem.streams:
@@ -118,3 +119,9 @@ def _cost(problem: ReplicationProblem, deployment: Deployment) -> float:
         costs = [problem.links.cost[number[u]][number[v]] for u, v in pairs]
         total += stream.rate * sum(costs) / len(pairs)
     return total
+
+
+def _rent(problem: ReplicationProblem, deployment: Deployment) -> float:
+    """Return the prices of the nodes that hold any replica."""
+    held = {node for operator in problem.operators for node in deployment[operator.name]}
+    return float(sum(node.price for node in problem.nodes if node.name in held))

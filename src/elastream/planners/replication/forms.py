@@ -8,7 +8,7 @@ bounds it from below::
 with ``f_i`` and ``f_e`` the weight of the paths through operator i and stream e. With the cost,
 which is a sum anyway, the objective is bounded by a sum over operators and streams: that is what
 dynamic programming can minimise. Any choice of paths is valid. We take each of the longest few by
-itself, and their even mix.
+itself, and their even mix. The prices of nodes are in no form; ``rent`` bounds them by themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Form:
     delay: Floats
     """Weight of the delay of each stream."""
     money: float
-    """Weight of all costs."""
+    """Weight of all costs, those of the rent on top included."""
 
     def unary(self, operator: int, domain: Configurations) -> Floats:
         """Return the part of an operator for each of its configurations."""

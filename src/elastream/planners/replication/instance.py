@@ -38,7 +38,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Least ``response R + cost C + downtime D``, with R and C within limits."""
+    """Least ``response R + cost C + downtime D``, with R and C within limits; C has the rent."""
 
     response: float
     """Weight of a millisecond of response time."""
@@ -74,6 +74,8 @@ class Instance:
     """Resources of each node that are still free."""
     delay_ms: Floats
     link_cost: Floats
+    node_price: Floats
+    """Money an hour for each node that holds a replica."""
 
     def fitted(self) -> Instance | None:
         """Book the operators with one configuration left; None where one has none.
@@ -136,4 +138,5 @@ def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
         np.array([node.resources for node in problem.nodes]) * (1 + _TOLERANCE),
         np.array(problem.links.delay_ms, dtype=float),
         np.array(problem.links.cost, dtype=float),
+        np.array([node.price for node in problem.nodes], dtype=float),
     )

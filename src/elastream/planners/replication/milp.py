@@ -10,6 +10,9 @@ ends of stream e have U and V; r and t are the response time and the downtime::
                replicas on a node take at most its resources                (18)
                sum_U x[i, U] = 1                                            (19)
                x[i, U] = sum_V y[e, U, V],  x[j, V] = sum_U y[e, U, V]      (20, 21)
+               sum of x[i, U] with u in U <= z[u]  for every i              (ours)
+
+``z[u] = 1`` says that node u is in use and adds its price to C; nodes without a price have none.
 
 One departure: y is continuous. With x whole, (20) and (21) leave it no choice.
 The configurations are those of the exact planner, so saturated ones have no variables.
@@ -85,18 +88,20 @@ class _Rows:
 
 
 class _Program:
-    """The columns are all x, all y, then r and t."""
+    """The columns are all x, all z, all y, then r and t."""
 
     def __init__(self, problem: ReplicationProblem, instance: Instance) -> None:
         self._problem = problem
         self._instance = instance
         self._tables = stream_tables(instance)
         sizes = instance.sizes()
+        self._priced = [int(u) for u in np.flatnonzero(instance.node_price)]
         starts = np.cumsum([0, *sizes])
         self.x_start = [int(start) for start in starts[:-1]]
+        self._z_start = int(starts[-1])
+        self._whole = self._z_start + len(self._priced)
         pairs = [sizes[flow.source] * sizes[flow.target] for flow in instance.flows]
-        self._y_start = [int(start) for start in starts[-1] + np.cumsum([0, *pairs])][:-1]
-        self._whole = int(starts[-1])
+        self._y_start = [int(start) for start in self._whole + np.cumsum([0, *pairs])][:-1]
         self._response = self._whole + sum(pairs)
         self._columns = self._response + 2
 
@@ -123,6 +128,7 @@ class _Program:
         for rows in (
             self._dense_rows(),
             *self._pairing_rows(),
+            *self._use_rows(),
         ):
             shape = len(rows.low), self._columns
             matrix: Any = sparse.csr_array((rows.value, (rows.row, rows.column)), shape=shape)
@@ -133,6 +139,7 @@ class _Program:
         cost = np.zeros(self._columns)
         for domain, start in zip(self._instance.domains, self.x_start, strict=True):
             cost[start : start + len(domain)] = domain.price
+        cost[self._z_start : self._whole] = self._instance.node_price[self._priced]
         for table, start in zip(self._tables, self._y_start, strict=True):
             cost[start : start + table.cost.size] = table.cost.ravel()
         return cost
@@ -201,3 +208,18 @@ class _Program:
                     np.zeros(len(along)),
                     np.zeros(len(along)),
                 )
+
+    def _use_rows(self) -> Iterator[_Rows]:
+        """Return for each operator that it is on a node with a price only where that is in use."""
+        if not self._priced:
+            return
+        nodes = np.arange(len(self._priced))
+        for domain, start in zip(self._instance.domains, self.x_start, strict=True):
+            configuration, node = np.nonzero(domain.count[:, self._priced])
+            yield _Rows(
+                np.concatenate([node, nodes]),
+                np.concatenate([start + configuration, self._z_start + nodes]),
+                np.concatenate([np.ones(len(node)), -np.ones(len(nodes))]),
+                np.full(len(nodes), -np.inf),
+                np.zeros(len(nodes)),
+            )

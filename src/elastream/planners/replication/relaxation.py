@@ -9,7 +9,7 @@ an operator instead of n^k.
 ``relaxed_bounds`` keeps the configurations of one operator and relaxes all others. The result says
 of each single configuration what a deployment with it costs at least; those above the best known
 deployment are gone for good. Two operators joined by a stream may not share a node that cannot
-hold both.
+hold both. The rent of the configuration's own nodes, and of others that must be, goes on top.
 
 Cost: a table of m x n entries a stream of the kept operator, for each operator in turn.
 """
@@ -27,6 +27,7 @@ from elastream.planners.replication.configurations import (
 from elastream.planners.replication.elimination import Factor, Memo, least_over_others
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Instance
+from elastream.planners.replication.rent import Rent
 
 __all__ = ["relaxed_bounds"]
 
@@ -34,6 +35,7 @@ __all__ = ["relaxed_bounds"]
 def relaxed_bounds(instance: Instance, forms: list[Form]) -> list[Floats]:
     """Return for each operator a row a form, a column a configuration: least values with it."""
     relaxed = [_Relaxed(instance, form) for form in forms]
+    rent, money = Rent(instance), np.array([form.money for form in forms])
     bounds = []
     for kept, domain in enumerate(instance.domains):
         own = _OwnTables(instance, kept)
@@ -41,7 +43,16 @@ def relaxed_bounds(instance: Instance, forms: list[Form]) -> list[Floats]:
         sizes[kept] = len(domain)
         rows = [least_over_others(r.factors(own), sizes, kept, r.memo) for r in relaxed]
         bounds.append(np.array(rows))
+        if rent.due:
+            bounds[kept] += np.outer(money, _least_rent(instance, rent, kept))
     return bounds
+
+
+def _least_rent(instance: Instance, rent: Rent, kept: int) -> Floats:
+    """Return the rent of a deployment with each configuration of one operator, at least."""
+    count = instance.domains[kept].count.astype(float)
+    others = rent.rest(i for i in range(len(instance.domains)) if i != kept)
+    return rent.least(others, count > 0, count * instance.resources[kept])
 
 
 class _Relaxed:

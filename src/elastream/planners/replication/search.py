@@ -2,14 +2,15 @@
 
 A batch of partial deployments meets all configurations of the next operator in one matrix of
 bounds; what survives the bounds, the capacities and the order of interchangeable nodes goes on,
-best first. Complete deployments are measured exactly. The same expansion, keeping only the best few
-at each operator, is a beam search that finds the first good deployment.
+best first. Where nodes have prices, the rent that is certain by then is part of the bounds.
+Complete deployments are measured exactly. The same expansion, keeping only the best few at each
+operator, is a beam search that finds the first good deployment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from elastream.planners.replication.configurations import Floats
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.rent import Rent
 from elastream.planners.replication.tables import cost_to_go, stream_tables
 
 __all__ = ["LEAST_GAIN", "Found", "Search"]
@@ -43,7 +45,7 @@ class _Partial:
 
     choice: NDArray[np.int32]
     bounds: Floats
-    """A column for each form."""
+    """A column for each form, the rent on top of it included."""
     used: Floats
     """Resources taken on each node."""
     occupied: NDArray[np.bool_]
@@ -79,9 +81,13 @@ class Search:
         self._instance = instance
         self._goal = goal
         self._tables = stream_tables(instance)
+        self._rent = Rent(instance)
         forms = objective + limits
         self._costs = [cost_to_go(instance, self._tables, form) for form in forms]
+        self._money = np.array([form.money for form in forms])
         self._objectives = len(objective)
+        last = len(instance.domains)
+        self._rest = [self._rent.rest(range(t, last)) for t in range(last + 1)]
         self._least_downtime_ms = least_downtime_ms
         self._first = np.array([first for first, _ in in_order], dtype=np.int64)
         self._second = np.array([second for _, second in in_order], dtype=np.int64)
@@ -89,10 +95,10 @@ class Search:
     @property
     def root(self) -> float:
         """A lower bound of the objective of every deployment of the instance."""
-        roots = [cost.root for cost in self._costs]
-        if any(root > _WITHIN for root in roots[self._objectives :]):
+        nothing = self._nothing()
+        if (nothing.bounds[:, self._objectives :] > _WITHIN).any():
             return np.inf
-        return max(roots[: self._objectives]) + self._goal.downtime * self._least_downtime_ms
+        return float(self._worth(nothing)[0])
 
     def beam(self, width: int, below: float) -> Found | None:
         """Return a deployment worth less than ``below``, where the best few lead to one."""
@@ -136,13 +142,19 @@ class Search:
 
     def _nothing(self) -> _Partial:
         nodes = len(self._instance.capacity)
-        return _Partial(
+        nothing = _Partial(
             np.zeros((1, 0), dtype=np.int32),
             np.array([[cost.root for cost in self._costs]]),
             np.zeros((1, nodes)),
             np.zeros((1, nodes), dtype=bool),
             np.array([self._least_downtime_ms]),
         )
+        return replace(nothing, bounds=nothing.bounds + self._on_top(nothing, 0))
+
+    def _on_top(self, partial: _Partial, t: int) -> Floats:
+        """Return the rent on top of each form with the operators before t placed."""
+        least = self._rent.least(self._rest[t], partial.occupied, partial.used)
+        return np.outer(least, self._money)
 
     def _batches(self, partial: _Partial, t: int) -> list[_Partial]:
         step = max(1, _BATCH // len(self._instance.domains[t]))
@@ -175,13 +187,22 @@ class Search:
         ordered = ~(occupied[:, self._second] & ~occupied[:, self._first]).any(axis=1)
         kept[kept] = ordered
         rows, cols = rows[ordered], cols[ordered]
-        return _Partial(
+        after = _Partial(
             np.column_stack([partial.choice[rows], cols.astype(np.int32)]),
             np.column_stack([bound[kept] for bound in bounds]),
             partial.used[rows] + domain.count[cols] * self._instance.resources[t],
             occupied[ordered],
             downtime[kept],
         )
+        if not self._rent.due:
+            return after
+        added = self._on_top(after, t + 1) - self._on_top(partial, t)[rows]
+        return self._promising(replace(after, bounds=after.bounds + added), below)
+
+    def _promising(self, partial: _Partial, below: float) -> _Partial:
+        """Return the partial deployments within the limits that may be worth less."""
+        within = (partial.bounds[:, self._objectives :] <= _WITHIN).all(axis=1)
+        return partial.rows(np.flatnonzero(within & (self._worth(partial) < below - LEAST_GAIN)))
 
     def _fits(
         self, partial: _Partial, t: int, rows: NDArray[np.int64], cols: NDArray[np.int64]
@@ -215,7 +236,8 @@ class Search:
         domains = self._instance.domains
         arrival = [d.latency_ms[choice[:, i]] for i, d in enumerate(domains)]
         waits = [np.zeros(len(choice)) for _ in domains]
-        cost = sum((d.price[choice[:, i]] for i, d in enumerate(domains)), np.zeros(len(choice)))
+        cost = self._rent.paid(complete.occupied)
+        cost = sum((d.price[choice[:, i]] for i, d in enumerate(domains)), cost)
         by_target = sorted(
             zip(self._instance.flows, self._tables, strict=True), key=lambda pair: pair[0].source
         )

@@ -1,10 +1,10 @@
 """Interchangeable nodes: which placements are the same but for the names of nodes.
 
 Two nodes are interchangeable where swapping them changes nothing: same resources, speed, times,
-same delays and costs of links, same operators that may run or do run there. Of all placements that
-differ by such swaps one is enough: the one in which the nodes of a class are taken in their order,
-operator by operator. On a cluster where all delays are equal that is the difference between n^5
-placements and a handful.
+price, same delays and costs of links, same operators that may run or do run there. Of all
+placements that differ by such swaps one is enough: the one in which the nodes of a class are taken
+in their order, operator by operator. On a cluster where all delays are equal that is the difference
+between n^5 placements and a handful.
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ def without_mirror_images(instance: Instance, problem: ReplicationProblem) -> In
 def _mark(problem: ReplicationProblem, u: int) -> tuple[object, ...]:
     node, store = problem.nodes[u], problem.datastore
     swap = problem.local_bytes_per_s[u] if problem.local_bytes_per_s else None
-    own = (node.resources, node.speedup, node.spawn_ms, store.delay_ms[u], store.bytes_per_s[u])
+    own = (node.resources, node.speedup, node.spawn_ms, node.price)
+    stored = store.delay_ms[u], store.bytes_per_s[u]
     allowed = tuple(node.name in problem.allowed_nodes(operator) for operator in problem.operators)
     current: Sequence[int] = ()
     if problem.current is not None:
         current = [Counter(problem.current[o.name])[node.name] for o in problem.operators]
-    return (*own, swap, allowed, tuple(current))
+    return (*own, *stored, swap, allowed, tuple(current))
 
 
 def _swappable(matrix: Floats, u: int, v: int) -> bool:

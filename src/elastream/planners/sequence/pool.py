@@ -4,8 +4,9 @@ While prices improve, the two copies of a step (:mod:`~elastream.planners.sequen
 closer to each other and to the cuts of an optimal sequence, but seldom all of them at once. The
 pool keeps the latest cuts of each step that its migration allows. The best sequence through the
 pools is a longest path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``, with the pair
-kernel of :mod:`~elastream.planners.partition_cost`. A step may also use the cuts of its
-neighbours that it allows, because staying put is often best, and the current cut.
+kernel of :mod:`~elastream.planners.partition_cost` on the pair's weighed sizes. A step may also
+use the cuts of its neighbours that it allows, because staying put is often best, and the current
+cut.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 from elastream.planners.interval_gain import Ints
 from elastream.planners.kernel import kernel
 from elastream.planners.partition_cost import kept_state
-from elastream.planners.sequence.prices import Chain, Copies
+from elastream.planners.sequence.chain import Chain
+from elastream.planners.sequence.prices import Copies
 
 __all__ = ["CutPool"]
 
@@ -81,9 +83,9 @@ class CutPool:
         layers = [self._candidates(step) for step in range(len(self._cuts))]
         kept = np.zeros(1, dtype=np.int64)
         links = []
-        for old, new in pairwise(layers):
-            old_sums, old_lengths = self._sums(old)
-            new_sums, new_lengths = self._sums(new)
+        for state, (old, new) in zip(self._chain.states, pairwise(layers), strict=True):
+            old_sums, old_lengths = _sums(state, old)
+            new_sums, new_lengths = _sums(state, new)
             before, kept, link = kept, *np.empty((2, len(new)), dtype=np.int64)
             operations = 5.0 * len(old) * len(new) * (old_sums.shape[1] + new_sums.shape[1])
             run = best_links.for_operations(operations)
@@ -105,9 +107,11 @@ class CutPool:
             found |= {cut: None for cut in pool if cut not in found and graph.allows(cut)}
         return list(found)
 
-    def _sums(self, cuts: Sequence[Cut]) -> tuple[Ints, Ints]:
-        lengths = np.array([len(cut) for cut in cuts])
-        sums = np.zeros((len(cuts), int(lengths.max())), dtype=np.int64)
-        for row, cut in zip(sums, cuts, strict=True):
-            row[: len(cut)] = self._chain.state[list(cut)]
-        return sums, lengths
+
+def _sums(state: Ints, cuts: Sequence[Cut]) -> tuple[Ints, Ints]:
+    """Return the prefix sums at the bounds of each cut, a row each, and how many a row has."""
+    lengths = np.array([len(cut) for cut in cuts])
+    sums = np.zeros((len(cuts), int(lengths.max())), dtype=np.int64)
+    for row, cut in zip(sums, cuts, strict=True):
+        row[: len(cut)] = state[list(cut)]
+    return sums, lengths

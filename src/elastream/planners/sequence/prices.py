@@ -1,6 +1,8 @@
 """Prices that pull the steps of a sequence apart: a bound on the state that can stay.
 
-Model. The state kept between steps ``i - 1`` and ``i`` of a sequence depends on both their cuts.
+Model. The state kept between steps ``i - 1`` and ``i`` of a sequence depends on both their cuts. It
+counts as much as step ``i`` does, so every pair has sizes of its own
+(:mod:`~elastream.planners.sequence.chain`), and prices are in the same weighed ticks.
 Give every pair of neighbours copies of its two cuts, and each pair is a problem of its own, solved
 exactly by :mod:`~elastream.planners.sequence.pairs`. That the two copies of a step agree, interval
 by interval, is left to prices: a pair is paid the price of each interval that its new cut uses, and
@@ -19,10 +21,11 @@ from itertools import pairwise
 import numpy as np
 
 from elastream.planners.interval_gain import Floats, Ints
+from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.intervals import IntervalGraph
 from elastream.planners.sequence.pairs import offsets, pair_cuts, pair_values
 
-__all__ = ["Ascent", "Chain", "Copies", "Potential", "Prices", "potential"]
+__all__ = ["Ascent", "Copies", "Potential", "Prices", "potential"]
 
 Copies = list[tuple[Ints, Ints]]
 """For each pair the vertices at which the intervals of its old and of its new cut close."""
@@ -31,25 +34,6 @@ _CELL_OPERATIONS = 10.0
 """Inner steps that a value of a table takes."""
 _MANY_MOVES = 100
 """An ascent takes at least so many moves, so compiling its kernels pays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The steps of a sequence in ticks."""
-
-    state: Ints
-    """Prefix sums of the state."""
-    current: tuple[int, ...]
-    """Bounds of the cut before the first step."""
-    graphs: tuple[IntervalGraph, ...]
-    """What each step may choose; the first allows the current cut and nothing else."""
-    unit: int
-    """Every sum of states is a multiple of this."""
-
-    @property
-    def cells(self) -> int:
-        """How many values the tables of all pairs have."""
-        return sum(int(offsets(old, new)[-1]) for old, new in pairwise(self.graphs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +79,7 @@ def potential(chain: Chain, prices: Prices) -> Potential:
         table = np.empty(place[-1], dtype=np.int64)
         old_price, new_price = prices.of_pair(i)
         fill = pair_values.for_operations(_CELL_OPERATIONS * len(table))
-        bound += int(fill(chain.state, old, old_price, new, new_price, place, table))
+        bound += int(fill(chain.states[i - 1], old, old_price, new, new_price, place, table))
         tables.append(table)
         places.append(place)
     return Potential(prices, tuple(tables), tuple(places), bound)
@@ -108,7 +92,8 @@ class Ascent:
     those that only the old one uses dearer. So do all intervals that end near a bound which only
     one copy has, the more the nearer: one pair's choice teaches about its neighbourhood, and a
     tenth of the moves suffices. The length of a move is Polyak's, from the bound to a little less
-    than what some sequence keeps. It shrinks where moves fail.
+    than what some sequence keeps. It shrinks where moves fail. Where later steps count less, their
+    prices are smaller, and so are their moves.
     """
 
     _EAGERNESS = 1.6
@@ -124,17 +109,18 @@ class Ascent:
 
     def __init__(self, chain: Chain) -> None:
         self.best = Prices.zero(chain)
-        self.least = int(chain.state[-1]) * (len(chain.graphs) - 1)
+        self.least = chain.total
         """The lowest bound met; ``best`` are its prices."""
         self._chain = chain
         self._prices = self.best
+        self._scales = _scales(chain)
         self._directions = [np.zeros(len(graph.start)) for graph in chain.graphs]
         self._eagerness, self._failures = self._EAGERNESS, 0
         self._bounds = [graph.bounds for graph in chain.graphs]
         self._nearness = [_nearness(graph) for graph in chain.graphs]
         self._offsets = [offsets(old, new) for old, new in pairwise(chain.graphs)]
         self._table = np.empty(max(int(o[-1]) for o in self._offsets), dtype=np.int64)
-        self._closed = np.empty((2, len(chain.state)), dtype=np.int64)
+        self._closed = np.empty((2, chain.tasks + 1), dtype=np.int64)
 
     @property
     def spent(self) -> bool:
@@ -154,12 +140,12 @@ class Ascent:
             if self._failures == self._PATIENCE:
                 self._eagerness, self._failures = self._eagerness * self._SHRINK, 0
         spare = self._spare(copies)
-        norm = float(sum(surplus**2 for surplus in spare)) + self._turned(copies)
+        norm = self._turned(copies)
+        norm += sum(s * surplus**2 for s, surplus in zip(self._scales, spare, strict=True))
         if norm > 0:
-            total = int(self._chain.state[-1])
-            moved = total * len(copies) - known
+            moved = self._chain.total - known
             length = self._eagerness * (bound - known + self._MARGIN * moved) / norm
-            self._prices = self._moved(length, spare, float(total))
+            self._prices = self._moved(length, spare, float(self._chain.states[0][-1]))
         return copies
 
     def _solved(self) -> tuple[int, Copies]:
@@ -168,7 +154,7 @@ class Ascent:
         bound, copies = self._prices.refund(chain), []
         for i, (old, new) in enumerate(pairwise(chain.graphs), start=1):
             old_price, new_price = self._prices.of_pair(i)
-            given = (chain.state, old, old_price, new, new_price, self._offsets[i - 1])
+            given = (chain.states[i - 1], old, old_price, new, new_price, self._offsets[i - 1])
             bound += int(fill(*given, self._table))
             old_count, new_count = walk(*given, self._table, *self._closed)
             copies.append((self._closed[0, :old_count].copy(), self._closed[1, :new_count].copy()))
@@ -189,15 +175,15 @@ class Ascent:
         norm = 0.0
         for i, ((_, paid), (paying, _)) in enumerate(pairwise(copies), start=1):
             bounds = self._bounds[i]
-            at_bounds = np.zeros(len(self._chain.state))
+            at_bounds = np.zeros(self._chain.tasks + 1)
             at_bounds[bounds[paid]] += 1
             at_bounds[bounds[paying]] -= 1
             slope = np.convolve(at_bounds, self._nearness[i], mode="same")[bounds]
             slope[paid] += 1
             slope[paying] -= 1
-            norm += float(slope[paid].sum() - slope[paying].sum())
+            norm += self._scales[i] * float(slope[paid].sum() - slope[paying].sum())
             self._directions[i] *= self._MEMORY
-            self._directions[i] += (1 - self._MEMORY) * slope
+            self._directions[i] += self._scales[i] * (1 - self._MEMORY) * slope
         return norm
 
     def _moved(self, length: float, spare: list[int], most: float) -> Prices:
@@ -206,10 +192,16 @@ class Ascent:
             for price, direction in zip(self._prices.of_intervals, self._directions, strict=True)
         )
         fees = (
-            int(min(max(0.0, fee - length * surplus), most))
-            for fee, surplus in zip(self._prices.fees, spare, strict=True)
+            int(min(max(0.0, fee - length * scale * surplus), most))
+            for fee, scale, surplus in zip(self._prices.fees, self._scales, spare, strict=True)
         )
         return Prices(tuple(prices), tuple(fees))
+
+
+def _scales(chain: Chain) -> list[float]:
+    """Return for each step how far its prices move: as its pair counts, beside the first one."""
+    most = int(chain.states[0][-1])
+    return [1.0, *(int(state[-1]) / most for state in chain.states)]
 
 
 def _nearness(graph: IntervalGraph) -> Floats:

@@ -14,8 +14,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from elastream.planners.partition_cost import kept_state
+from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.pool import CutPool
-from elastream.planners.sequence.prices import Ascent, Chain, Prices, potential
+from elastream.planners.sequence.prices import Ascent, Prices, potential
 from elastream.planners.sequence.sweep import sweep
 
 __all__ = ["CELLS_PER_SECOND", "Found", "search"]
@@ -44,6 +45,7 @@ class Found(NamedTuple):
 
     cuts: tuple[tuple[int, ...], ...]
     kept: int
+    """State kept, weighed, in ticks."""
     bound: int
     """No sequence keeps more."""
 
@@ -63,9 +65,9 @@ class _Search:
         self.chain = chain
         self.cells = chain.cells
         self.cuts = tuple(cuts)
-        sums = [chain.state[list(cut)] for cut in (chain.current, *cuts)]
-        self.kept = sum(int(kept_state(old, new)) for old, new in pairwise(sums))
-        self.bound = int(chain.state[-1]) * len(cuts)
+        pairs = zip(chain.states, pairwise(map(list, (chain.current, *cuts))), strict=True)
+        self.kept = sum(int(kept_state(state[old], state[new])) for state, (old, new) in pairs)
+        self.bound = chain.total
 
     @property
     def proven(self) -> bool:

@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.interval_gain import Ints
+from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.pairs import NONE
-from elastream.planners.sequence.prices import Chain, Potential
+from elastream.planners.sequence.prices import Potential
 
 __all__ = ["Sweep", "sweep"]
 
@@ -44,7 +45,7 @@ class Sweep(NamedTuple):
     labels: int
     """How many labels were made."""
     kept: int | None = None
-    """State kept by the best sequence; ``None`` where none that beats the known one was found."""
+    """State kept by the best sequence, weighed; ``None`` where none beats the known one."""
     cuts: tuple[tuple[int, ...], ...] = ()
     """Its cut after each step, as bounds."""
 
@@ -59,7 +60,7 @@ class _Labels(NamedTuple):
     matched: Ints
     """The bit of each pair, in the row of its new step."""
     kept: Ints
-    """State kept in the cells that have ended."""
+    """State kept in the cells that have ended, each weighed as its pair."""
 
 
 class _Front(NamedTuple):
@@ -90,7 +91,7 @@ def sweep(chain: Chain, guide: Potential, known: int, most_labels: int) -> Sweep
 
     Gives up once ``most_labels`` labels are made.
     """
-    m, rows = len(chain.state) - 1, len(chain.graphs)
+    m, rows = chain.tasks, len(chain.graphs)
     nothing = np.zeros((rows, 1), dtype=np.int64)
     labels = _Labels(nothing, nothing, nothing, np.zeros(1, dtype=np.int64))
     histories: list[_History] = []
@@ -259,10 +260,11 @@ class _Crossing:
 
 
 def _cells(chain: Chain, labels: _Labels, x: int, step: int) -> Ints:
-    """Return the state of the tasks that the open intervals of a step and the one before share."""
+    """Return the weighed state that the open intervals of a step and the one before share."""
     old = chain.graphs[step - 1].start[labels.vertex[step - 1]]
     new = chain.graphs[step].start[labels.vertex[step]]
-    cells: Ints = chain.state[x] - chain.state[np.maximum(old, new)]
+    state = chain.states[step - 1]
+    cells: Ints = state[x] - state[np.maximum(old, new)]
     return cells
 
 

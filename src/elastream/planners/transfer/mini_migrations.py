@@ -17,14 +17,15 @@ before the first step gets no worse where that can be avoided. Where it cannot, 
 
 Up to ``exact_moves`` moves the order is searched exactly
 (:mod:`~elastream.planners.transfer.move_order_exact`, O(3^moves)); more are put in order by
-:mod:`~elastream.planners.transfer.move_order_greedy`, and the last of them exactly.
+:mod:`~elastream.planners.transfer.move_order_greedy`, O(moves log moves), and the last of them
+exactly where that may still be of use.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from elastream.model.checks import Number, amount, count
@@ -36,11 +37,14 @@ from elastream.planners.transfer.move_order import (
     Caps,
     MoveOrder,
     Scope,
+    Strain,
+    changes,
+    fewest_steps,
     least_strain,
     strain_of,
 )
 from elastream.planners.transfer.move_order_exact import exact_order
-from elastream.planners.transfer.move_order_greedy import greedy_batch
+from elastream.planners.transfer.move_order_greedy import GreedyOrder
 from elastream.planners.whole_units import in_units, of_units
 
 __all__ = ["EXACT_MOVES", "MiniMigrations", "MiniStep", "Overload", "mini_migrations"]
@@ -104,32 +108,33 @@ def mini_migrations(
     order, units_in_one = _move_order(problem, plan, max_tasks, max_bytes, per)
     batches, exact = _ordered(order, exact_moves)
     strain, least = strain_of(order, batches), least_strain(order)
-    steps = []
-    loads: Sequence[int] = order.loads
-    for batch in batches:
-        after = order.loads_after(loads, batch)
-        overloaded = _overloaded(order, loads, after, problem.limit, units_in_one)
-        steps.append(MiniStep(tuple(plan.moves[move] for move in batch), overloaded))
-        loads = after
+    overloads = _overloads(order, batches, problem.limit, units_in_one)
+    steps = (
+        MiniStep(tuple(plan.moves[move] for move in batch), overloaded)
+        for batch, overloaded in zip(batches, overloads, strict=True)
+    )
     oversized = (m.task for m in plan.moves if max_bytes is not None and m.state > max_bytes)
     return MiniMigrations(tuple(steps), tuple(oversized), exact or strain[:2] == least[:2])
 
 
 def _ordered(order: MoveOrder, exact_moves: int) -> tuple[list[Batch], bool]:
-    """Return the batches, and whether they were searched exactly from the first on."""
-    remaining = list(range(len(order.source)))
+    """Return the batches, and whether no order is better than theirs from the first on."""
+    greedy = GreedyOrder(order)
     batches: list[Batch] = []
-    loads = list(order.loads)
-    while len(remaining) > exact_moves:
-        batch = greedy_batch(order, loads, remaining)
-        batches.append(batch)
-        loads = order.loads_after(loads, batch)
-        made = set(batch)
-        remaining = [move for move in remaining if move not in made]
-    exact = not batches
-    if remaining:
-        batches += exact_order(order, loads, remaining)
-    return batches, exact
+    while len(greedy.left) > exact_moves:
+        batches.append(greedy.next_batch())
+    return batches + _best_order(order, greedy), not batches
+
+
+def _best_order(order: MoveOrder, greedy: GreedyOrder) -> list[Batch]:
+    """Return the best order of the few moves left: the greedy one where none can be better."""
+    rest, moves = replace(order, loads=tuple(greedy.loads)), sorted(greedy.left)
+    batches: list[Batch] = []
+    while greedy.left:
+        batches.append(greedy.next_batch())
+    if strain_of(rest, batches) > Strain(0, 0, fewest_steps(rest, moves)):
+        batches = exact_order(order, rest.loads, moves)
+    return batches
 
 
 def _move_order(
@@ -166,20 +171,31 @@ def _move_order(
     return order, units_in_one
 
 
-def _overloaded(
-    order: MoveOrder,
-    before: Sequence[int],
-    after: Sequence[int],
-    limit: float,
-    units_in_one: int,
-) -> tuple[Overload, ...]:
-    found = []
-    for node, (old, new) in enumerate(zip(before, after, strict=True)):
-        if new > order.limit:
-            excess = of_units(new, units_in_one) - limit
-            raised = excess if old <= order.limit else of_units(max(0, new - old), units_in_one)
-            found.append(Overload(node, excess, raised))
-    return tuple(found)
+def _overloads(
+    order: MoveOrder, batches: Sequence[Batch], limit: float, units_in_one: int
+) -> Iterator[tuple[Overload, ...]]:
+    """Yield for each step the nodes over the limit after it; what it leaves alone is shared."""
+    over = {
+        node: Overload(node, of_units(load, units_in_one) - limit, 0)
+        for node, load in enumerate(order.loads)
+        if load > order.limit
+    }
+    raised: dict[int, Overload] = {}
+    told: tuple[Overload, ...] = tuple(over.values())
+    for changed in changes(order, batches):
+        concerned = [c for c in changed if max(c.before, c.after) > order.limit]
+        fresh = bool(concerned or raised)
+        raised = {}
+        for node, before, after in concerned:
+            over.pop(node, None)
+            if after > order.limit:
+                excess = of_units(after, units_in_one) - limit
+                more = of_units(max(0, after - before), units_in_one)
+                over[node] = Overload(node, excess, 0)
+                raised[node] = Overload(node, excess, more if before > order.limit else excess)
+        if fresh:
+            told = tuple(raised.get(node, over[node]) for node in sorted(over))
+        yield told
 
 
 def _expect_plan_of(problem: StepProblem, plan: StepPlan) -> None:

@@ -6,12 +6,22 @@ counts; a load is over where it exceeds the limit. Orders are compared by :class
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-__all__ = ["Batch", "Caps", "MoveOrder", "Scope", "Strain", "least_strain", "strain_of"]
+__all__ = [
+    "Batch",
+    "Caps",
+    "Change",
+    "MoveOrder",
+    "Scope",
+    "Strain",
+    "changes",
+    "fewest_steps",
+    "least_strain",
+    "strain_of",
+]
 
 Batch = list[int]
 """Indices of the moves that one step makes."""
@@ -46,6 +56,14 @@ class Caps:
             return False
         return self.size is None or tasks <= 1 or size <= self.size
 
+    def fewest_steps(self, sizes: Sequence[int]) -> int:
+        """Return how many steps tasks of these sizes take at least (into one node)."""
+        steps = 1 if self.tasks is None else -(-len(sizes) // self.tasks)
+        if self.size:
+            alone = [size for size in sizes if size > self.size]
+            steps = max(steps, len(alone) - (sum(alone) - sum(sizes)) // self.size)
+        return steps
+
 
 @dataclass(frozen=True, slots=True)
 class MoveOrder:
@@ -69,46 +87,60 @@ class MoveOrder:
         """Return which cap the move falls under: its target's, or the only one."""
         return self.target[move] if self.caps.per == "node" else 0
 
-    def admits(self, moves: Iterable[int]) -> bool:
-        """Return whether the caps let one step make all these moves."""
-        tasks: Counter[int] = Counter()
-        size: Counter[int] = Counter()
-        for move in moves:
-            tasks[self.group(move)] += 1
-            size[self.group(move)] += self.size[move]
-        return all(self.caps.admit(tasks[group], size[group]) for group in tasks)
-
-    def loads_after(self, loads: Sequence[int], moves: Iterable[int]) -> list[int]:
-        """Return the loads once the moves are made."""
-        after = list(loads)
-        for move in moves:
-            after[self.source[move]] -= self.work[move]
-            after[self.target[move]] += self.work[move]
-        return after
-
-    def raised(self, before: Sequence[int], after: Sequence[int]) -> int:
-        """Return by how much a step raises nodes above the limit or where they were over it."""
-        return sum(
-            max(0, new - max(self.limit, old)) for old, new in zip(before, after, strict=True)
-        )
-
-    def over(self, loads: Sequence[int]) -> int:
+    def over(self, loads: Iterable[int]) -> int:
         """Return the work above the limit, summed over nodes."""
         return sum(max(0, load - self.limit) for load in loads)
 
 
+class Change(NamedTuple):
+    """The load of a node before and after a step."""
+
+    node: int
+    before: int
+    after: int
+
+    def raised(self, limit: int) -> int:
+        """Return by how much the step raises the node above the limit, or above where it was."""
+        return max(0, self.after - max(limit, self.before))
+
+    def more_over(self, limit: int) -> int:
+        """Return how much more work the node has above the limit after the step; maybe less."""
+        return max(0, self.after - limit) - max(0, self.before - limit)
+
+
+def changes(order: MoveOrder, batches: Iterable[Batch]) -> Iterator[list[Change]]:
+    """Yield for each batch the nodes it changes, in node order: O(moves) for all together."""
+    loads = list(order.loads)
+    for batch in batches:
+        before: dict[int, int] = {}
+        for move in batch:
+            source, target, work = order.source[move], order.target[move], order.work[move]
+            before.setdefault(source, loads[source])
+            before.setdefault(target, loads[target])
+            loads[source] -= work
+            loads[target] += work
+        yield [Change(node, before[node], loads[node]) for node in sorted(before)]
+
+
 def strain_of(order: MoveOrder, batches: Sequence[Batch]) -> Strain:
     """Return the strain of making the batches one after the other."""
-    raised = over = 0
-    loads: Sequence[int] = order.loads
-    for batch in batches:
-        after = order.loads_after(loads, batch)
-        raised += order.raised(loads, after)
-        over += order.over(after)
-        loads = after
-    return Strain(raised, over, len(batches))
+    raised = summed = 0
+    over = order.over(order.loads)
+    for changed in changes(order, batches):
+        raised += sum(change.raised(order.limit) for change in changed)
+        over += sum(change.more_over(order.limit) for change in changed)
+        summed += over
+    return Strain(raised, summed, len(batches))
 
 
 def least_strain(order: MoveOrder) -> Strain:
     """Return a strain that no order can undercut: that of all moves at once, caps ignored."""
     return strain_of(order, [list(range(len(order.source)))])
+
+
+def fewest_steps(order: MoveOrder, moves: Iterable[int]) -> int:
+    """Return a number of steps that no order of the moves can undercut: what the caps ask for."""
+    groups: dict[int, list[int]] = {}
+    for move in moves:
+        groups.setdefault(order.group(move), []).append(order.size[move])
+    return max(map(order.caps.fewest_steps, groups.values()), default=0)

@@ -1,129 +1,135 @@
-"""A good order of many moves, one batch at a time.
+"""A good order of many moves, one step at a time.
 
-A batch takes every move whose target stays within the limit (or no further over it than it was),
-moves off the fullest overloaded nodes first, then by decreasing work; each move makes room at its
-source, so the list is gone through until nothing more fits. Moves that fit only together, such as
-those of two full nodes that exchange tasks, are found by a search: make one, and while a node is
-over, make a move that leaves it, going back where that leads nowhere. Where not a single move can
-be made so, the one that raises its target least is made all the same.
+A step takes every move whose target stays within the limit (or no further over it than it was),
+moves off the fullest overloaded nodes first, then by decreasing work; then moves that fit only
+together (:mod:`~elastream.planners.transfer.moves_together`). Where not a single move can be made
+so, the one that raises its target least is made all the same.
 
-The search tries at most :data:`_TRIES` moves a batch; the rest takes O(r) for each time that the
-list of r moves is gone through.
+Moves that may fit stand in a heap, in that order; the others wait at their target, the lightest
+first, until the target has room. So a move is looked at when something has changed for it, not in
+every step: O(r log r) for r moves where each step costs O(r) otherwise. To keep it so, a step that
+has little room left looks at :data:`_PASSED_OVER` moves for one that is small enough, and the room
+of a node is offered to :data:`_RELEASED` moves at a time. A move that must raise a node is found
+in O(n).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
 
+from elastream.planners.transfer.growing_batch import GrowingBatch
 from elastream.planners.transfer.move_order import Batch, MoveOrder
+from elastream.planners.transfer.moves_together import MovesTogether
 
-__all__ = ["greedy_batch"]
+__all__ = ["GreedyOrder"]
 
-_TRIES = 2000
+_PASSED_OVER = 100
+_RELEASED = 50
 
-
-def greedy_batch(order: MoveOrder, loads: Sequence[int], moves: Sequence[int]) -> Batch:
-    """Return the moves of the next step, at least one of ``moves``."""
-    if order.admits(moves):
-        return list(moves)
-    batch = _GrowingBatch(order, loads, moves)
-    batch.fill()
-    if not batch.moves:
-        batch.force()
-        batch.fill()
-    return sorted(batch.moves)
+_Rank = tuple[int, int, int]
+"""Minus what the source may hold, minus the work, and the move: the lowest goes first."""
 
 
-class _GrowingBatch:
-    """The moves taken so far, and the loads they lead to."""
+class GreedyOrder:
+    """Makes one step after the other."""
 
-    def __init__(self, order: MoveOrder, loads: Sequence[int], moves: Sequence[int]) -> None:
-        self.moves: set[int] = set()
+    def __init__(self, order: MoveOrder) -> None:
         self._order = order
-        self._load = list(loads)
-        self._ceiling = [max(order.limit, load) for load in loads]
-        self._ranked = sorted(
-            moves, key=lambda m: (-self._ceiling[order.source[m]], -order.work[m], m)
-        )
-        self._leaving: dict[int, list[int]] = {}
-        for move in self._ranked:
-            self._leaving.setdefault(order.source[move], []).append(move)
-        self._tasks: Counter[int] = Counter()
-        self._size: Counter[int] = Counter()
-        self._tries = _TRIES
+        self._batch = GrowingBatch(order)
+        self._lifted: set[int] = set()
+        self._together = MovesTogether(order, self._batch)
+        self._ready = [self._rank(move) for move in self._batch.left]
+        heapify(self._ready)
+        self._waiting: dict[int, list[tuple[int, int]]] = {}  # work and move, by target
 
-    def fill(self) -> None:
+    @property
+    def left(self) -> set[int]:
+        """The moves that no step has made yet."""
+        return self._batch.left
+
+    @property
+    def loads(self) -> list[int]:
+        """What the nodes hold after the steps so far."""
+        return self._batch.loads
+
+    def next_batch(self) -> Batch:
+        """Return the moves of the next step, at least one of those left."""
+        batch = self._batch
+        batch.begin()
+        self._together.begin()
+        if batch.last:
+            for move in sorted(self.left):
+                batch.make(move)
+        else:
+            self._fill()
+            if not batch.made:
+                self._force()
+                self._fill()
+        return sorted(batch.made)
+
+    def _fill(self) -> None:
         """Add moves that raise no node above its ceiling, alone or together, until none is left."""
-        grown = True
-        while grown:
-            grown = False
-            for move in self._ranked:
-                if self._has_room(move) and self._excess_with(move) <= 0:
-                    self._add(move)
-                    grown = True
-            grown = grown or any(map(self._add_together, self._ranked))
+        while self._take_ready():
+            added = self._together.add()
+            if not added:
+                break
+            self._release(added)
 
-    def force(self) -> None:
-        """Add the move that raises its target least, and let the target be that high."""
-        move = min(self._ranked, key=self._excess_with)
-        self._add(move)
-        target = self._order.target[move]
-        self._ceiling[target] = max(self._ceiling[target], self._load[target])
-
-    def _has_room(self, move: int) -> bool:
-        group = self._order.group(move)
-        size = self._size[group] + self._order.size[move]
-        return move not in self.moves and self._order.caps.admit(self._tasks[group] + 1, size)
-
-    def _excess_with(self, move: int) -> int:
-        target = self._order.target[move]
-        return self._load[target] + self._order.work[move] - self._ceiling[target]
-
-    def _add(self, move: int) -> None:
-        self.moves.add(move)
-        self._shift(move, 1)
-
-    def _remove(self, move: int) -> None:
-        self.moves.remove(move)
-        self._shift(move, -1)
-
-    def _shift(self, move: int, sign: int) -> None:
-        order, group = self._order, self._order.group(move)
-        self._load[order.source[move]] -= sign * order.work[move]
-        self._load[order.target[move]] += sign * order.work[move]
-        self._tasks[group] += sign
-        self._size[group] += sign * order.size[move]
-
-    def _add_together(self, move: int) -> bool:
-        """Add the move and others that undo the overload it causes, or change nothing."""
-        if self._tries <= 0 or not self._has_room(move):
-            return False
-        self._add(move)
-        added, untried = [move], []
-        while (over := self._first_over(added)) is not None:
-            untried.append(self._candidates(over))
-            while untried:
-                self._tries -= 1
-                other = next(untried[-1], None) if self._tries > 0 else None
-                if other is not None:
-                    self._add(other)
-                    added.append(other)
-                    break
-                untried.pop()
-                self._remove(added.pop())
+    def _take_ready(self) -> bool:
+        """Add all moves that fit alone; return whether the step may have room for others."""
+        batch = self._batch
+        passed: list[_Rank] = []
+        most = _PASSED_OVER if self._order.caps.per == "batch" else len(batch.left)
+        while self._ready and len(passed) <= most and not batch.full:
+            rank = heappop(self._ready)
+            move = rank[-1]
+            if move not in batch.left:
+                continue
+            if rank != self._rank(move):
+                heappush(self._ready, self._rank(move))
+            elif not batch.admits(move):
+                passed.append(rank)
+            elif batch.excess(move) > 0:
+                self._wait(move)
             else:
-                return False
-        return True
+                batch.make(move)
+                self._release([move])
+        for rank in passed:
+            heappush(self._ready, rank)
+        return not batch.full and (self._order.caps.per == "node" or not passed)
 
-    def _first_over(self, moves: Sequence[int]) -> int | None:
-        """Return the first target of ``moves`` that is above its ceiling."""
-        targets = (self._order.target[move] for move in moves)
-        return next((node for node in targets if self._load[node] > self._ceiling[node]), None)
+    def _force(self) -> None:
+        """Add the move that raises its target least, and let the target be that high."""
+        waiting = [move for node in self._waiting if (move := self._lightest(node)) is not None]
+        move = min(waiting, key=lambda move: (self._batch.excess(move), move))
+        self._batch.make(move)
+        self._batch.lift(self._order.target[move])
+        self._lifted.add(self._order.target[move])
+        self._release([move])
 
-    def _candidates(self, node: int) -> Iterator[int]:
-        """Yield moves off the node: the least that are enough first, then the largest."""
-        excess, work = self._load[node] - self._ceiling[node], self._order.work
-        leaving = [move for move in self._leaving.get(node, ()) if self._has_room(move)]
-        yield from sorted((m for m in leaving if work[m] >= excess), key=lambda m: (work[m], m))
-        yield from (m for m in leaving if work[m] < excess)
+    def _wait(self, move: int) -> None:
+        waiting = self._waiting.setdefault(self._order.target[move], [])
+        heappush(waiting, (self._order.work[move], move))
+
+    def _lightest(self, node: int) -> int | None:
+        """Return the lightest move that waits for room on the node."""
+        waiting = self._waiting.get(node, [])
+        while waiting and waiting[0][1] not in self._batch.left:
+            heappop(waiting)
+        return waiting[0][1] if waiting else None
+
+    def _release(self, moves: Batch) -> None:
+        """Offer the room on the ends of the moves to the lightest moves that wait for it."""
+        ends = {node for m in moves for node in (self._order.source[m], self._order.target[m])}
+        for node in sorted(ends):
+            for _ in range(_RELEASED):
+                move = self._lightest(node)
+                if move is None or self._batch.excess(move) > 0:
+                    break
+                heappop(self._waiting[node])
+                heappush(self._ready, self._rank(move))
+
+    def _rank(self, move: int) -> _Rank:
+        source = self._order.source[move]
+        top = self._order.limit if source in self._lifted else self._batch.ceiling(source)
+        return -top, -self._order.work[move], move

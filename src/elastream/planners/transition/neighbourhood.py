@@ -27,6 +27,10 @@ _STRIDES = (1, 2, 3, 4, 8)
 _TASKS_A_STRIDE = 20
 
 
+_ANY_GAIN = -(1 << 60)
+"""No gain is below this: the optimum of every number of intervals is wanted, not the best alone."""
+
+
 @kernel
 def fill_targets(
     work: Floats,
@@ -43,6 +47,7 @@ def fill_targets(
     block of task j. ``most[i]`` is how many intervals there may be under ``limits[i]``.
     """
     m = len(work) - 1
+    nothing = np.zeros(len(starts), np.int64)
     rows = 0
     for i in range(len(limits)):
         levels = most[i]
@@ -56,7 +61,9 @@ def fill_targets(
         free = np.empty(cells, np.int64)
         used = np.empty(cells, np.int64)
         stacks = np.empty((6, m + 1), np.int64)
-        forward(state, starts, block, first, low, high, offset, free, used, stacks)
+        forward(
+            state, starts, block, first, low, high, offset, free, used, stacks, nothing, _ANY_GAIN
+        )
         cuts = np.empty(levels + 1, np.int64)
         match = np.empty(levels + 1, np.int64)
         for level in range(1, levels + 1):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from elastream.spark.batch_session import batch_session
 from elastream.spark.cluster import EmbeddedCluster
 from elastream.spark.session import embedded_session
-from elastream.spark.settings import steering_settings
+from elastream.spark.settings import session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +52,6 @@ def application_session(
             yield spark
         return
     local = _LOCAL if master.startswith("local[") else {}
-    settings = {**steering_settings(), **local, **settings}
+    settings = {**session_settings(), **local, **settings}
     with batch_session(_APP_NAME, master=master, config=settings) as spark:
         yield spark

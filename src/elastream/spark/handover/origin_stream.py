@@ -1,6 +1,6 @@
 """The query that is handed over: runs from its checkpoint, and can stop after a window.
 
-Plays :class:`~elastream.control.handover.ports.OriginQuery`. What an application that starts again
+Plays :class:`~elastream.handover.ports.OriginQuery`. What an application that starts again
 must not offer anew, the greatest coordinate put out, is in a file beside the checkpoint.
 """
 

@@ -1,6 +1,6 @@
 """The query that takes over: runs from where its inputs are now, and can start at a window.
 
-Plays :class:`~elastream.control.handover.ports.TargetQuery`. It tells the greatest timestamp of the
+Plays :class:`~elastream.handover.ports.TargetQuery`. It tells the greatest timestamp of the
 batches whose results it dropped, plus lateness and one: any row read tells that rows gone by are
 younger by no more than the lateness, and results made of dropped batches alone lie below.
 """

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import ProblemError
 from elastream.spark.traces.faults import input_refused
-from elastream.spark.traces.folder import commit, prepare, publish
 from elastream.spark.traces.records import counted, task_of
 from elastream.spark.traces.settings import TraceSettings
+from elastream.traces.folder import commit, prepare, publish
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

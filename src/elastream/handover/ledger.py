@@ -1,0 +1,217 @@
+"""Who owns which window: each side's record, and the log that tells the story.
+
+The **record** is one small file a side, replaced as a whole (written beside, synced, renamed). The
+origin's record is the one truth: outputs at or beyond the boundary are the target's if and only if
+it says ``committed``. The target's record lets it go on after a crash: ``prepared`` makes it ask,
+``owns`` makes it start.
+
+The **log** is a line of JSON for every turn, with the owner of the windows as that side knows it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from elastream.handover.messages import boundary_from, boundary_members
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+from elastream.model.handover import Boundary
+
+__all__ = [
+    "Note",
+    "Owner",
+    "OwnershipLog",
+    "Record",
+    "RecordFile",
+    "RecordState",
+    "Side",
+    "owner_of",
+    "read_notes",
+]
+
+_VERSION: Final = 1
+
+Side = Literal["origin", "target"]
+RecordState = Literal["committed", "aborted", "prepared", "owns", "left"]
+"""``committed`` and ``aborted`` are the origin's, the others the target's."""
+Owner = Literal["origin", "split", "undecided"]
+"""``origin``: no window is this target's. ``split``: those that start before the boundary are the
+origin's, the others the target's. ``undecided``: this side cannot know; the origin's record does.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a side must not forget."""
+
+    handover: str
+    query: str
+    state: RecordState
+    boundary: Boundary | None = None
+    term: str | None = None
+    """The origin's run to which the target is bound."""
+    why: str = ""
+    confirmed: bool = False
+    """The target has said that it knows; the origin need not tell it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A line of the log."""
+
+    side: Side
+    kind: str
+    """What happened, in a word: the phase entered, or ``refuse``."""
+    handover: str | None
+    owner: Owner
+    reason: str
+    """One sentence for a person."""
+    boundary: Boundary | None = None
+
+
+def owner_of(coordinate: int, note: Note) -> Side | None:
+    """Return who owns the window that starts at ``coordinate``; ``None`` where it is not known."""
+    if note.owner == "origin":
+        return "origin"
+    if note.owner == "undecided" or note.boundary is None:
+        return None
+    return "origin" if coordinate < note.boundary.activation else "target"
+
+
+class RecordFile:
+    """A record on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep every other process from using the record meanwhile."""
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = lock.open("w")
+        except OSError as error:
+            raise ProblemError(str(self.path), f"cannot be written: {error.strerror}") from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ProblemError(str(self.path), "is in use by another process") from None
+            yield
+
+    def write(self, record: Record) -> None:
+        """Replace the record; raises ``OSError`` only where the old one is still there."""
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("w") as file:
+                json.dump(_record_members(record), file)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+            _sync_folder(self.path.parent)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            if self.read() != record:
+                raise
+
+    def read(self) -> Record | None:
+        """Return the record, ``None`` where there is none; ``ProblemError`` where it is not one."""
+        try:
+            text = self.path.read_text()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise ProblemError(str(self.path), f"cannot be read: {error}") from None
+        try:
+            return _record(json.loads(text))
+        except (ValueError, RecursionError, KeyError, TypeError):
+            raise ProblemError(str(self.path), "is not a handover record") from None
+
+
+class OwnershipLog:
+    """Appends notes to a file, each in one write."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def append(self, note: Note, at_ms: int) -> None:
+        """Write one line; ``at_ms`` is the time of the writer, for people only."""
+        members: dict[str, object] = {
+            "v": _VERSION,
+            "at_ms": at_ms,
+            "side": note.side,
+            "kind": note.kind,
+            "handover": note.handover,
+            "owner": note.owner,
+            "boundary": None if note.boundary is None else boundary_members(note.boundary),
+            "reason": note.reason,
+        }
+        with self.path.open("ab", buffering=0) as file:
+            file.write((json.dumps(members) + "\n").encode())
+
+
+def read_notes(path: Path) -> Iterator[Note]:
+    """Yield the notes of a log; a torn last line is passed over."""
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            told = json.loads(line)
+            boundary = told["boundary"]
+            yield Note(
+                told["side"],
+                told["kind"],
+                told["handover"],
+                told["owner"],
+                told["reason"],
+                None if boundary is None else boundary_from("boundary", boundary),
+            )
+        except (ValueError, KeyError, TypeError):
+            raise ProblemError(f"{path}, line {number}", "is not a line of this log") from None
+
+
+def _record_members(record: Record) -> dict[str, object]:
+    return {
+        "v": _VERSION,
+        "handover": record.handover,
+        "query": record.query,
+        "state": record.state,
+        "term": record.term,
+        "boundary": None if record.boundary is None else boundary_members(record.boundary),
+        "why": record.why,
+        "confirmed": record.confirmed,
+    }
+
+
+def _record(told: dict[str, Any]) -> Record:
+    state, boundary, term = told["state"], told["boundary"], told["term"]
+    if told["v"] != _VERSION or state not in get_args(RecordState):
+        raise ValueError(shown(state))
+    return Record(
+        str(told["handover"]),
+        str(told["query"]),
+        state,
+        None if boundary is None else boundary_from("boundary", boundary),
+        None if term is None else str(term),
+        str(told["why"]),
+        told.get("confirmed") is True,
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,360 @@
+"""The origin's side of a handover, as a pure machine (paper 002, algorithm 2).
+
+::
+
+    Serving ─ join ─> Accepted ─ seen ─> Bounding ─ boundary ─> Offered ─ ready ─> Committing
+       ^                 │                  │                      │                   │ kept
+       └─ abort: the target is silent or leaves, the query ────────┘                   v
+          cannot be cut, the record cannot be written                              Committed
+
+The commit point is the moment the record ``committed`` is on the origin's disk. Before it every
+failure ends in an abort, and all windows are the origin's; after it none does. From the offer to
+the decision the runtime holds back what lies beyond the boundary, so an abort loses nothing and a
+commit doubles nothing. Only the target repeats its messages; the origin answers each of them again,
+and repeats ``Commit`` until it is confirmed. A ``Ready`` for anything but the present offer or the
+committed handover is answered with ``Abort``: what is not on the disk did not happen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from elastream.handover.events import (
+    BoundaryFound,
+    BoundaryRefused,
+    Clock,
+    Event,
+    FindBoundary,
+    Instruction,
+    Keep,
+    KeepFailed,
+    Kept,
+    LastWindowProduced,
+    Log,
+    Received,
+    ReleaseBarrier,
+    Send,
+    StopAfter,
+    Timing,
+)
+from elastream.handover.ledger import Note, Owner, Record
+from elastream.handover.messages import (
+    Abort,
+    Accept,
+    Commit,
+    Join,
+    Leave,
+    Message,
+    Offer,
+    Ready,
+    Refuse,
+    Seen,
+    Taken,
+)
+from elastream.model.errors import ProblemError
+from elastream.model.handover import Boundary, QueryShape
+
+__all__ = ["Origin", "origin_after", "origin_step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """No handover is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A target connects to its inputs."""
+
+    handover: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounding:
+    """The boundary is looked for; row windows wait for a row that the target sees."""
+
+    handover: str
+    since_ms: int
+    heard_ms: int
+    """When the target last spoke; it repeats itself until it has an offer."""
+    whole_from: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The boundary is offered, and nothing beyond it is put out."""
+
+    handover: str
+    since_ms: int
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Committing:
+    """The decision is on its way to the disk."""
+
+    handover: str
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Decided: the origin completes its last window and is done."""
+
+    handover: str
+    boundary: Boundary
+    since_ms: int
+    sent_ms: int
+    confirmed: bool = False
+    """The target knows."""
+    silent: bool = False
+    """It was said in the log that the target does not confirm."""
+    finished: bool = False
+    """The last window is put out."""
+
+
+Phase = Serving | Accepted | Bounding | Offered | Committing | Committed
+Step = tuple["Origin", tuple[Instruction, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """All that the origin's machine remembers."""
+
+    shape: QueryShape
+    term: str
+    """Names this run of the driver; a restart has another."""
+    timing: Timing
+    phase: Phase = Serving()
+    now_ms: int = 0
+    ended: frozenset[str] = frozenset()
+    """Handovers that were aborted; they do not begin again."""
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the query may stop: handed over, confirmed, and the last window put out."""
+        phase = self.phase
+        return isinstance(phase, Committed) and phase.confirmed and phase.finished
+
+
+def origin_after(
+    shape: QueryShape, term: str, record: Record | None, timing: Timing | None = None
+) -> Step:
+    """Return the machine as it starts, or starts again after a crash, with what to do first."""
+    origin = Origin(shape, term, timing or Timing())
+    if record is None:
+        return origin, ()
+    if record.query != shape.name:
+        why = f"is of the query {record.query!r}, and this is {shape.name!r}; give another file"
+        raise ProblemError("record", why)
+    if record.state == "aborted":
+        return replace(origin, ended=frozenset([record.handover])), ()
+    if record.state != "committed" or record.boundary is None:
+        raise ProblemError("record", f"is a target's ({record.state}); the origin needs its own")
+    phase = Committed(record.handover, record.boundary, 0, 0, confirmed=record.confirmed)
+    origin = replace(origin, phase=phase)
+    reason = "started again after the handover was committed: the origin completes what is its own"
+    note = _note("restart", record.handover, "split", reason, record.boundary)
+    return origin, (StopAfter(record.boundary), note)
+
+
+def origin_step(origin: Origin, event: Event) -> Step:
+    """Return the machine after the event, and what its driver has to do."""
+    if isinstance(event, Clock):
+        return _clock(replace(origin, now_ms=event.now_ms))
+    if isinstance(event, Received):
+        return _heard(origin, event.message)
+    phase = origin.phase
+    if isinstance(phase, Bounding):
+        if isinstance(event, BoundaryFound):
+            return _offered(origin, phase, event.boundary)
+        if isinstance(event, BoundaryRefused):
+            return _aborted(origin, phase.handover, event.why)
+    if isinstance(phase, Committing):
+        if isinstance(event, Kept):
+            return _committed(origin, phase)
+        if isinstance(event, KeepFailed):
+            why = f"the decision could not be written: {event.why}"
+            return _aborted(origin, phase.handover, why)
+    if isinstance(phase, Committed) and isinstance(event, LastWindowProduced):
+        return _finished(origin, phase)
+    return origin, ()
+
+
+def _clock(origin: Origin) -> Step:
+    phase, now, timing = origin.phase, origin.now_ms, origin.timing
+    if isinstance(phase, Accepted | Bounding | Offered):
+        why = _impatience(phase, now, timing)
+        if why is not None:
+            return _aborted(origin, phase.handover, why)
+        if isinstance(phase, Bounding):
+            return origin, (FindBoundary(phase.whole_from),)
+    if not isinstance(phase, Committed) or phase.confirmed:
+        return origin, ()
+    done: list[Instruction] = []
+    if now - phase.sent_ms >= timing.repeat_ms:
+        phase = replace(phase, sent_ms=now)
+        done.append(Send(Commit(phase.handover, phase.boundary)))
+    if now - phase.since_ms >= timing.patience_ms and not phase.silent:
+        phase = replace(phase, silent=True)
+        reason = "the target does not confirm; it owns its windows and takes them when it asks"
+        done.append(_note("silent", phase.handover, "split", reason, phase.boundary))
+    return replace(origin, phase=phase), tuple(done)
+
+
+def _impatience(phase: Accepted | Bounding | Offered, now: int, timing: Timing) -> str | None:
+    """Return why the origin waits no longer; ``None`` while it does."""
+    if isinstance(phase, Bounding) and now - phase.since_ms >= timing.reach_ms:
+        reached = "the origin's streams did not reach the target's first rows"
+        return f"{reached} within {timing.reach_ms / 1000:g} s; do the clocks disagree?"
+    heard_ms = phase.heard_ms if isinstance(phase, Bounding) else phase.since_ms
+    if now - heard_ms < timing.patience_ms:
+        return None
+    waited = f"within {timing.patience_ms / 1000:g} s"
+    if isinstance(phase, Accepted):
+        return f"the target did not tell its first rows {waited}"
+    if isinstance(phase, Bounding):
+        return f"the target was not heard again {waited}"
+    return f"the target was not ready {waited}"
+
+
+def _heard(origin: Origin, message: Message) -> Step:
+    phase = origin.phase
+    known = None if isinstance(phase, Serving) else phase.handover
+    if isinstance(message, Join):
+        return _joined(origin, message, known)
+    if isinstance(phase, Committed):
+        return _heard_when_committed(origin, phase, message)
+    if isinstance(message, Seen | Ready):
+        if message.handover != known or message.term != origin.term:
+            why = "the origin knows of no such handover"
+            return origin, (Send(Abort(message.handover, message.term, why)),)
+        return _told(origin, message)
+    if isinstance(message, Leave) and message.handover == known:
+        return _aborted(origin, known, f"the target left: {message.why}")
+    return origin, ()
+
+
+def _joined(origin: Origin, message: Join, known: str | None) -> Step:
+    asked = message.handover
+    if asked == known:
+        if isinstance(origin.phase, Committed):
+            return origin, (Send(Commit(asked, origin.phase.boundary)),)
+        return origin, (Send(Accept(asked, origin.term)),)
+    why = origin.shape.mismatch(message.shape)
+    if why is None and isinstance(origin.phase, Committed):
+        why = "the query was handed over already"
+    if why is None and known is not None:
+        why = "another handover is under way"
+    if why is None and asked in origin.ended:
+        why = "this handover was aborted; begin another"
+    if why is not None:
+        owner: Owner = "split" if isinstance(origin.phase, Committed) else "origin"
+        boundary = origin.phase.boundary if isinstance(origin.phase, Committed) else None
+        note = _note("refuse", asked, owner, f"a target was refused: {why}", boundary)
+        return origin, (Send(Refuse(asked, why)), note)
+    note = _note("accept", asked, "origin", "a target joined and reads its inputs")
+    origin = replace(origin, phase=Accepted(asked, origin.now_ms))
+    return origin, (Send(Accept(asked, origin.term)), note)
+
+
+def _told(origin: Origin, message: Seen | Ready) -> Step:
+    """Hear the target of the handover that is under way."""
+    phase = origin.phase
+    if isinstance(message, Seen):
+        if isinstance(phase, Offered):
+            return origin, (Send(Offer(phase.handover, origin.term, phase.boundary)),)
+        if isinstance(phase, Bounding):
+            heard = replace(phase, heard_ms=origin.now_ms)
+            return replace(origin, phase=heard), (Send(Accept(phase.handover, origin.term)),)
+        if not isinstance(phase, Accepted):
+            return origin, ()
+        if len(message.whole_from) != origin.shape.inputs:
+            why = f"the target reads {len(message.whole_from)} inputs of {origin.shape.inputs}"
+            return _aborted(origin, phase.handover, why)
+        bounding = Bounding(phase.handover, origin.now_ms, origin.now_ms, message.whole_from)
+        return replace(origin, phase=bounding), (FindBoundary(message.whole_from),)
+    if not isinstance(phase, Offered) or message.boundary != phase.boundary:
+        return origin, ()
+    record = Record(
+        phase.handover, origin.shape.name, "committed", phase.boundary, term=origin.term
+    )
+    return replace(origin, phase=Committing(phase.handover, phase.boundary)), (Keep(record),)
+
+
+def _heard_when_committed(origin: Origin, phase: Committed, message: Message) -> Step:
+    if message.handover != phase.handover:
+        if isinstance(message, Seen | Ready):
+            why = "the query was handed over to another target"
+            return origin, (Send(Abort(message.handover, message.term, why)),)
+        return origin, ()
+    if isinstance(message, Ready):
+        return origin, (Send(Commit(phase.handover, phase.boundary)),)
+    if isinstance(message, Taken) and not phase.confirmed:
+        reason = "the target has confirmed"
+        note = _note("confirm", phase.handover, "split", reason, phase.boundary)
+        record = Record(
+            phase.handover,
+            origin.shape.name,
+            "committed",
+            phase.boundary,
+            origin.term,
+            confirmed=True,
+        )
+        return replace(origin, phase=replace(phase, confirmed=True)), (Keep(record), note)
+    return origin, ()
+
+
+def _offered(origin: Origin, phase: Bounding, boundary: Boundary) -> Step:
+    reason = f"offered the windows that start at {boundary.activation} or later; not yet decided"
+    note = _note("offer", phase.handover, "origin", reason, boundary)
+    offer = Send(Offer(phase.handover, origin.term, boundary))
+    offered = Offered(phase.handover, origin.now_ms, boundary)
+    return replace(origin, phase=offered), (note, offer)
+
+
+def _committed(origin: Origin, phase: Committing) -> Step:
+    boundary = phase.boundary
+    reason = (
+        f"the origin owns the windows that start before {boundary.activation}, "
+        "the target those that start then or later"
+    )
+    done = (
+        StopAfter(boundary),
+        _note("commit", phase.handover, "split", reason, boundary),
+        Send(Commit(phase.handover, boundary)),
+    )
+    committed = Committed(phase.handover, boundary, origin.now_ms, origin.now_ms)
+    return replace(origin, phase=committed), done
+
+
+def _finished(origin: Origin, phase: Committed) -> Step:
+    if phase.finished:
+        return origin, ()
+    reason = "the origin has put out its last window"
+    note = _note("finish", phase.handover, "split", reason, phase.boundary)
+    return replace(origin, phase=replace(phase, finished=True)), (note,)
+
+
+def _aborted(origin: Origin, handover: str, why: str) -> Step:
+    """End the handover before its commit; every window stays the origin's."""
+    record = Record(handover, origin.shape.name, "aborted", term=origin.term, why=why)
+    reason = f"the origin keeps all windows: {why}"
+    done: tuple[Instruction, ...] = (
+        Keep(record),
+        ReleaseBarrier(),
+        _note("abort", handover, "origin", reason),
+        Send(Abort(handover, origin.term, why)),
+    )
+    return replace(origin, phase=Serving(), ended=origin.ended | {handover}), done
+
+
+def _note(
+    kind: str,
+    handover: str,
+    owner: Owner,
+    reason: str,
+    boundary: Boundary | None = None,
+) -> Log:
+    return Log(Note("origin", kind, handover, owner, reason, boundary))

@@ -1,0 +1,95 @@
+"""A handover as it runs: a driver, a connection and a clock, until it is decided and done.
+
+Meant for a thread beside the query. Both functions return the machine as they leave it; where they
+are stopped early, the records on the disk say how to go on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from elastream.handover.driver import OriginDriver, TargetDriver
+from elastream.handover.events import Clock, Received, Timing
+from elastream.handover.ledger import Note, Record, RecordFile
+from elastream.handover.messages import Abort, Commit, Message
+from elastream.handover.origin import Origin
+from elastream.handover.ports import OriginQuery, TargetQuery
+from elastream.handover.seal import new_nonce
+from elastream.handover.target import Left, Prepared, Target
+from elastream.handover.transport import OriginServer, TargetLink
+from elastream.model.handover import QueryShape
+
+__all__ = ["hand_over", "take_over"]
+
+_TURN_S: Final = 0.05
+
+
+def hand_over(
+    query: OriginQuery,
+    shape: QueryShape,
+    server: OriginServer,
+    records: RecordFile,
+    *,
+    log: Callable[[Note], None],
+    stop: threading.Event,
+    timing: Timing | None = None,
+) -> Origin:
+    """Serve targets until the query is handed over, confirmed and finished, or ``stop`` is set."""
+    with records.hold():
+        driver = OriginDriver(
+            query, shape, new_nonce(), records, send=server.send, log=log, timing=timing
+        )
+        started = time.monotonic()
+        while not stop.is_set() and not driver.machine.is_done:
+            _hear_next(driver, server.receive(_TURN_S), started)
+        return driver.machine
+
+
+def take_over(
+    query: TargetQuery,
+    shape: QueryShape,
+    link: TargetLink,
+    records: RecordFile,
+    *,
+    log: Callable[[Note], None],
+    stop: threading.Event,
+    timing: Timing | None = None,
+    origin_record: RecordFile | None = None,
+) -> Target:
+    """Join, take over, and go on answering the origin until ``stop`` is set, or leave.
+
+    ``origin_record``, where its file can be read from here, settles what a dead origin cannot.
+    """
+    with records.hold():
+        driver = TargetDriver(
+            query, shape, new_nonce(), records, send=link.send, log=log, timing=timing
+        )
+        started = time.monotonic()
+        while not stop.is_set() and not isinstance(driver.machine.phase, Left):
+            _hear_next(driver, link.receive(_TURN_S), started)
+            phase = driver.machine.phase
+            if origin_record is not None and isinstance(phase, Prepared) and phase.in_doubt:
+                settled = _settled(driver.machine.handover, phase, origin_record.read())
+                if settled is not None:
+                    driver.hear(Received(settled))
+        return driver.machine
+
+
+def _hear_next(
+    driver: OriginDriver | TargetDriver, message: Message | None, started: float
+) -> None:
+    driver.hear(Clock(int((time.monotonic() - started) * 1000)))
+    if message is not None:
+        driver.hear(Received(message))
+
+
+def _settled(handover: str, phase: Prepared, record: Record | None) -> Commit | Abort | None:
+    """Return what the origin would say, as its record has it; ``None`` where that is open."""
+    if record is None or record.handover != handover:
+        return None
+    if record.state == "committed" and record.boundary is not None:
+        return Commit(handover, record.boundary)
+    return Abort(handover, phase.term, record.why) if record.state == "aborted" else None

@@ -1,0 +1,331 @@
+"""The target's side of a handover, as a pure machine (paper 002, algorithm 1).
+
+::
+
+    Joining ─ accept ─> Connecting ─ rows ─> Waiting ─ offer ─> Preparing ─ kept ─> Prepared
+       │                    │                   │                   │                │  │ commit
+       └─ no answer, refused, aborted: Left ────┴───────────────────┘    abort: Left ┘  v
+                                                                                     Owning
+
+The target puts out nothing before ``Commit``. Until it has written the boundary down it may give up
+whenever it likes. From then on it is bound: only the origin's word frees it, so it asks, by
+repeating ``Ready``, for as long as it takes. If the origin never answers again, the origin's record
+says who owns the windows from the boundary on, and the target's log says that this is so. While it
+owns its windows it says so again now and then: an origin that starts again cannot call it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from elastream.handover.events import (
+    Activate,
+    Clock,
+    Connect,
+    Disconnect,
+    Event,
+    FirstSeen,
+    Instruction,
+    Keep,
+    KeepFailed,
+    Kept,
+    Log,
+    Look,
+    Received,
+    Send,
+    Timing,
+)
+from elastream.handover.ledger import Note, Owner, Record
+from elastream.handover.messages import (
+    Abort,
+    Accept,
+    Commit,
+    Join,
+    Leave,
+    Message,
+    Offer,
+    Ready,
+    Refuse,
+    Seen,
+    Taken,
+)
+from elastream.model.errors import ProblemError
+from elastream.model.handover import Boundary, QueryShape, Timestamps
+
+__all__ = ["Target", "target_after", "target_step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """The origin is asked."""
+
+    since_ms: int
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """The inputs are read until each has given a row."""
+
+    term: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The origin looks for the boundary."""
+
+    term: str
+    whole_from: Timestamps
+    since_ms: int
+    """When the origin last spoke."""
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """The boundary is on its way to the disk."""
+
+    term: str
+    boundary: Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Bound by its word: the origin decides."""
+
+    term: str
+    boundary: Boundary
+    since_ms: int
+    sent_ms: int
+    in_doubt: bool = False
+    """It was said in the log that the origin does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owning:
+    """The windows from the boundary on are the target's."""
+
+    boundary: Boundary
+    since_ms: int
+    sent_ms: int
+    """When it last said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """No handover; the target puts out nothing."""
+
+    why: str
+
+
+Phase = Joining | Connecting | Waiting | Preparing | Prepared | Owning | Left
+Step = tuple["Target", tuple[Instruction, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """All that the target's machine remembers."""
+
+    shape: QueryShape
+    handover: str
+    """Different for every attempt."""
+    timing: Timing
+    phase: Phase
+    now_ms: int = 0
+
+
+def target_after(
+    shape: QueryShape, handover: str, record: Record | None, timing: Timing | None = None
+) -> Step:
+    """Return the machine as it starts, or starts again after a crash, with what to do first.
+
+    ``handover`` is used for a new attempt; a record that binds the target has a name already.
+    """
+    timing = timing or Timing()
+    if record is not None and record.query != shape.name:
+        why = f"is of the query {record.query!r}, and this is {shape.name!r}; give another file"
+        raise ProblemError("record", why)
+    if record is None or record.state == "left":
+        target = Target(shape, handover, timing, Joining(0, 0))
+        return target, (Send(Join(handover, shape)),)
+    if record.state not in ("prepared", "owns") or record.boundary is None:
+        raise ProblemError("record", f"is an origin's ({record.state}); the target needs its own")
+    if record.state == "owns":
+        owning = Target(shape, record.handover, timing, Owning(record.boundary, 0, 0))
+        reason = "started again; " + _owned(record.boundary)
+        note = _note(owning, "restart", "split", reason, record.boundary)
+        return owning, (Activate(record.boundary), note, Send(Taken(record.handover)))
+    term = record.term or ""
+    phase = Prepared(term, record.boundary, 0, 0)
+    bound = Target(shape, record.handover, timing, phase)
+    reason = "started again before the decision was known; asks the origin"
+    note = _note(bound, "restart", "undecided", reason, record.boundary)
+    return bound, (note, Send(Ready(record.handover, term, record.boundary)))
+
+
+def target_step(target: Target, event: Event) -> Step:
+    """Return the machine after the event, and what its driver has to do."""
+    if isinstance(event, Clock):
+        return _clock(replace(target, now_ms=event.now_ms))
+    if isinstance(event, Received):
+        if event.message.handover != target.handover:
+            return target, ()
+        return _heard(target, event.message)
+    phase = target.phase
+    if isinstance(phase, Connecting) and isinstance(event, FirstSeen):
+        now = target.now_ms
+        waiting = Waiting(phase.term, event.whole_from, now, now)
+        seen = Seen(target.handover, phase.term, event.whole_from)
+        return replace(target, phase=waiting), (Send(seen),)
+    if isinstance(phase, Preparing):
+        if isinstance(event, Kept):
+            return _prepared(target, phase)
+        if isinstance(event, KeepFailed):
+            return _left(target, f"the boundary could not be written: {event.why}")
+    return target, ()
+
+
+def _clock(target: Target) -> Step:
+    phase, now, timing = target.phase, target.now_ms, target.timing
+    if isinstance(phase, Prepared):
+        return _asked(target, phase)
+    if isinstance(phase, Owning):
+        return _reminded(target, phase)
+    if not isinstance(phase, Joining | Connecting | Waiting):
+        return target, ()
+    if now - phase.since_ms >= timing.patience_ms:
+        return _left(target, _impatience(phase, timing))
+    if isinstance(phase, Connecting):
+        return target, (Look(),)
+    if now - phase.sent_ms < timing.repeat_ms:
+        return target, ()
+    again: Message
+    if isinstance(phase, Joining):
+        again = Join(target.handover, target.shape)
+    else:
+        again = Seen(target.handover, phase.term, phase.whole_from)
+    return replace(target, phase=replace(phase, sent_ms=now)), (Send(again),)
+
+
+def _asked(target: Target, phase: Prepared) -> Step:
+    done: list[Instruction] = []
+    now, timing = target.now_ms, target.timing
+    if now - phase.sent_ms >= timing.repeat_ms:
+        phase = replace(phase, sent_ms=now)
+        done.append(Send(Ready(target.handover, phase.term, phase.boundary)))
+    if now - phase.since_ms >= timing.patience_ms and not phase.in_doubt:
+        phase = replace(phase, in_doubt=True)
+        reason = (
+            "the origin does not answer: its record says whether the windows that start at "
+            f"{phase.boundary.activation} or later are the target's; nothing is put out until then"
+        )
+        done.append(_note(target, "doubt", "undecided", reason, phase.boundary))
+    return replace(target, phase=phase), tuple(done)
+
+
+def _reminded(target: Target, phase: Owning) -> Step:
+    """Say again that the windows are taken: an origin that started again has to hear it."""
+    now, timing = target.now_ms, target.timing
+    if now - phase.sent_ms < timing.remind_ms or now - phase.since_ms >= timing.reach_ms:
+        return target, ()
+    return replace(target, phase=replace(phase, sent_ms=now)), (Send(Taken(target.handover)),)
+
+
+def _impatience(phase: Joining | Connecting | Waiting, timing: Timing) -> str:
+    waited = f"within {timing.patience_ms / 1000:g} s"
+    if isinstance(phase, Joining):
+        return f"the origin did not answer {waited}"
+    if isinstance(phase, Connecting):
+        return f"not every input gave a row {waited}"
+    return f"the origin was not heard again {waited}"
+
+
+def _heard(target: Target, message: Message) -> Step:
+    phase, now = target.phase, target.now_ms
+    if isinstance(phase, Joining):
+        if isinstance(message, Accept):
+            connecting = Connecting(message.term, now)
+            return replace(target, phase=connecting), (Connect(), Look())
+        if isinstance(message, Refuse | Abort):
+            return _left(target, message.why)
+        return target, ()
+    if isinstance(phase, Left):
+        return target, ()
+    if isinstance(phase, Owning):
+        if isinstance(message, Commit):
+            return target, (Send(Taken(target.handover)),)
+        return target, ()
+    if isinstance(message, Abort) and message.term == phase.term:
+        return _left(target, message.why)
+    if isinstance(phase, Waiting) and isinstance(message, Offer) and message.term == phase.term:
+        return _considered(target, phase, message.boundary)
+    if isinstance(phase, Waiting) and isinstance(message, Accept):
+        heard = replace(phase, since_ms=now) if message.term == phase.term else phase
+        return replace(target, phase=heard), ()
+    if isinstance(phase, Prepared) and isinstance(message, Commit):
+        return _owning(target, phase, message.boundary)
+    return target, ()
+
+
+def _considered(target: Target, phase: Waiting, boundary: Boundary) -> Step:
+    """Take the offer if every row it asks for is one that the target sees."""
+    inputs = len(phase.whole_from)
+    fits = len(boundary.from_timestamps) == len(boundary.discards) == inputs
+    if not fits or min(boundary.discards) < 0:
+        return _left(target, "the boundary offered does not fit the inputs")
+    for i, (start, seen) in enumerate(zip(boundary.from_timestamps, phase.whole_from, strict=True)):
+        if start < seen:
+            why = f"the boundary asks for rows of input {i} from {start} on, seen from {seen} on"
+            return _left(target, why)
+    preparing = Preparing(phase.term, boundary)
+    record = Record(target.handover, target.shape.name, "prepared", boundary, term=phase.term)
+    return replace(target, phase=preparing), (Keep(record),)
+
+
+def _prepared(target: Target, phase: Preparing) -> Step:
+    now, boundary = target.now_ms, phase.boundary
+    reason = f"ready for the windows that start at {boundary.activation} or later; asks the origin"
+    done = (
+        _note(target, "ready", "undecided", reason, boundary),
+        Send(Ready(target.handover, phase.term, boundary)),
+    )
+    return replace(target, phase=Prepared(phase.term, boundary, now, now)), done
+
+
+def _owning(target: Target, phase: Prepared, boundary: Boundary) -> Step:
+    if boundary != phase.boundary:
+        return target, ()
+    record = Record(target.handover, target.shape.name, "owns", boundary, term=phase.term)
+    done: tuple[Instruction, ...] = (
+        Keep(record),
+        Activate(boundary),
+        _note(target, "own", "split", _owned(boundary), boundary),
+        Send(Taken(target.handover)),
+    )
+    now = target.now_ms
+    return replace(target, phase=Owning(boundary, now, now)), done
+
+
+def _left(target: Target, why: str) -> Step:
+    record = Record(target.handover, target.shape.name, "left", why=why)
+    done: tuple[Instruction, ...] = (
+        Keep(record),
+        Disconnect(),
+        _note(target, "leave", "origin", f"no window is this target's: {why}"),
+        Send(Leave(target.handover, why)),
+    )
+    return replace(target, phase=Left(why)), done
+
+
+def _owned(boundary: Boundary) -> str:
+    return (
+        f"the target owns the windows that start at {boundary.activation} or later, "
+        "the origin those before"
+    )
+
+
+def _note(
+    target: Target, kind: str, owner: Owner, reason: str, boundary: Boundary | None = None
+) -> Log:
+    return Log(Note("target", kind, target.handover, owner, reason, boundary))

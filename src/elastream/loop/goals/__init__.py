@@ -1,0 +1,1 @@
+"""Goals: pure functions from what was observed to what is wanted, one file each."""

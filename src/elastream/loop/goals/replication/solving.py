@@ -1,0 +1,61 @@
+"""The replication problem solved. Pure, and seconds long.
+
+Where the bounds cannot be met, the queries still run, and should run as well as they can: then the
+problem is solved again for the least response time, whatever it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from elastream.model.plan import Infeasible
+from elastream.model.replication.plan import Evaluation, ReplicationPlan
+from elastream.model.replication.problem import Bounds, ReplicationProblem, Weights
+
+__all__ = ["Solve", "Solved"]
+
+_WIDE: Final = 1000.0
+"""How many times as wide the bounds are then."""
+_FASTEST: Final = Weights(_WIDE, 0.01, 0)
+"""Response time above all, by its own bound; of equally fast deployments the cheapest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A plan and what it means."""
+
+    plan: ReplicationPlan | Infeasible
+    stay: Evaluation
+    """What the current deployment is worth."""
+    unmet: str | None = None
+    """Why the bounds cannot be met; ``None`` where they are."""
+
+
+@dataclass(frozen=True)
+class Solve:
+    """A problem to be solved, as work for a thinking lane."""
+
+    problem: ReplicationProblem
+    seconds: float
+    """How long the solver may look for a proof."""
+
+    def __call__(self) -> Solved:
+        """Return the best deployment."""
+        from elastream.planners.replication.evaluation import evaluate
+        from elastream.planners.replication.exact import replication
+
+        problem = self.problem
+        stay = evaluate(problem, problem.current or {})
+        plan = replication(problem, seconds=self.seconds)
+        unmet = None
+        if isinstance(plan, Infeasible):
+            unmet = plan.reason
+            plan = replication(_as_fast_as_can_be(problem), seconds=self.seconds)
+        return Solved(plan, stay, unmet)
+
+
+def _as_fast_as_can_be(problem: ReplicationProblem) -> ReplicationProblem:
+    bounds = problem.bounds
+    wide = Bounds(_WIDE * bounds.response_ms, bounds.cost, _WIDE * bounds.downtime_ms)
+    return replace(problem, bounds=wide, weights=_FASTEST)

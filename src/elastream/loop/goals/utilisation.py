@@ -1,0 +1,301 @@
+"""Utilisation: as many executors as keep each of them busy for a set share of its time.
+
+The papers take the number of nodes from outside, proportional to the rate of the stream (paper
+000, section 6); here it follows from measured work. Let ``W`` be the cores that the stateful tasks
+of all queries need, ``O`` those that everything else on the executors needs (reading, parsing,
+stateless stages, jobs of others) and ``c`` the cores of an executor. The utilisation of n
+executors is ``u(n) = (W + O) / (n c)``. Work without state goes wherever a core is free, so O is
+taken to spread evenly over the n; how busy an executor *is* counts what it really did.
+
+- W of a query is what its tasks used, scaled by its demand: rows that arrive, and the backlog to
+  be worked off within ``catch_up_s``, over rows worked off. A saturated query works off less than
+  arrives; without this its need would be underestimated.
+- ``keep_triggers``: batches shall not take longer than their trigger. The time that a batch spends
+  outside its stateful tasks is then lost to every trigger, and W of that query is divided by the
+  usable share ``1 - overhead / trigger``.
+
+``fits(n, mark)`` holds where ``u(n) <= mark`` and the fullest executor of an even spread is at
+most ``(1 + tau) mark`` busy, or no busier than the heaviest task makes it anywhere.
+
+- scale out where the mean or the busiest executor is above ``target + hysteresis`` and the least n
+  that fits ``target`` is above the present number;
+- scale in where the least n that fits ``target - hysteresis`` is below the present number, by a
+  tenth of it or more: state is not moved to save one executor in a hundred;
+- rebalance where the busiest executor is above ``target + hysteresis``, and above what an even
+  spread over the same executors allows by more than ``hysteresis``.
+
+No oscillation: what fits the lower mark fits the target, so the n of a scale-out is never above
+that of a scale-in for the same load, and going back takes a change of load of at least
+``hysteresis / target``. Cost: O(q e) for q queries that each sit on e executors; an even spread of
+the m tasks is worked out, O(m log m), only where bounds on it do not suffice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from elastream.loop.application import Observed, Query
+from elastream.loop.goals.goal import (
+    Goal,
+    Need,
+    Question,
+    Wanted,
+    within_bounds,
+)
+from elastream.loop.load import QueryLoad
+from elastream.loop.words import counted
+from elastream.model.checks import Number, amount, positive
+from elastream.model.errors import ProblemError
+from elastream.planners.even_spread import even_max_load
+
+__all__ = ["Utilisation", "attainable_tau", "demand"]
+
+_LEAST_USABLE = 0.2
+"""A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
+usable share is not taken below this, so that such a query does not ask for the moon."""
+_LEAST_SAVING = 0.1
+"""Share of the executors that a scale-in must save, rounded down to at least one executor."""
+_SLACK = 1e-9
+"""Relative slack of comparisons, so that rounding alone changes nothing."""
+_STRIDE = 50
+"""Numbers of executors are tried one by one up to so many, then in steps of a fiftieth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilisation(Goal):
+    """The default goal: executors busy for ``target`` of their time."""
+
+    target: float = 0.7
+    """Share of its cores' time that an executor should be busy."""
+    hysteresis: float = 0.1
+    """Half the width of the band around the target: scale out above target plus this, scale in
+    only to where the utilisation stays below target minus this."""
+    catch_up_s: float = 120.0
+    """In how long a backlog should be worked off, where the source can tell it."""
+    keep_triggers: bool = False
+    """Whether batches should keep their trigger interval; else they may grow with the load."""
+
+    def __post_init__(self) -> None:
+        target = positive("goal.target", self.target)
+        if target > 1:
+            raise ProblemError("goal.target", f"{target:g} is above 1")
+        band = amount("goal.hysteresis", self.hysteresis)
+        if not band < target:
+            raise ProblemError("goal.hysteresis", f"{band:g} is not below target {target:g}")
+        if target + band > 1:
+            wrong = f"{band:g} above target {target:g} is more than 1"
+            raise ProblemError("goal.hysteresis", wrong)
+        positive("goal.catch_up_s", self.catch_up_s)
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        return f"utilisation {self.target:g}"
+
+    @property
+    def high_mark(self) -> float:
+        """Utilisation above which the application scales out."""
+        return self.target + self.hysteresis
+
+    @property
+    def low_mark(self) -> float:
+        """Utilisation that a scale-in must not exceed."""
+        return self.target - self.hysteresis
+
+    def wanted(self, memory: None, observed: Observed) -> tuple[None, Wanted, tuple[Question, ...]]:
+        """Return what the load calls for; patience and cooldown are the loop's business."""
+        usage = self._usage(observed)
+        bounded = within_bounds(observed)
+        alive = len(observed.executors)
+        if bounded is None and usage is None:
+            bounded = Wanted("hold", alive, "no stateful task has been measured yet")
+        if bounded is not None or usage is None:
+            figures = {**_figures(observed, usage), **(bounded.figures if bounded else {})}
+            return memory, _with(bounded, figures, usage), ()
+        out = self._least_fitting(usage, observed, self.target)
+        below = self._least_fitting(usage, observed, self.low_mark)
+        need, number, reason = self._judged(usage, observed, out, below)
+        figures = {**_figures(observed, usage), "needed": out}
+        if need != "hold":
+            figures["wanted"] = number
+        return memory, Wanted(need, number, reason, usage.mean, figures), ()
+
+    def utilisation(self, observed: Observed) -> float | None:
+        """Return how busy the executors would be if they did all that is asked for."""
+        usage = self._usage(observed)
+        return None if usage is None else usage.mean
+
+    def _usage(self, observed: Observed) -> _Usage | None:
+        measured = any(query.load.measured for query in observed.queries.values())
+        if not measured or not observed.executors:
+            return None
+        return _Usage(observed, self)
+
+    def _judged(
+        self, usage: _Usage, observed: Observed, out: int, below: int
+    ) -> tuple[Need, int, str]:
+        alive, bounds, high = len(observed.executors), observed.bounds, self.high_mark
+        busy = f"utilisation {usage.mean:.2f}, busiest executor {usage.busiest:.2f}"
+        pressed = max(usage.mean, usage.busiest) > high * (1 + _SLACK)
+        if pressed and min(out, bounds.most) > alive:
+            more = usage.demand
+            why = "" if more < 1.05 else f", {more:.2f} times what is worked off"
+            reason = f"{busy}: above {high:.2f}{why}; {out} are needed"
+            return "scale-out", min(out, bounds.most), reason
+        number = max(below, bounds.least, 1)
+        if number <= alive - max(1, int(_LEAST_SAVING * alive)):
+            stays = f"{counted(number, 'executor')} would be {usage.total / number:.2f} busy"
+            return "scale-in", number, f"{busy}: {stays}, below {self.low_mark:.2f}"
+        if not pressed:
+            return "hold", alive, f"{busy}: {self._contentment(usage, observed)}"
+        even = usage.even(alive, observed) + usage.outside / alive
+        if usage.busiest > even + self.hysteresis:
+            return "rebalance", alive, f"{busy}: an even spread allows {even:.2f}"
+        if out > alive:
+            most = bounds.most
+            return "hold", alive, f"{busy}: {out} executors are needed, the maximum is {most}"
+        heaviest = f"the heaviest task alone makes {usage.heaviest:.2f}"
+        return "hold", alive, f"{busy}: no spread is better, {heaviest}"
+
+    def _contentment(self, usage: _Usage, observed: Observed) -> str:
+        alive = len(observed.executors)
+        if usage.mean >= self.low_mark:
+            return f"within {self.low_mark:.2f} to {self.high_mark:.2f}"
+        if alive <= max(1, observed.bounds.least):
+            return f"low, and {counted(alive, 'executor')} the minimum"
+        fewer = alive - max(1, int(_LEAST_SAVING * alive))
+        return f"low, and too much for {counted(fewer, 'executor')}"
+
+    def _least_fitting(self, usage: _Usage, observed: Observed, mark: float) -> int:
+        """Return the least n that fits ``mark``; the tasks, one a node, always do."""
+        bounds = observed.bounds
+        alone = usage.count + math.ceil(usage.outside / mark * (1 - _SLACK))
+        number = max(1, min(alone, math.ceil(usage.total / mark * (1 - _SLACK))))
+        while number < min(alone, bounds.most):
+            share = usage.outside / number
+            fullest = max((1 + bounds.tau) * mark, usage.heaviest + share) * (1 + _SLACK)
+            if usage.even_at_most(number) + share <= fullest:
+                break
+            if usage.even(number, observed) + share <= fullest:
+                break
+            number += max(1, number // _STRIDE)
+        return number
+
+
+class _Usage:
+    """The load in the unit of the marks: 1 is an executor busy all of the time it can use."""
+
+    def __init__(self, observed: Observed, goal: Utilisation) -> None:
+        executors, queries = observed.executors, observed.queries.values()
+        self._queries = tuple(queries)
+        cores = sum(executor.cores for executor in executors) / len(executors)
+        demands = [demand(query.load, goal.catch_up_s) for query in queries]
+        self._scales = tuple(
+            asked / (cores * (_usable_share(query) if goal.keep_triggers else 1.0))
+            for query, asked in zip(queries, demands, strict=True)
+        )
+        worked = sum(query.load.work for query in queries)
+        asked = sum(q.load.work * more for q, more in zip(queries, demands, strict=True))
+        self.demand = asked / worked if worked > 0 else 1.0
+        """Work asked for over work done."""
+        self.cores_needed = asked
+        held = {executor.id: observed.other.get(executor.id, 0.0) / cores for executor in executors}
+        self.outside = sum(held.values())
+        """Of everything but stateful tasks, all executors together."""
+        for query, scale, more in zip(queries, self._scales, demands, strict=True):
+            for executor, work in query.load.held.items():
+                if executor in held:
+                    held[executor] += work * scale
+            for executor, work in query.load.outside.items():
+                if executor in held:
+                    held[executor] += work * more / cores
+            self.outside += sum(query.load.outside.values()) * more / cores
+        self.held = held
+        """Of each executor that is alive, with all that it does."""
+        self.tasks = sum(q.load.work * s for q, s in zip(queries, self._scales, strict=True))
+        """Of all stateful tasks together."""
+        self.heaviest = max(
+            (q.load.heaviest * s for q, s in zip(queries, self._scales, strict=True)), default=0.0
+        )
+        self.count = sum(len(query.load.tasks) for query in queries)
+
+    @property
+    def total(self) -> float:
+        return self.tasks + self.outside
+
+    @property
+    def mean(self) -> float:
+        return self.total / len(self.held)
+
+    @property
+    def busiest(self) -> float:
+        return max(self.held.values())
+
+    def even_at_most(self, nodes: int) -> float:
+        """Return a bound on the fullest node of an even spread (Graham 1969)."""
+        return self.tasks / nodes + self.heaviest
+
+    def even(self, nodes: int, observed: Observed) -> float:
+        """Return the load of the fullest node of an even spread, or what tau allows if more."""
+        fullest = even_max_load(self._each, nodes, contiguous=observed.bounds.contiguous)
+        return max(fullest, (1 + observed.bounds.tau) * self.tasks / nodes)
+
+    @cached_property
+    def _each(self) -> list[float]:
+        return [
+            task.work * scale
+            for query, scale in zip(self._queries, self._scales, strict=True)
+            for task in query.load.tasks.values()
+        ]
+
+
+def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguous: bool) -> float:
+    """Return ``tau``, or the least known one at which the tasks can be spread."""
+    total = sum(work)
+    if total <= 0 or nodes < 1:
+        return tau
+    if total / nodes + max(work) <= (1 + tau) * total / nodes:
+        return tau
+    fullest = even_max_load(work, nodes, contiguous=contiguous)
+    return max(tau, fullest * nodes / total - 1)
+
+
+def demand(load: QueryLoad, catch_up_s: float) -> float:
+    """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``."""
+    if not load.rows_per_s or load.arrivals_per_s is None or load.backlog is None:
+        return 1.0
+    waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
+    late = max(0.0, load.backlog - waiting_anyway)
+    return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
+
+
+def _usable_share(query: Query) -> float:
+    if query.trigger_ms is None or query.load.overhead_ms is None:
+        return 1.0
+    return max(_LEAST_USABLE, 1 - query.load.overhead_ms / query.trigger_ms)
+
+
+def _figures(observed: Observed, usage: _Usage | None) -> dict[str, Number]:
+    figures: dict[str, Number] = {}
+    loads = [query.load for query in observed.queries.values()]
+    if usage is not None:
+        figures["busiest"] = round(usage.busiest, 4)
+        figures["cores_needed"] = round(usage.cores_needed, 4)
+        figures["demand"] = round(usage.demand, 4)
+        figures["outside"] = round(usage.outside, 4)
+    rates = [load.rows_per_s for load in loads if load.rows_per_s is not None]
+    if rates:
+        figures["rows_per_s"] = round(sum(rates), 1)
+    backlogs = [load.backlog for load in loads if load.backlog is not None]
+    if backlogs:
+        figures["backlog"] = sum(backlogs)
+    figures["state_bytes"] = round(sum(load.state_bytes for load in loads))
+    return figures
+
+
+def _with(bounded: Wanted | None, figures: dict[str, Number], usage: _Usage | None) -> Wanted:
+    assert bounded is not None  # noqa: S101 - the caller has seen to it
+    busy = None if usage is None else usage.mean
+    return Wanted(bounded.need, bounded.executors, bounded.reason, busy, figures, firm=bounded.firm)

@@ -1,0 +1,245 @@
+"""The load of a query: from single batches to the figures that decisions are made on.
+
+Batches are unequal and noisy, so every figure is an exponentially weighted mean over the time of
+the stream: a batch that covered ``t`` seconds weighs ``1 - 2 ** (-t / half_life)`` against all
+before it. Batches of any length can thus follow one another, and a cut of one batch into two
+leaves the mean where it was. Time in which a query is idle counts as a batch without work.
+
+What is kept out:
+
+- a batch seen before (a replay): nothing changes;
+- a batch whose stream time is unknown (the first one seen): where tasks are and what state they
+  have is taken from it, its rates are not known;
+- the run time of a task that has just changed its executor: it loaded its state in that batch,
+  and loading is not its work;
+- a task that a batch does not mention: not seen is not idle, its figures stay.
+
+O(m) a batch, m the tasks of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from elastream.loop.observation import BatchObservation, Executor, TaskId, TaskObservation
+
+__all__ = ["QueryLoad", "TaskLoad", "idled", "mean", "smoothed", "weight_of"]
+
+_IDLE_STEP = 0.2
+"""Idle time counts once it is this share of the half-life: every second would be too often."""
+_NOTHING = 1e-9
+"""Fewer cores than this are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoad:
+    """What one task costs."""
+
+    executor: str
+    """Id of the executor that last ran it, not smoothed."""
+    work: float
+    """Cores it keeps busy: executor run time over stream time (w_j of the papers)."""
+    rows_per_s: float
+    """Rows it reads per second of stream time."""
+    state_bytes: float
+    """Size of its state (\\|s_j\\| of the papers)."""
+    measured: bool
+    """Whether its rates come from at least one batch."""
+
+
+@dataclass(frozen=True)
+class QueryLoad:
+    """What a query costs, as far as its batches so far can tell."""
+
+    tasks: Mapping[TaskId, TaskLoad] = field(default_factory=dict)
+    """Every task seen so far, in the order of task ids."""
+    outside: Mapping[str, float] = field(default_factory=dict)
+    """Cores that its tasks without state keep busy, by executor."""
+    run: str | None = None
+    batch: int | None = None
+    """The last batch taken in, and the run it belongs to."""
+    until_ms: int | None = None
+    """Up to when the figures cover the stream: the last commit, later where it has been idle."""
+    rows_per_s: float | None = None
+    """Input rows worked off per second."""
+    arrivals_per_s: float | None = None
+    """Input rows that arrive per second: worked off plus growth of the backlog; ``None`` where the
+    source cannot tell its backlog."""
+    backlog: int | None = None
+    """Rows waiting at the source after the last batch, not smoothed."""
+    batch_ms: float | None = None
+    """How long the last batch took, not smoothed."""
+    interval_ms: float | None = None
+    """Stream time per batch."""
+    overhead_ms: float | None = None
+    """Time per batch during which the busiest executor ran no stateful task of it."""
+
+    @cached_property
+    def work(self) -> float:
+        """Cores that its stateful tasks keep busy."""
+        return sum(task.work for task in self.tasks.values())
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The most cores that one of its tasks keeps busy."""
+        return max((task.work for task in self.tasks.values()), default=0.0)
+
+    @cached_property
+    def held(self) -> Mapping[str, float]:
+        """Cores that its stateful tasks keep busy, by executor."""
+        held: dict[str, float] = {}
+        for task in self.tasks.values():
+            held[task.executor] = held.get(task.executor, 0.0) + task.work
+        return held
+
+    @cached_property
+    def state_bytes(self) -> float:
+        """State of all its tasks."""
+        return sum(task.state_bytes for task in self.tasks.values())
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether the rate of any of its tasks is known."""
+        return any(task.measured for task in self.tasks.values())
+
+
+def smoothed(
+    load: QueryLoad,
+    batch: BatchObservation,
+    executors: Sequence[Executor],
+    *,
+    half_life_s: float,
+) -> QueryLoad:
+    """Return ``load`` with ``batch`` taken in; ``executors`` tell how many cores share the work."""
+    if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
+        return load
+    interval_s = _covered_s(load, batch)
+    weight = 0.0 if interval_s is None else weight_of(interval_s, half_life_s)
+    tasks = dict(load.tasks)
+    for seen in batch.tasks:
+        tasks[seen.task] = _task(load.tasks.get(seen.task), seen, interval_s, weight)
+    if len(tasks) > len(load.tasks):
+        tasks = dict(sorted(tasks.items()))
+    seen_now = replace(
+        load,
+        tasks=tasks,
+        run=batch.run,
+        batch=batch.batch,
+        until_ms=batch.finished_at_ms,
+        backlog=batch.backlog,
+        batch_ms=batch.duration_ms,
+    )
+    if interval_s is None:
+        return seen_now
+    used = {executor: ms / 1000 / interval_s for executor, ms in batch.outside_ms.items()}
+    first = load.rows_per_s is None
+    return replace(
+        seen_now,
+        outside=used if first else _mean_of_each(load.outside, used, weight),
+        rows_per_s=mean(load.rows_per_s, batch.rows / interval_s, weight),
+        arrivals_per_s=_arrivals(load, batch, interval_s, weight),
+        interval_ms=mean(load.interval_ms, interval_s * 1000, weight),
+        overhead_ms=mean(load.overhead_ms, _overhead_ms(batch, executors), weight),
+    )
+
+
+def idled(load: QueryLoad, at_ms: int, *, half_life_s: float) -> QueryLoad:
+    """Return ``load`` after idle time up to ``at_ms``: time in which it did no work."""
+    if load.until_ms is None:
+        return load
+    passed_s = (at_ms - load.until_ms) / 1000
+    if passed_s < _IDLE_STEP * half_life_s:
+        return load
+    left = 2 ** (-passed_s / half_life_s)
+    tasks = {
+        task: replace(known, work=known.work * left, rows_per_s=known.rows_per_s * left)
+        for task, known in load.tasks.items()
+    }
+    return replace(
+        load,
+        tasks=tasks,
+        outside=_mean_of_each(load.outside, {}, 1 - left),
+        until_ms=at_ms,
+        backlog=None if load.backlog is None else 0,
+        rows_per_s=None if load.rows_per_s is None else load.rows_per_s * left,
+        arrivals_per_s=None if load.arrivals_per_s is None else load.arrivals_per_s * left,
+    )
+
+
+def weight_of(seconds: float, half_life_s: float) -> float:
+    """Return how much what covers so many seconds weighs against all before it."""
+    return 1 - 2 ** (-seconds / half_life_s)
+
+
+def mean(before: float | None, now: float, weight: float) -> float:
+    """Return the weighted mean; what is seen first counts whole."""
+    return now if before is None else before + weight * (now - before)
+
+
+def _covered_s(load: QueryLoad, batch: BatchObservation) -> float | None:
+    """Return how much time of the stream a batch covers; ``None`` where that is not known.
+
+    Not the idle time before it, which counted already; a restart covers its own batch alone.
+    """
+    if load.run != batch.run and load.run is not None:
+        return batch.duration_ms / 1000 or None
+    if batch.interval_ms is None or batch.interval_ms <= 0:
+        return None
+    passed_ms = batch.interval_ms
+    if load.until_ms is not None and load.batch is not None:
+        passed_ms = min(passed_ms, batch.finished_at_ms - load.until_ms)
+    return max(passed_ms, batch.duration_ms, 1.0) / 1000
+
+
+def _task(
+    known: TaskLoad | None, seen: TaskObservation, interval_s: float | None, weight: float
+) -> TaskLoad:
+    if known is None or not known.measured:
+        if interval_s is None:
+            return TaskLoad(seen.executor, 0.0, 0.0, seen.state_bytes, measured=False)
+        work, rows = seen.run_ms / 1000 / interval_s, seen.rows / interval_s
+        return TaskLoad(seen.executor, work, rows, seen.state_bytes, measured=True)
+    if interval_s is None:
+        return TaskLoad(
+            seen.executor, known.work, known.rows_per_s, known.state_bytes, measured=True
+        )
+    moved = seen.executor != known.executor
+    return TaskLoad(
+        seen.executor,
+        known.work if moved else mean(known.work, seen.run_ms / 1000 / interval_s, weight),
+        mean(known.rows_per_s, seen.rows / interval_s, weight),
+        mean(known.state_bytes, seen.state_bytes, weight),
+        measured=True,
+    )
+
+
+def _mean_of_each(
+    before: Mapping[str, float], now: Mapping[str, float], weight: float
+) -> dict[str, float]:
+    found = {
+        name: mean(before.get(name, 0.0), now.get(name, 0.0), weight)
+        for name in before.keys() | now.keys()
+    }
+    return {name: found[name] for name in sorted(found) if found[name] > _NOTHING}
+
+
+def _arrivals(
+    load: QueryLoad, batch: BatchObservation, interval_s: float, weight: float
+) -> float | None:
+    if batch.backlog is None:
+        return None
+    if load.backlog is None:
+        return load.arrivals_per_s
+    arrived = max(0, batch.rows + batch.backlog - load.backlog)
+    return mean(load.arrivals_per_s, arrived / interval_s, weight)
+
+
+def _overhead_ms(batch: BatchObservation, executors: Sequence[Executor]) -> float:
+    cores = {executor.id: executor.cores for executor in executors}
+    busy: dict[str, float] = {}
+    for task in batch.tasks:
+        busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
+    longest = max((ms / cores.get(executor, 1) for executor, ms in busy.items()), default=0.0)
+    return max(0.0, batch.duration_ms - longest)

@@ -1,0 +1,72 @@
+"""Growing: executors were asked for and come, all of them, some or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from elastream.loop.events import Answered, BatchObserved, Event, Grow, Status, Tick
+from elastream.loop.goals.goal import Failure
+from elastream.loop.migrator.change import Change, abandoned, begun, completed
+from elastream.loop.migrator.warming import warmed_first
+from elastream.loop.observation import Executor
+from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+
+__all__ = ["Growing", "grown_first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Growing(Phase):
+    """Executors were asked for."""
+
+    change: Change
+    ticket: int
+    since_ms: int | None
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Go on with those that came, or give up where none did or no answer comes."""
+        match event:
+            case Answered(ticket=self.ticket, result=Failure(why=why)):
+                return abandoned(state, self.change, f"executors failed: {why}")
+            case Answered(ticket=self.ticket, result=executors):
+                return self._grown(state, executors)
+            case BatchObserved(batch=batch):
+                waited = f"executors not ready after {state.passed_s(self.since_ms):.0f} s"
+                return state, (noted(state, "wait", waited, query=batch.query),)
+            case Tick() | Status():
+                return self._overdue(state)
+            case _:
+                return state, ()
+
+    def _grown(self, state: LoopState, executors: tuple[Executor, ...]) -> Transition:
+        state = replace(state, executors=executors)
+        came, change = len(executors), self.change
+        if came <= change.before:
+            limit_s = state.policy.grow_timeout_s
+            asked = f"{change.executors} executors asked for"
+            why = f"{asked}, {came} alive after at most {limit_s:g} s"
+            return abandoned(state, change, why)
+        log = noted(state, "wait", f"{came} of {change.executors} executors are alive")
+        change = replace(change, executors=min(change.executors, came))
+        if change.before == 0:  # batches wait for them: no time to warm, and nothing to move
+            state, instructions = completed(state, change)
+        else:
+            state, instructions = warmed_first(state, change)
+        return state, (log, *instructions)
+
+    def _overdue(self, state: LoopState) -> Transition:
+        passed_s = state.passed_s(self.since_ms)
+        if passed_s <= state.policy.action_timeout_s:
+            return state, ()
+        why = f"no answer about executors in {passed_s:.0f} s"
+        return abandoned(state, self.change, why, ticket=self.ticket)
+
+
+def grown_first(state: LoopState, change: Change) -> Transition:
+    """Begin a change: ask for the executors it lacks, or go on where there are enough."""
+    change = begun(state, change)
+    state = replace(state, signal=Signal())
+    if change.executors <= len(state.executors) or state.policy.advise_only:
+        return warmed_first(state, change)
+    state, ticket = state.ticketed()
+    total = min(change.executors, state.policy.max_executors)
+    return replace(state, phase=Growing(change, ticket, state.now_ms)), (Grow(ticket, total),)

@@ -1,0 +1,228 @@
+"""Planning: which tasks move, from the truth of this moment.
+
+All queries are planned together, tasks in the order (query, operator, partition); nodes are the
+executors, oldest first. A task whose executor was lost is nowhere: it loads its state wherever it
+goes, so it is entered as one without state, on the node of its neighbour. A query that has shown
+no task yet has none to plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from elastream.loop.application import Observed
+from elastream.loop.events import (
+    Answered,
+    BatchObserved,
+    Event,
+    ExecutorsChanged,
+    Plan,
+    Status,
+    Tick,
+)
+from elastream.loop.goals.goal import Failure
+from elastream.loop.goals.utilisation import attainable_tau
+from elastream.loop.learning import chosen_planner
+from elastream.loop.migrator.change import Change, abandoned, replanned
+from elastream.loop.migrator.moving import Target, moved_first
+from elastream.loop.observation import TaskId
+from elastream.loop.routes import Route, RouteOrder, RoutePlanner
+from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+from elastream.loop.words import counted
+from elastream.model.assignment import Assignment
+from elastream.model.checks import Number
+from elastream.model.migration import StepProblem
+from elastream.model.migration import Target as SizeTarget
+from elastream.model.plan import Infeasible, StepPlan
+
+__all__ = ["Planning", "planned_first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Planning(Phase):
+    """A plan was asked for."""
+
+    change: Change
+    plan: Plan
+    since_ms: int | None
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Take the plan on where it still fits the truth; plan anew where an executor is gone."""
+        ticket = self.plan.ticket
+        match event:
+            case Answered(result=Failure(why=why)) if event.ticket == ticket:
+                return abandoned(state, self.change, f"a plan failed: {why}")
+            case Answered(result=route) if event.ticket == ticket:
+                return self._planned(state, route)
+            case ExecutorsChanged() if not set(self.plan.nodes) <= state.alive:
+                why = "an executor was lost while it was planned"
+                return replanned(state, self.change, why, ticket=ticket)
+            case BatchObserved(batch=batch):
+                waited = f"a plan not ready after {state.passed_s(self.since_ms):.0f} s"
+                return state, (noted(state, "wait", waited, query=batch.query),)
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+                why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
+                return abandoned(state, self.change, why, ticket=ticket)
+            case _:
+                return state, ()
+
+    def _planned(self, state: LoopState, route: Route) -> Transition:
+        change, plan = self.change, route.outcome
+        if isinstance(plan, Infeasible):
+            return abandoned(state, change, f"no plan: {plan.reason}")
+        if state.policy.advise_only:
+            return _advised(
+                state, change, f"; {self._moves(plan, route)}", self._figures(plan, route)
+            )
+        if not self._still_true(state):
+            why = "executors or tasks changed places while it was planned"
+            return replanned(state, change, why)
+        goal = {
+            task: self.plan.nodes[node]
+            for task, node in zip(self.plan.tasks, plan.assignment.nodes_of_tasks, strict=True)
+        }
+        order = [self.plan.tasks[number] for step in route.steps for number in step]
+        target = Target.of(goal, order, self._leaving(goal))
+        log = noted(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
+        state, instructions = moved_first(state, change, target)
+        return state, (log, *instructions)
+
+    def _still_true(self, state: LoopState) -> bool:
+        """Whether the executors are there and every task that has one is where it was."""
+        nodes, alive = self.plan.nodes, state.alive
+        where = {task: state.observed.where(task) for task, _ in state.observed.tasks()}
+        current = self.plan.order.problem.current.nodes_of_tasks
+        return set(nodes) <= alive and all(
+            task in where and (where[task] == nodes[node] or where[task] not in alive)
+            for task, node in zip(self.plan.tasks, current, strict=True)
+        )
+
+    def _leaving(self, goal: Mapping[TaskId, str]) -> tuple[str, ...]:
+        """Return who leaves in a scale-in: of the executors the plan leaves idle the youngest."""
+        if self.change.kind != "scale-in":
+            return ()
+        used = set(goal.values())
+        idle = [node for node in reversed(self.plan.nodes) if node not in used]
+        return tuple(idle[: max(0, len(self.plan.nodes) - self.change.executors)])
+
+    def _moves(self, plan: StepPlan, route: Route) -> str:
+        total = len(self.plan.tasks)
+        steps = counted(len(route.steps), "mini-migration")
+        moves = f"{len(plan.moves)} of {counted(total, 'task')} move, in {steps}"
+        return "; ".join((moves, *route.notes))
+
+    def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:
+        return {
+            "tasks_to_move": len(plan.moves),
+            "state_bytes_to_move": plan.cost,
+            "state_bytes_lower_bound": plan.lower_bound,
+            "mini_migrations": len(route.steps),
+            "tau": round(self.plan.order.problem.target.tau, 4),
+            "limit": round(plan.limit, 4),
+            "max_load": round(plan.max_load, 4),
+        }
+
+
+def planned_first(state: LoopState, change: Change) -> Transition:
+    """Ask for a plan; where there is nothing to plan, go on."""
+    observed = state.observed
+    if change.placement is not None:
+        return moved_first(state, change, _by_hand(observed, change.placement))
+    tasks = tuple(task for task, _ in observed.tasks())
+    nodes = tuple(executor.id for executor in state.executors)
+    wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
+    if wanted == 0 and not observed.idle:
+        return abandoned(state, change, "there is work to do again")
+    if not tasks or not nodes or wanted == 0:
+        if state.policy.advise_only:
+            return _advised(state, change, "", {})
+        surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
+        return moved_first(state, change, Target.of({}, (), surplus))
+    order = _order(state, change, tasks, nodes, wanted)
+    state, ticket = state.ticketed()
+    plan = Plan(ticket, order, tasks, nodes)
+    return replace(state, phase=Planning(change, plan, state.now_ms)), (plan,)
+
+
+def _advised(
+    state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]
+) -> Transition:
+    """Say what would be done, and rest."""
+    from elastream.loop.steady import Steady  # phases lead to each other
+
+    would = f"would {change.kind} from {change.before} to {change.executors} executors"
+    log = noted(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
+    memory = state.policy.goal.reached(state.memory, state.observed, done=True)
+    rested = replace(state, phase=Steady(), signal=Signal(), changed_ms=state.now_ms, memory=memory)
+    return rested, (log,)
+
+
+def _order(
+    state: LoopState,
+    change: Change,
+    tasks: tuple[TaskId, ...],
+    nodes: tuple[str, ...],
+    wanted: int,
+) -> RouteOrder:
+    policy, observed = state.policy, state.observed
+    loads = [load for _, load in observed.tasks()]
+    work = _work([load.work for load in loads])
+    places = _places(observed, tasks, nodes)
+    planner, notes = _planner(state, tasks, wanted)
+    contiguous = planner == "single-step" if isinstance(planner, str) else planner.contiguous
+    tau = policy.tau if change.tau is None else change.tau
+    problem = StepProblem(
+        work=work,
+        state=tuple(
+            0 if place is None else round(load.state_bytes)
+            for place, load in zip(places, loads, strict=True)
+        ),
+        current=Assignment(_filled(places), len(nodes)),
+        target=SizeTarget(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
+    )
+    return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
+
+
+def _planner(
+    state: LoopState, tasks: tuple[TaskId, ...], wanted: int
+) -> tuple[RoutePlanner, tuple[str, ...]]:
+    policy = state.policy
+    made = policy.goal.planner(state.memory, state.observed, wanted)
+    if made is not None:
+        return made, ()
+    if policy.planner != "transition":
+        return policy.planner, ()
+    ahead, why = chosen_planner(state.learning, tasks)
+    if ahead is None:
+        return "single-step", (why or "",)
+    return ahead, ()
+
+
+def _work(work: Sequence[float]) -> tuple[float, ...]:
+    """Return what the tasks weigh; all alike where nothing has been measured."""
+    rounded = tuple(round(amount, 12) for amount in work)
+    return rounded if sum(rounded) > 0 else (1.0,) * len(work)
+
+
+def _places(
+    observed: Observed, tasks: Sequence[TaskId], nodes: tuple[str, ...]
+) -> list[int | None]:
+    number_of = {executor: number for number, executor in enumerate(nodes)}
+    return [number_of.get(observed.where(task)) for task in tasks]
+
+
+def _filled(places: Sequence[int | None]) -> tuple[int, ...]:
+    """Give a task that is nowhere the node of the one before it, else of the first that has one."""
+    first = next((place for place in places if place is not None), 0)
+    filled = []
+    for place in places:
+        first = first if place is None else place
+        filled.append(first)
+    return tuple(filled)
+
+
+def _by_hand(observed: Observed, placement: Mapping[TaskId, str]) -> Target:
+    goal = {task: observed.where(task) for task, _ in observed.tasks()} | dict(placement)
+    moving = [task for task in placement if observed.where(task) != goal[task]]
+    return Target.of(goal, moving)

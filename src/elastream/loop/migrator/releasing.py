@@ -1,0 +1,48 @@
+"""Releasing: executors that hold nothing are given back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from elastream.loop.events import Answered, BatchObserved, Event, Release, Status, Tick
+from elastream.loop.goals.goal import Failure
+from elastream.loop.migrator.change import Change, abandoned, completed, replanned
+from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.words import listed
+
+__all__ = ["Releasing", "released_first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Releasing(Phase):
+    """Executors were told to go."""
+
+    change: Change
+    release: Release
+    since_ms: int | None
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """End when they are gone; plan anew where they are refused."""
+        match event:
+            case Answered(result=Failure(why=why)) if event.ticket == self.release.ticket:
+                return replanned(state, self.change, f"not released: {why}")
+            case Answered() if event.ticket == self.release.ticket:
+                gone = set(self.release.ids)
+                left = tuple(each for each in state.executors if each.id not in gone)
+                return completed(replace(state, executors=left), self.change)
+            case BatchObserved(batch=batch):
+                waited = f"the release not ready after {state.passed_s(self.since_ms):.0f} s"
+                return state, (noted(state, "wait", waited, query=batch.query),)
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+                why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
+                return abandoned(state, self.change, why, ticket=self.release.ticket)
+            case _:
+                return state, ()
+
+
+def released_first(state: LoopState, change: Change, ids: tuple[str, ...]) -> Transition:
+    """Give back executors that have been seen without state."""
+    state, ticket = state.ticketed()
+    release = Release(ticket, ids)
+    log = noted(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
+    return replace(state, phase=Releasing(change, release, state.now_ms)), (log, release)

@@ -1,0 +1,60 @@
+"""Warming: new executors run a throw-away job, so that the first state costs no cold start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from elastream.loop.events import Answered, BatchObserved, Cancel, Event, Status, Tick, Warm
+from elastream.loop.goals.goal import Failure
+from elastream.loop.migrator.change import Change
+from elastream.loop.migrator.planning import planned_first
+from elastream.loop.migrator.settling import settled_first
+from elastream.loop.state import LoopState, Phase, Transition, noted
+
+__all__ = ["Warming", "warmed_first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Warming(Phase):
+    """Executors are being warmed."""
+
+    change: Change
+    ticket: int
+    since_ms: int | None
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Go on when they are warm; go on cold where that failed or takes too long."""
+        match event:
+            case Answered(ticket=self.ticket, result=Failure(why=why)):
+                return self._cold(state, f"not warmed, going on cold: {why}")
+            case Answered(ticket=self.ticket):
+                return settled_first(state, self.change)
+            case BatchObserved(batch=batch):
+                waited = f"the warm-up not ready after {state.passed_s(self.since_ms):.0f} s"
+                return state, (noted(state, "wait", waited, query=batch.query),)
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+                waited = f"not warmed in {state.passed_s(self.since_ms):.0f} s, going on cold"
+                state, instructions = self._cold(state, waited)
+                return state, (Cancel(self.ticket), *instructions)
+            case _:
+                return state, ()
+
+    def _cold(self, state: LoopState, why: str) -> Transition:
+        log = noted(state, "wait", why)
+        state, instructions = planned_first(state, self.change)
+        return state, (log, *instructions)
+
+
+def warmed_first(state: LoopState, change: Change) -> Transition:
+    """Warm the executors that need it, or go on where none does."""
+    policy = state.policy
+    wanted = None if change.placement is None else set(change.placement.values())
+    cold = tuple(
+        executor.id
+        for executor in state.executors
+        if not executor.warm and (wanted is None or executor.id in wanted)
+    )
+    if not cold or not policy.warm_up or policy.advise_only or change.kind == "scale-in":
+        return planned_first(state, change)
+    state, ticket = state.ticketed()
+    return replace(state, phase=Warming(change, ticket, state.now_ms)), (Warm(ticket, cold),)

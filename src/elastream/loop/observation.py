@@ -1,0 +1,92 @@
+"""What the loop sees of a running application: executors, and of each query a value a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["BatchObservation", "Executor", "OperatorGraph", "TaskId", "TaskObservation"]
+
+
+class TaskId(NamedTuple):
+    """A task in the papers' sense: one partition of one stateful operator of one query.
+
+    All state stores of the pair (a stream-stream join has four) live and move together.
+    """
+
+    query: str
+    """Name of the query, or its id where it has none: both outlive a restart."""
+    operator: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.query}/{self.operator}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A node in the papers' sense: one executor process."""
+
+    id: str
+    host: str
+    since_ms: int
+    """When it registered, in milliseconds since the epoch."""
+    warm: bool
+    """Whether it has run stateful tasks before, so that a move to it costs no cold start."""
+    cores: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskObservation:
+    """What one task did in one batch."""
+
+    task: TaskId
+    executor: str
+    """Id of the executor that ran it and now holds its state."""
+    run_ms: float
+    """Executor run time."""
+    rows: int
+    """Rows it read from the shuffle."""
+    state_rows: int
+    state_bytes: int
+    rows_out: int | None = None
+    """Rows it put out; ``None`` where that is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchObservation:
+    """What one micro-batch of one query did."""
+
+    query: str
+    run: str
+    """The run of the query: another after every restart."""
+    batch: int
+    duration_ms: float
+    """From trigger to commit."""
+    rows: int
+    """Input rows."""
+    backlog: int | None
+    """Rows the source holds that no batch has read yet; ``None`` where the source cannot say."""
+    finished_at_ms: int
+    """When it committed, in milliseconds since the epoch."""
+    interval_ms: float | None
+    """Time since the batch before committed; ``None`` for the first batch seen."""
+    tasks: tuple[TaskObservation, ...]
+    outside_ms: Mapping[str, float] = field(default_factory=dict)
+    """Executor run time of its tasks without state (source, parsing, sink), by executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorGraph:
+    """Which stateful operator's rows go where.
+
+    Operators with no shuffle between them are one, named by the lowest id among them.
+    """
+
+    feeds: Mapping[int, int | None] = field(default_factory=dict)
+    """The operator that each operator's rows go to; ``None``: out of the query."""
+
+    def sources_of(self, operator: int) -> tuple[int, ...]:
+        """Return the operators whose rows go to ``operator``."""
+        return tuple(sorted(one for one, other in self.feeds.items() if other == operator))

@@ -1,0 +1,120 @@
+"""What the user asks of the loop: bounds, a goal, and how gently to move.
+
+A policy is checked when it is made, before anything starts; a wrong field is named in a
+:class:`~elastream.model.errors.ProblemError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from elastream.loop.application import Bounds
+from elastream.loop.goals.goal import Goal, MadePlanner
+from elastream.loop.goals.utilisation import Utilisation
+from elastream.model.checks import amount, count, positive, shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["Planner", "PlannerName", "Policy"]
+
+PlannerName = Literal["free-step", "single-step", "transition"]
+"""``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
+``transition``: consecutive tasks, chosen with the changes to come in view, as learnt from past
+ones; single-step while too little is known."""
+
+Planner = PlannerName | MadePlanner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The bounds within which the loop decides."""
+
+    max_executors: int
+    """Never more executors than this. No default: it bounds what the application may cost."""
+    min_executors: int = 1
+    """Never fewer executors than this. With 0 an application that has nothing to do gives all of
+    them back, and asks for one as soon as a batch wants to run."""
+    goal: Goal = field(default_factory=Utilisation)
+    """What the number of executors and the places of tasks shall achieve."""
+    planner: Planner = "free-step"
+    """How the tasks that move are chosen, where the goal does not say: one of the names, or a
+    planner that was made for the application."""
+    tau: float = 0.2
+    """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
+    are too few or too uneven to be spread so evenly."""
+    patience: int = 3
+    """How many batches in a row, of every query that runs, must call for a change."""
+    cooldown_s: float = 60.0
+    """How long after a change, or an abandoned one, nothing new is decided."""
+    smoothing_s: float = 10.0
+    """Half-life of an observation."""
+    moves_per_batch: int | None = 4
+    """Most tasks of a query that move in one batch of it; ``None`` for no bound."""
+    bytes_per_batch: int | None = 64 << 20
+    """Most state of a query that moves in one batch; a task larger than this moves alone.
+    ``None`` for no bound."""
+    tries: int = 5
+    """How many batches a move is asked for before the change is abandoned."""
+    replans: int = 3
+    """How often one change is planned anew after a disturbance before it is abandoned."""
+    warm_up: bool = True
+    """Whether new executors are warmed before they get state."""
+    settle_batches: int = 5
+    """How many batches a query may take, after new executors were warmed, to work off what that
+    held up, before state moves. Only while batches get shorter by themselves."""
+    idle_s: float = 60.0
+    """How long nothing must have run before the last executor is given back, where
+    ``min_executors`` is 0."""
+    grow_timeout_s: float = 60.0
+    """How long to wait for executors that were asked for."""
+    action_timeout_s: float = 300.0
+    """How long any one action of the runtime may take before it is given up."""
+    call_timeout_s: float = 30.0
+    """How long a quick call on the runtime may take before it counts as stuck."""
+    advise_only: bool = False
+    """Decide, plan and log, but change nothing."""
+
+    def __post_init__(self) -> None:
+        count("min_executors", self.min_executors)
+        count("max_executors", self.max_executors, least=1)
+        if self.min_executors > self.max_executors:
+            above = f"{self.min_executors} is above max_executors {self.max_executors}"
+            raise ProblemError("min_executors", above)
+        for name in ("patience", "tries"):
+            count(name, getattr(self, name), least=1)
+        for name in ("replans", "settle_batches"):
+            count(name, getattr(self, name))
+        for name in ("moves_per_batch", "bytes_per_batch"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name), least=1)
+        for name in ("cooldown_s", "tau", "idle_s"):
+            amount(name, getattr(self, name))
+        for name in ("smoothing_s", "grow_timeout_s", "action_timeout_s", "call_timeout_s"):
+            positive(name, getattr(self, name))
+        if self.action_timeout_s < self.grow_timeout_s:
+            below = f"{self.action_timeout_s:g} is below grow_timeout_s {self.grow_timeout_s:g}"
+            raise ProblemError("action_timeout_s", below)
+        if not callable(self.planner) and self.planner not in get_args(PlannerName):
+            known = ", ".join(get_args(PlannerName))
+            raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
+        if not isinstance(self.goal, Goal):
+            raise ProblemError("goal", f"{shown(self.goal)} is no goal; try Utilisation()")
+        self.goal.check(self.bounds)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Between what the goal may choose."""
+        return Bounds(
+            self.min_executors, self.max_executors, self.tau, self.contiguous, self.idle_s
+        )
+
+    @property
+    def planner_name(self) -> str:
+        """What the log calls the planner."""
+        return self.planner if isinstance(self.planner, str) else self.planner.name
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether every executor shall hold consecutive tasks."""
+        planner = self.planner
+        return planner != "free-step" if isinstance(planner, str) else planner.contiguous

@@ -1,0 +1,122 @@
+"""What the loop asks of a runtime. Each port is a role; Spark and the simulation play them.
+
+Whoever acts on a port gets a :class:`Ticket`. It is looked at before each thing that cannot be
+undone, and while waiting. Once it is cancelled, nothing more is begun, and what came of it is given
+back: an action that was given up is not carried out later.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from elastream.loop.events import Fact
+from elastream.loop.learning import Learnt, Lesson
+from elastream.loop.observation import Executor, TaskId
+from elastream.model.errors import GivenUpError
+
+__all__ = [
+    "DelayProbe",
+    "ExecutorPool",
+    "Learner",
+    "Monitor",
+    "Runtime",
+    "StatePlacement",
+    "Ticket",
+]
+
+
+class Ticket:
+    """Says whether what was asked for is still wanted."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is still wanted."""
+        return not self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Want it no more. Harmless if repeated."""
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raise ``GivenUpError`` where it is wanted no more."""
+        if not self.valid:
+            raise GivenUpError("it was given up meanwhile")
+
+    def wait(self, seconds: float) -> None:
+        """Sleep; raises ``GivenUpError`` as soon as it is wanted no more."""
+        self._cancelled.wait(seconds)
+        self.check()
+
+
+class Monitor(Protocol):
+    """Tells what the application does."""
+
+    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``heard`` with every fact, in order, from now on; return how to unsubscribe.
+
+        A batch is told once, between two batches of its query. The queries that take part already
+        are told first. How it is (:class:`~elastream.loop.events.Status`) is told every second.
+        """
+
+
+class ExecutorPool(Protocol):
+    """Brings executors and takes them away."""
+
+    def executors(self) -> tuple[Executor, ...]:
+        """Return the executors that are alive, oldest first."""
+
+    def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:
+        """Ask for ``total`` executors and return those alive when they came, or at the timeout.
+
+        Where fewer came, the request is taken back; where it was given up, also what came of it.
+        """
+
+    def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Make the executors ready for state, so that the first move to them costs no start."""
+
+    def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Take the executors away; refused while one of them holds state that a batch needs."""
+
+
+class StatePlacement(Protocol):
+    """Sets where state lives."""
+
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+        """Prefer these executors for these tasks from the query's next batch on.
+
+        Return whether the query was idle all the while: then nothing can have overtaken it.
+        """
+
+
+class DelayProbe(Protocol):
+    """Measures how far hosts are from each other."""
+
+    def round_trips_ms(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], float]:
+        """Return the round trip from the first host of each pair to the second.
+
+        A pair that gave no answer is left out.
+        """
+
+
+class Learner(Protocol):
+    """Works out lessons, far from the loop: that takes a while."""
+
+    def learn(self, lesson: Lesson, *, ticket: Ticket) -> Learnt:
+        """Return what the past teaches about the changes to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Who plays the ports."""
+
+    monitor: Monitor
+    pool: ExecutorPool
+    placement: StatePlacement
+    probe: DelayProbe | None = None
+    learner: Learner | None = None

@@ -1,0 +1,169 @@
+"""The loop between two events: what it knows, what is under way, and what it has learnt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from elastream.loop.application import Observed, Query
+from elastream.loop.decisions import Decision, Kind
+from elastream.loop.events import Event, Instruction, Log, MoveRequested, ScaleRequested
+from elastream.loop.goals.goal import Need, Question
+from elastream.loop.learning import Learning
+from elastream.loop.observation import Executor
+from elastream.loop.policy import Policy
+from elastream.model.checks import Number
+
+__all__ = ["Detached", "LoopState", "Phase", "Signal", "Transition", "noted"]
+
+
+class Phase(ABC):
+    """What is under way; says what happens in it on every event."""
+
+    @abstractmethod
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Return the state after ``event``, whose facts are in ``state`` already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detached(Phase):
+    """The loop has left the application."""
+
+    def on(self, state: LoopState, event: Event) -> Transition:  # noqa: ARG002
+        """Do nothing more."""
+        return state, ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What the goal has called for, again and again.
+
+    A round is over when every query that runs has been heard, so that one which reports many times
+    a second does not outvote the others.
+    """
+
+    need: Need = "hold"
+    rounds: int = 0
+    """For how many rounds in a row."""
+    heard: frozenset[str] = frozenset()
+    """Queries heard in the round that is not over yet."""
+
+    def said(self, need: Need, query: str, running: frozenset[str]) -> Signal:
+        """Return the signal after a batch of ``query``, with ``running`` to be heard in a round."""
+        before = self if need == self.need else Signal(need)
+        heard = before.heard | {query}
+        if heard >= running:
+            return Signal(need, before.rounds + 1)
+        return Signal(need, before.rounds, heard)
+
+
+@dataclass(frozen=True)
+class LoopState:
+    """The loop between two events."""
+
+    policy: Policy
+    phase: Phase
+    memory: Any = None
+    """What the goal remembers."""
+    now_ms: int | None = None
+    """The latest moment heard of."""
+    executors: tuple[Executor, ...] = ()
+    """Those alive, oldest first, when last heard of."""
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    """Those that take part, by name."""
+    other: Mapping[str, float] = field(default_factory=dict)
+    """Cores that work of nobody who takes part keeps busy, by executor."""
+    status_ms: int | None = None
+    """When the monitor last told how it is."""
+    busy_ms: int | None = None
+    """When a job was last seen to run."""
+    jobs: int = 0
+    signal: Signal = Signal()
+    changed_ms: int | None = None
+    """When the last change ended, well or not."""
+    abandoned_ms: int | None = None
+    """When a change was last given up."""
+    request: ScaleRequested | MoveRequested | None = None
+    """What was asked for while something else was under way: it comes next."""
+    questions: Mapping[int, Question] = field(default_factory=dict)
+    """The goal's open questions, by ticket."""
+    silent: bool = False
+    """Whether the monitor has told nothing for too long."""
+    learning: Learning = field(default_factory=Learning)
+    sampled_ms: int | None = None
+    """When the last sample was taken."""
+    unsampled: int = 0
+    """Batches since then."""
+    next_ticket: int = 1
+
+    @cached_property
+    def observed(self) -> Observed:
+        """What the goal sees."""
+        return Observed(
+            now_ms=self.now_ms,
+            bounds=self.policy.bounds,
+            executors=self.executors,
+            queries=self.queries,
+            other=self.other,
+            busy_ms=self.busy_ms,
+            jobs=self.jobs,
+        )
+
+    @property
+    def alive(self) -> frozenset[str]:
+        """Ids of the executors alive."""
+        return self.observed.alive
+
+    @property
+    def running(self) -> frozenset[str]:
+        """The queries that are expected to report: neither idle nor late."""
+        now_ms = self.now_ms or 0
+        return frozenset(
+            name for name, query in self.queries.items() if not (query.idle or query.late(now_ms))
+        )
+
+    def with_query(self, query: Query) -> LoopState:
+        """Return the state with one query as it is now."""
+        return replace(self, queries={**self.queries, query.name: query})
+
+    def ticketed(self) -> tuple[LoopState, int]:
+        """Return the state after a ticket was taken, and the ticket."""
+        return replace(self, next_ticket=self.next_ticket + 1), self.next_ticket
+
+    def passed_s(self, since_ms: int | None) -> float:
+        """Return the seconds since a moment."""
+        if since_ms is None or self.now_ms is None:
+            return 0.0
+        return (self.now_ms - since_ms) / 1000
+
+
+Transition = tuple[LoopState, tuple[Instruction, ...]]
+"""What a step returns: the state after it, and what the driver shall do."""
+
+
+def noted(
+    state: LoopState,
+    kind: Kind,
+    reason: str,
+    *,
+    query: str | None = None,
+    utilisation: float | None = None,
+    figures: Mapping[str, Number] | None = None,
+) -> Log:
+    """Return the instruction to log a decision taken in ``state``."""
+    about = None if query is None else state.queries.get(query)
+    return Log(
+        Decision(
+            at_ms=state.now_ms,
+            batch=None if about is None else about.load.batch,
+            kind=kind,
+            reason=reason,
+            executors=len(state.executors),
+            query=query,
+            utilisation=None if utilisation is None else round(utilisation, 4),
+            figures=figures or {},
+        )
+    )

@@ -1,0 +1,199 @@
+"""The step: one event in, the next state and the instructions out. No clock, no I/O, no chance.
+
+First the facts of the event are taken in (:mod:`elastream.loop.facts`), then the phase says what
+follows (:mod:`elastream.loop.steady` and :mod:`elastream.loop.migrator`). One decision is logged
+for every batch, also where nothing is done, and one for every other turn that a change takes. The
+style is that of dask's worker state machine: the same events always lead to the same instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from elastream.loop.events import (
+    AbandonRequested,
+    Answered,
+    Cancel,
+    DetachRequested,
+    Event,
+    Instruction,
+    Learn,
+    MoveRequested,
+    Record,
+    ScaleRequested,
+    Stuck,
+)
+from elastream.loop.facts import taken_in
+from elastream.loop.goals.goal import Failure, Think
+from elastream.loop.learning import Learning, Learnt, Lesson
+from elastream.loop.migrator.change import Change, abandoned
+from elastream.loop.observation import Executor
+from elastream.loop.policy import Policy
+from elastream.loop.state import Detached, LoopState, Transition, noted
+from elastream.loop.steady import Steady, requested, told
+
+__all__ = ["started", "step"]
+
+_SAMPLE_EVERY_S = 60.0
+_TASKS_A_BATCH = 50
+"""A sample may tell of so many tasks for each batch since the last one."""
+
+
+def started(
+    policy: Policy,
+    executors: tuple[Executor, ...],
+    *,
+    now_ms: int | None = None,
+    learning: Learning | None = None,
+) -> Transition:
+    """Return the loop's first state and what it logs about itself."""
+    state = LoopState(
+        policy=policy,
+        phase=Steady(),
+        memory=policy.goal.memory(),
+        now_ms=now_ms,
+        busy_ms=now_ms,
+        executors=executors,
+        learning=learning or Learning(),
+    )
+    if executors and now_ms is not None:
+        state = replace(state, learning=state.learning.resized(now_ms, len(executors)))
+    mode = "advises only" if policy.advise_only else "acts"
+    bounds = f"{policy.min_executors} to {policy.max_executors} executors"
+    aim = f"goal {policy.goal.name}, planner {policy.planner_name}"
+    return state, (noted(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
+
+
+def step(state: LoopState, event: Event) -> Transition:
+    """Return the state after ``event`` and the instructions it leads to, in order."""
+    if isinstance(state.phase, Detached):
+        return state, ()
+    match event:
+        case ScaleRequested() | MoveRequested():
+            return requested(state, event)
+        case AbandonRequested(why=why):
+            return _abandon_requested(state, why)
+        case DetachRequested(reason=reason):
+            return _detach_requested(state, reason)
+        case Stuck():
+            return _stuck(state, event)
+        case Answered(ticket=ticket, result=result) if ticket in state.questions:
+            return _answered(state, ticket, result)
+        case Answered(ticket=ticket, result=result) if ticket == state.learning.asked:
+            return _learnt(state, result)
+    state, heard, news = taken_in(state, event)
+    if not news:
+        return state, heard
+    state, instructions = state.phase.on(state, event)
+    state, more = _beside(state)
+    return state, (*heard, *instructions, *more)
+
+
+def _answered(state: LoopState, ticket: int, result: object) -> Transition:
+    """Hand an answer to the goal, and do as it wants."""
+    question = state.questions[ticket]
+    left = {other: asked for other, asked in state.questions.items() if other != ticket}
+    memory, wanted = state.policy.goal.answered(state.memory, state.observed, question, result)
+    state = replace(state, questions=left, memory=memory)
+    log: tuple[Instruction, ...] = ()
+    if isinstance(result, Failure):
+        what = "an answer" if isinstance(question, Think) else "delays between hosts"
+        log = (noted(state, "wait", f"the goal does not get {what}: {result.why}"),)
+    if wanted is None:
+        return state, log
+    state, instructions = told(state, wanted)
+    return state, (*log, *instructions)
+
+
+def _learnt(state: LoopState, result: object) -> Transition:
+    learning = replace(state.learning, asked=None)
+    if isinstance(result, Learnt):
+        learning = replace(learning, learnt=result)
+        reason, figures = result.reason, {}
+        if result.ahead_percent is not None and result.single_percent is not None:
+            figures = {
+                "ahead_percent": round(result.ahead_percent, 3),
+                "single_percent": round(result.single_percent, 3),
+            }
+    else:
+        why = result.why if isinstance(result, Failure) else "no values came"
+        reason, figures = f"nothing learnt: {why}", {}
+    state = replace(state, learning=learning)
+    return state, (noted(state, "learn", reason, figures=figures),)
+
+
+def _stuck(state: LoopState, event: Stuck) -> Transition:
+    if event.back:
+        reason = f"{event.what} came back after {event.after_s:.0f} s; nobody waited any more"
+    else:
+        reason = f"{event.what} has not come back in {event.after_s:.0f} s; the loop goes on"
+    return state, (noted(state, "stuck", reason, figures={"seconds": round(event.after_s, 1)}),)
+
+
+def _abandon_requested(state: LoopState, why: str) -> Transition:
+    change = getattr(state.phase, "change", None)
+    if not isinstance(change, Change):
+        return state, (noted(state, "refuse", "nothing is under way that could be given up"),)
+    return abandoned(replace(state, request=None), change, why, ticket=_ticket(state))
+
+
+def _detach_requested(state: LoopState, reason: str) -> Transition:
+    """Leave: what is under way is given up, and nobody acts on it later."""
+    open_tickets = [*state.questions, *filter(None, (_ticket(state), state.learning.asked))]
+    cancels = tuple(Cancel(ticket) for ticket in open_tickets)
+    left = replace(state, phase=Detached(), questions={}, request=None)
+    return left, (*cancels, noted(state, "detach", reason))
+
+
+def _ticket(state: LoopState) -> int | None:
+    """Return the ticket that the phase waits for."""
+    phase = state.phase
+    for holder in (phase, getattr(phase, "plan", None), getattr(phase, "release", None)):
+        ticket = getattr(holder, "ticket", None)
+        if isinstance(ticket, int):
+            return ticket
+    return None
+
+
+def _beside(state: LoopState) -> Transition:
+    """Take a sample and a lesson where they are due."""
+    state, sample = _sampled(state)
+    state, lesson = _taught(state)
+    return state, (*sample, *lesson)
+
+
+def _sampled(state: LoopState) -> Transition:
+    if state.now_ms is None or not state.unsampled:
+        return state, ()
+    first = state.sampled_ms is None
+    count = sum(len(query.load.tasks) for query in state.queries.values())
+    due = first or state.passed_s(state.sampled_ms) >= _SAMPLE_EVERY_S
+    if not due or not count or state.unsampled * _TASKS_A_BATCH < count:
+        return state, ()
+    change = getattr(state.phase, "change", None)
+    wanted = change.executors if isinstance(change, Change) else len(state.executors)
+    record = Record(state.observed, wanted)
+    return replace(state, sampled_ms=state.now_ms, unsampled=0), (record,)
+
+
+def _taught(state: LoopState) -> Transition:
+    """Ask for a lesson where the planner looks ahead and there is something new to learn."""
+    if state.policy.planner != "transition" or not isinstance(state.phase, Steady):
+        return state, ()
+    tasks = tuple(task for task, load in state.observed.tasks() if load.measured)
+    if not state.learning.due(tasks):
+        return state, ()
+    loads = dict(state.observed.tasks())
+    sizes = tuple(size.executors for size in state.learning.sizes)
+    lesson = Lesson(
+        tasks=tasks,
+        work=tuple(round(loads[task].work, 9) for task in tasks),
+        state=tuple(round(loads[task].state_bytes) for task in tasks),
+        tau=state.policy.tau,
+        sizes=sizes,
+    )
+    state, ticket = state.ticketed()
+    learning = replace(
+        state.learning, asked=ticket, tasks=tasks, changes=len(sizes) - 1, learnt=None
+    )
+    return replace(state, learning=learning), (Learn(ticket, lesson),)

@@ -1,0 +1,20 @@
+"""The words of reasons: numbers with their nouns, lists that stay short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["counted", "listed"]
+
+_MOST_LISTED: Final = 8
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun; left out, ``many`` is the noun with an ``s``."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names, the first few of many."""
+    return ", ".join(names[:_MOST_LISTED]) + (", ..." if len(names) > _MOST_LISTED else "")

@@ -1,1 +1,0 @@
-"""The loop's ports on a simulated cluster, for sizes and accidents no laptop has."""

@@ -1,0 +1,290 @@
+"""Opening Spark's private door, and what can be done behind it.
+
+Steering needs four things that Spark has and does not publish: where the driver believes state
+lives (the state-store coordinator), which stateful operators a query's plan has
+(:mod:`~elastream.spark.door.queries`), which executors there are, and what happens
+(:mod:`~elastream.spark.door.listening`). All of them are objects of the driver's JVM, reached
+through py4j. Each is opened once, and what is missing is named when the Spark version or mode is
+another than the one this was written for. Everything comes out as plain Python values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.door.listening import LISTENER, QUERY_LISTENER
+from elastream.spark.door.queries import WRITER, Queries, StatefulOperator
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors"]
+
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
+_LOCATION_PREFIX: Final = "executor_"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorEntry:
+    """One executor as the driver's status store has it."""
+
+    id: str
+    host: str
+    cores: int
+    added_ms: int
+    """When it registered, in milliseconds since the epoch."""
+    port: int = 0
+    """Where it serves shuffle blocks to the others."""
+    active_tasks: int = 0
+    """Tasks that run on it."""
+
+
+class PrivateDoor:
+    """The private parts of one running Spark session; opened, and checked, by :meth:`of`."""
+
+    def __init__(self, spark: SparkSession, jvm: Any, context: Any, coordinator: Any) -> None:
+        self.spark = spark
+        self._jvm = jvm
+        self._context = context
+        self._coordinator = coordinator
+        # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
+        self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
+        self.milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        self.bounded_queue: Callable[[int], Any] = jvm.java.util.concurrent.LinkedBlockingQueue
+        self._semaphore: Callable[[int], Any] = jvm.java.util.concurrent.Semaphore
+        self.query_listener: Callable[[Any], Any] = (
+            jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper
+        )
+        self._handler: Callable[..., Any] = jvm.java.beans.EventHandler.create
+        self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
+        self._state = jvm.org.apache.spark.sql.execution.streaming.state
+        self._to_seq: Callable[[Any], Any] = jvm.PythonUtils.toSeq
+        self._nothing = self._seq(())
+        self._mapper = _json_mapper(jvm)
+        self.queries = Queries(self)
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> PrivateDoor:
+        """Open every door, or say which one does not open on this Spark version or mode."""
+        import pyspark
+
+        if not hasattr(spark, "_jsparkSession"):
+            raise UnsupportedSparkError(
+                "the session is a Spark Connect client, which cannot reach the driver that places "
+                "state: run elastream in the driver's own process, with a classic session"
+            )
+        version = pyspark.__version__
+        jvm: Any = spark._jvm
+        doors: dict[str, Callable[[], Any]] = {
+            "SparkContext": lambda: spark.sparkContext._jsc.sc(),
+            "state-store coordinator": lambda: (
+                spark._jsparkSession.streams().stateStoreCoordinator()
+            ),
+            "StateStoreCoordinatorRef.reportActiveInstance": lambda: _needs_methods(
+                jvm, f"{_STATE}.StateStoreCoordinatorRef", "reportActiveInstance", "getLocation"
+            ),
+            "StateStoreWriter.stateStoreNames": lambda: _needs_methods(
+                jvm, WRITER, "stateStoreNames", "getStateInfo", "metrics"
+            ),
+            "StateStoreProviderId": lambda: jvm.java.lang.Class.forName(
+                f"{_STATE}.StateStoreProviderId"
+            ),
+            "LiveListenerBus.addToQueue": lambda: _needs_methods(
+                jvm, "org.apache.spark.scheduler.LiveListenerBus", "addToQueue", "removeListener"
+            ),
+            "SparkListenerInterface": lambda: _needs_methods(
+                jvm, LISTENER, "onTaskEnd", "onJobStart"
+            ),
+            "PythonStreamingQueryListener": lambda: _needs_methods(
+                jvm, QUERY_LISTENER, "onQueryProgress"
+            ),
+            "java.beans.EventHandler": lambda: jvm.java.lang.Class.forName(
+                "java.beans.EventHandler"
+            ),
+            "active streaming queries": lambda: (
+                spark._jsparkSession.sharedState().activeStreamingQueries().size()
+            ),
+            "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
+            "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
+        }
+        opened = {name: _opened(name, door, version) for name, door in doors.items()}
+        return cls(spark, jvm, opened["SparkContext"], opened["state-store coordinator"])
+
+    def json(self, value: Any) -> Any:
+        """Return a JVM value as plain Python, in one call however large it is."""
+        return json.loads(self._mapper.writeValueAsString(value))
+
+    def cloned_session(self) -> SparkSession:
+        """Return a session that knows what this one knows, whose settings are its own.
+
+        ``newSession`` knows no settings that were made at run time and none of the data sources.
+        """
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
+
+    def counter(self) -> Any:
+        """Return a counter in the JVM: a semaphore, whose permits it counts."""
+        return self._semaphore(0)
+
+    def listener_bus(self) -> Any:
+        """Return the bus on which Spark tells what happens."""
+        return self._context.listenerBus()
+
+    def active_jobs(self) -> int:
+        """Return how many jobs run in the application."""
+        return len(self._context.statusTracker().getActiveJobIds())
+
+    def application_id(self) -> str:
+        """Return the name of the application, one for each SparkContext."""
+        return str(self._context.applicationId())
+
+    def executors(self) -> tuple[ExecutorEntry, ...]:
+        """Return the executors that are alive, oldest first."""
+        found = [
+            ExecutorEntry(
+                entry["id"],
+                host,
+                entry["totalCores"],
+                entry["addTime"],
+                int(port),
+                entry["activeTasks"],
+            )
+            for entry in self.json(self._context.statusStore().executorList(True))
+            # One that has just registered has no address yet, and runs no task before it has.
+            for host, _, port in [entry["hostPort"].rpartition(":")]
+            if entry["id"] != "driver" and host
+        ]
+        return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
+
+    def request_executors(self, total: int) -> bool:
+        """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
+        anywhere = self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
+        return bool(self._context.requestTotalExecutors(total, 0, anywhere))
+
+    def retire_executors(self, ids: Sequence[str]) -> None:
+        """Let the executors end: no new task goes to them, and they hand over their shuffle files.
+
+        Where decommissioning is switched off they are killed at once, and a batch that needs
+        their shuffle files computes these again. The cluster then wants as many fewer.
+        """
+        if self.spark.conf.get("spark.decommission.enabled", "false") != "true":
+            self._context.killExecutors(self._seq(ids))
+            return
+        info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+            "released by elastream", self._jvm.scala.Option.empty()
+        )
+        backend = self._context.schedulerBackend()
+        for executor in ids:
+            backend.decommissionExecutor(executor, info, True, False)
+
+    def rows_on(self, executor: ExecutorEntry, session: SparkSession, rows: int) -> DataFrame:
+        """Return a table of a few words, one a partition, each read on this executor."""
+        from pyspark.sql import DataFrame
+
+        jvm = self._jvm
+        location = self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
+        placed = self.java_list()
+        for number in range(rows):
+            placed.add(jvm.scala.Tuple2(str(number), location))
+        tag = jvm.scala.reflect.ClassTag.apply(self._class("java.lang.String"))
+        words = self._context.makeRDD(self._to_seq(placed), tag)
+        text = jvm.org.apache.spark.sql.Encoders.STRING()
+        return DataFrame(session._jsparkSession.createDataset(words, text).toDF(), session)
+
+    def provider_id(self, operator: StatefulOperator, partition: int, store: str) -> Any:
+        """Return the JVM's name of one state store."""
+        run = self._jvm.java.util.UUID.fromString(operator.run_id)
+        store_id = self._state.StateStoreId(operator.root, operator.id, partition, store)
+        return self._state.StateStoreProviderId(store_id, run)
+
+    def location(self, provider_id: Any) -> str | None:
+        """Return the id of the executor that the coordinator believes holds the store."""
+        found = self._coordinator.getLocation(provider_id)
+        if found.isEmpty():
+            return None
+        return str(found.get()).removeprefix(_LOCATION_PREFIX).rpartition("_")[2]
+
+    def report(self, provider_id: Any, executor: ExecutorEntry) -> None:
+        """Tell the coordinator that the executor holds the store, so that its task goes there."""
+        self._coordinator.reportActiveInstance(
+            provider_id, executor.host, executor.id, self._nothing
+        )
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder and all in it, on whatever file system it is."""
+        folder = self._jvm.org.apache.hadoop.fs.Path(path)
+        folder.getFileSystem(self._context.hadoopConfiguration()).delete(folder, True)
+
+    def handler(
+        self, interface: str, target: Any, action: str, value: str | None, method: str | None
+    ) -> Any:
+        """Return an ``interface`` object whose ``method(x)`` calls ``target.action(x.value)``.
+
+        Without a ``value`` it calls ``target.action()``; without a ``method`` every method does.
+        """
+        return self._handler(self._class(interface), target, action, value, method)
+
+    def is_instance(self, class_name: str, value: Any) -> bool:
+        """Tell whether a JVM value is of a class."""
+        return bool(self._class(class_name).isInstance(value))
+
+    def _seq(self, values: Iterable[str]) -> Any:
+        java_list = self.java_list()
+        for value in values:
+            java_list.add(value)
+        return self._to_seq(java_list)
+
+
+def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
+    """Take the last of the executors away that a local cluster has just launched.
+
+    The cluster numbers them from 0; called before they register, it spares their start.
+    """
+    scala_context = context._jsc.sc()
+    jvm: Any = context._jvm
+    scala_context.requestTotalExecutors(
+        keep, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    )
+    surplus = jvm.java.util.ArrayList()
+    for number in range(keep, total):
+        surplus.add(str(number))
+    scala_context.schedulerBackend().doKillExecutors(jvm.PythonUtils.toSeq(surplus))
+
+
+def _opened(name: str, door: Callable[[], Any], version: str) -> Any:
+    from py4j.protocol import Py4JError
+
+    try:
+        return door()
+    except (Py4JError, AttributeError, TypeError) as error:
+        raise UnsupportedSparkError(
+            f"Spark {version} does not open the door that elastream needs: {name} is missing"
+        ) from error
+
+
+def _needs_methods(jvm: Any, class_name: str, *methods: str) -> None:
+    found = {method.getName() for method in jvm.java.lang.Class.forName(class_name).getMethods()}
+    for method in methods:
+        if method not in found:
+            raise AttributeError(method)
+
+
+def _json_mapper(jvm: Any) -> Any:
+    """Return a writer of JSON that knows Scala's types, and leaves out what nobody reads."""
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+    unread = jvm.java.util.HashSet()
+    for name in ("value", "internal", "countFailedValues", "metadata"):
+        unread.add(name)
+    ignored = jvm.com.fasterxml.jackson.annotation.JsonIgnoreProperties.Value
+    mapper.configOverride(
+        jvm.java.lang.Class.forName("org.apache.spark.scheduler.AccumulableInfo")
+    ).setIgnorals(ignored.forIgnoredProperties(unread))
+    return mapper

@@ -1,0 +1,88 @@
+"""How far the executors' hosts are from each other: a few probes, by a small Spark job.
+
+A probe is a TCP connection from one executor to the port where another serves shuffle blocks, made
+and closed: that takes one round trip (Vivaldi, section 2.3, probes likewise). A task on the probing
+host makes them all, each a few times, and the shortest counts. The job needs Python on the
+executors, as PySpark's own functions do; nothing is written, and nothing is asked of the peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["HostProbe"]
+
+_TRIES: Final = 5
+_TIMEOUT_S: Final = 5.0
+_COLUMNS: Final = "host string, round_trip_ms double"
+
+
+class HostProbe:
+    """Measures round trips between hosts that have executors of the session."""
+
+    def __init__(self, door: PrivateDoor) -> None:
+        self._door = door
+
+    def round_trips_ms(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], float]:
+        """Return the round trip from the first host of each pair to the second.
+
+        A pair that gave no answer, or whose host has no executor, is left out.
+        """
+        on_host: dict[str, ExecutorEntry] = {}
+        for entry in self._door.executors():
+            on_host.setdefault(entry.host, entry)
+        wanted: dict[str, list[str]] = {}
+        for source, target in pairs:
+            if source in on_host and target in on_host:
+                wanted.setdefault(source, []).append(target)
+        found: dict[tuple[str, str], float] = {}
+        for source, targets in wanted.items():
+            told = self.from_executor(on_host[source], [on_host[target] for target in targets])
+            found |= {(source, target): ms for target, ms in told.items()}
+        return found
+
+    def from_executor(
+        self, source: ExecutorEntry, targets: Sequence[ExecutorEntry]
+    ) -> dict[str, float]:
+        """Return the round trip from an executor to each host of ``targets`` that answered."""
+        addresses = [(target.host, target.port) for target in targets]
+
+        tries, timeout_s = _TRIES, _TIMEOUT_S
+
+        def probed(asked: Iterator[Any]) -> Iterator[Any]:  # inside: sent there by value
+            import socket
+            import time
+
+            import pyarrow as pa
+
+            for _ in asked:
+                pass
+            hosts: list[str] = []
+            times: list[float] = []
+            for host, port in addresses:
+                for _ in range(tries):
+                    began = time.perf_counter()
+                    try:
+                        socket.create_connection((host, port), timeout_s).close()
+                    except OSError:
+                        continue
+                    hosts.append(host)
+                    times.append(1000 * (time.perf_counter() - began))
+            columns = [pa.array(hosts, pa.string()), pa.array(times, pa.float64())]
+            yield pa.RecordBatch.from_arrays(columns, names=["host", "round_trip_ms"])
+
+        rows = self._door.rows_on(source, self._session(), 1)
+        best: dict[str, float] = {}
+        for row in rows.mapInArrow(probed, _COLUMNS).collect():
+            host, ms = row["host"], row["round_trip_ms"]
+            best[host] = min(ms, best.get(host, ms))
+        return best
+
+    def _session(self) -> SparkSession:
+        return self._door.spark.newSession()

@@ -1,0 +1,360 @@
+"""What an application does: its queries, batch by batch, and its executors. The monitor, on Spark.
+
+One thread waits for what queries tell. At each progress report, the boundary between two batches of
+a query, it fetches what all tasks did since, makes an observation of the query's own, and tells its
+subscribers. About every second it looks which queries run, which of them are idle, whether jobs run
+at all, and what executors did for nobody who takes part. Nothing of this is in the way of the
+queries. The Spark UI may be off.
+
+What cannot be read of one event, or one batch, costs that event or batch and no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Self
+
+from elastream.loop.events import (
+    BatchObserved,
+    ExecutorsChanged,
+    Fact,
+    QueryJoined,
+    QueryLeft,
+    QueryPassedOver,
+    Status,
+)
+from elastream.loop.observation import BatchObservation, Executor
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.queries import RunningQuery
+from elastream.spark.observe.event_tap import EventTap, JobEvent, QueryEvent
+from elastream.spark.observe.roll import ExecutorRoll
+from elastream.spark.observe.shapes import OWN_NAME, OWN_PROPERTY, refusal
+from elastream.spark.observe.task_events import finished_task
+from elastream.spark.observe.watched_query import Backlog, WatchedQuery
+
+__all__ = ["Monitor"]
+
+_log = logging.getLogger(__name__)
+
+_WAIT_S: Final = 0.5
+"""How long the thread waits for a query to tell something before it looks around."""
+_NO_EXECUTOR_S: Final = 0.1
+"""The same while no executor is alive, so that a batch does not wait long for one."""
+_LOOK_S: Final = 1.0
+_RESYNC_S: Final = 10.0
+"""Executors are counted anew so often, should an event have been lost."""
+_CHANGING_S: Final = 5.0
+"""After one came or went they are counted at every look for so long: Spark's own count lags."""
+_MOST_FAULTS: Final = 20
+"""After so many looks in a row that failed the monitor gives up."""
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+"""Local properties by which Spark marks the jobs of a batch."""
+
+
+class Monitor:
+    """Watches an application from :meth:`start` until :meth:`close` or the driver's end.
+
+    ``wanted`` says of every query that is found whether it takes part; one that does, but cannot
+    be steered, is passed over and told. ``backlog`` reads the rows that wait in the sources.
+    """
+
+    def __init__(
+        self,
+        door: PrivateDoor,
+        roll: ExecutorRoll,
+        wanted: Callable[[RunningQuery], bool],
+        *,
+        backlog: Backlog | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._door = door
+        self._roll = roll
+        self._wanted = wanted
+        self.backlog = backlog
+        self._clock = clock
+        self._heard: tuple[Callable[[Fact], None], ...] = ()
+        self._batch_heard: tuple[Callable[[BatchObservation], None], ...] = ()
+        self._watched: dict[str, WatchedQuery] = {}
+        """The queries that take part, by id."""
+        self._joined: dict[str, QueryJoined] = {}
+        """What was told when each of them joined."""
+        self._passed_over: dict[str, str] = {}
+        """The runs that do not take part, by id."""
+        self._stages: dict[int, tuple[str | None, int]] = {}
+        """Query id and batch of each stage; ``None`` for work of our own."""
+        self._other_ms: dict[str, float] = {}
+        self._looked_s = self._synced_s = self._changing_until_s = 0.0
+        self._told_executors: tuple[Executor, ...] = ()
+        self._lock = threading.RLock()
+        self._tap = EventTap(door)
+        self._closing = threading.Event()
+        self.ended = threading.Event()
+        """Set when the monitor has ended: closed, or because the driver has."""
+        self._thread = threading.Thread(target=self._watch, name="elastream-monitor", daemon=True)
+
+    def start(self) -> Self:
+        """Begin to watch."""
+        self._find_queries()
+        self._thread.start()
+        return self
+
+    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``heard`` with every fact from now on, in the monitor's thread, in order.
+
+        The first batch of a query that is told of is the first that was seen whole.
+        """
+        with self._lock:
+            for joined in self._joined.values():
+                heard(joined)
+            self._heard = (*self._heard, heard)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._heard = tuple(other for other in self._heard if other is not heard)
+
+        return unsubscribe
+
+    def watched(self) -> tuple[WatchedQuery, ...]:
+        """Return the queries that take part, in the order they were found."""
+        with self._lock:
+            return tuple(self._watched.values())
+
+    def named(self, name: str) -> WatchedQuery | None:
+        """Return the query that the loop calls so."""
+        return next((each for each in self.watched() if each.name == name), None)
+
+    def look_again(self) -> None:
+        """Ask anew which queries take part: somebody wants more, or fewer."""
+        with self._lock:
+            self._passed_over.clear()
+            for watched in tuple(self._watched.values()):
+                if not self._wanted(watched.query):
+                    self._leave(watched, "it was let go")
+            self._find_queries()
+
+    def close(self) -> None:
+        """Stop watching; the queries run on."""
+        self._closing.set()
+        if not self._thread.is_alive():
+            self._end()
+        elif threading.current_thread() is not self._thread:
+            self._thread.join(10 * _WAIT_S)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _watch(self) -> None:
+        faults = 0
+        while not self._closing.is_set() and faults < _MOST_FAULTS:
+            try:
+                self._look()
+                faults = 0
+            except Exception:
+                faults += 1
+                if not self._driver_is_alive():
+                    break
+                if faults == 1:
+                    _log.warning("a look at the application failed", exc_info=True)
+                self._closing.wait(_WAIT_S)
+        if faults >= _MOST_FAULTS:
+            _log.error("the monitor gives up after %d looks that failed", faults)
+        self._end()
+
+    def _look(self) -> None:
+        alive = bool(self._told_executors)
+        events = self._tap.wait(_WAIT_S if alive else _NO_EXECUTOR_S)
+        with self._lock:
+            now_s = time.monotonic()
+            due = now_s - self._looked_s >= _LOOK_S or not alive
+            self._sync_executors(now_s)
+            if due or any(event.kind != "progress" for event in events):
+                self._hear_life(events)
+                self._find_queries()
+            if due or any(event.kind == "progress" for event in events):
+                self._fetch()
+            for event in events:
+                if event.kind == "progress":
+                    self._progressed(event.fields)
+            if due:
+                self._looked_s = now_s
+                self._tell_status()
+
+    def _hear_life(self, events: Iterable[QueryEvent]) -> None:
+        """Take leave of runs that have ended or were replaced by another of the same query."""
+        for event in events:
+            watched = self._watched.get(event.fields.get("id", ""))
+            if watched is None or event.kind == "progress":
+                continue
+            same = event.fields["runId"] == watched.query.run_id
+            if event.kind == "terminated" and same:
+                self._leave(watched, _ending(event.fields.get("exception")))
+            elif event.kind == "started" and not same:
+                self._leave(watched, "the query was started again")
+
+    def _find_queries(self) -> None:
+        """Take up queries that are new, take leave of those that are gone."""
+        with self._lock:
+            running = self._door.queries.active_ids()
+            for watched in tuple(self._watched.values()):
+                if watched.query.id not in running:
+                    fault = self._door.queries.fault(watched.query)
+                    self._leave(watched, _ending(fault))
+            known = self._watched.keys() | self._passed_over.keys()
+            self._passed_over = {
+                each: run for each, run in self._passed_over.items() if each in running
+            }
+            if not running <= known:
+                for query in self._door.queries.active():
+                    if query.id not in known:
+                        self._consider(query)
+            for watched in self._watched.values():
+                self._join(watched)
+
+    def _consider(self, query: RunningQuery) -> None:
+        if (query.name or "").startswith(OWN_NAME):
+            return
+        if not self._wanted(query):
+            self._passed_over[query.id] = query.run_id
+            return
+        why = refusal(self._door, query)
+        if why is not None:
+            self._passed_over[query.id] = query.run_id
+            self._tell(QueryPassedOver(self._now_ms(), query.label, why))
+            return
+        self._tap.hear_session(query)
+        taken = {watched.name for watched in self._watched.values()}
+        name = query.label if query.label not in taken else f"{query.label} {query.id}"
+        self._watched[query.id] = WatchedQuery(self._door, query, name, self.backlog)
+
+    def _join(self, watched: WatchedQuery) -> None:
+        """Tell that a query takes part, as soon as its operators are known."""
+        if watched.query.id in self._joined or not watched.planned():
+            return
+        joined = QueryJoined(
+            self._now_ms(),
+            watched.name,
+            watched.query.run_id,
+            watched.graph,
+            len(watched.tasks),
+            watched.trigger.interval_ms,
+        )
+        self._joined[watched.query.id] = joined
+        self._tell(joined)
+
+    def _leave(self, watched: WatchedQuery, why: str) -> None:
+        del self._watched[watched.query.id]
+        if self._joined.pop(watched.query.id, None) is not None:
+            self._tell(QueryLeft(self._now_ms(), watched.name, watched.query.run_id, why))
+
+    def _fetch(self) -> None:
+        """Take in what tasks did since the last time."""
+        jobs, tasks = self._tap.fetch()
+        self._stages |= _stages_of(jobs)
+        for watched in self._watched.values():
+            watched.planned()
+        for event in tasks:
+            query, batch = self._stages.get(event.stage, ("", 0))
+            if query is None:
+                continue
+            own = self._watched.get(query)
+            if own is not None and batch >= 0:
+                own.finish(batch, event)
+            else:
+                task = finished_task(event, {})
+                self._other_ms[task.executor] = self._other_ms.get(task.executor, 0.0) + task.run_ms
+
+    def _progressed(self, progress: Mapping[str, Any]) -> None:
+        """Tell what a batch did; one that cannot be read is passed over."""
+        watched = self._watched.get(progress["id"])
+        if watched is None or watched.query.run_id != progress["runId"]:
+            return
+        self._join(watched)
+        batch = progress["batchId"]
+        try:
+            observed = watched.observed(progress)
+        except Exception:
+            _log.warning("batch %s of query %s cannot be read", batch, watched.name, exc_info=True)
+            observed = None
+        self._stages = {
+            stage: (query, of)
+            for stage, (query, of) in self._stages.items()
+            if query != progress["id"] or of > batch
+        }
+        if observed is not None:
+            if self._roll.warmed(task.executor for task in observed.tasks):
+                self._sync_executors(time.monotonic(), anyway=True)
+            self._tell(BatchObserved(observed))
+
+    def _sync_executors(self, now_s: float, *, anyway: bool = False) -> None:
+        """Tell which executors are alive, where that has changed."""
+        if self._tap.executors_changed():
+            self._changing_until_s = now_s + _CHANGING_S
+        changing = now_s < self._changing_until_s
+        if changing or anyway or now_s - self._synced_s >= _RESYNC_S or self._roll.changed:
+            self._synced_s = now_s
+            executors = self._roll.executors()
+            if executors != self._told_executors:
+                self._told_executors = executors
+                self._tell(ExecutorsChanged(self._now_ms(), executors))
+
+    def _tell_status(self) -> None:
+        watched = [self._watched[key] for key in self._joined]
+        statuses = self._door.queries.statuses([each.query for each in watched])
+        idle = frozenset(
+            each.name
+            for each, status in zip(watched, statuses, strict=True)
+            if status.active and status.idle
+        )
+        other, self._other_ms = self._other_ms, {}
+        self._tell(
+            Status(self._now_ms(), idle, self._door.active_jobs(), other, self._tap.dropped())
+        )
+
+    def _tell(self, fact: Fact) -> None:
+        for heard in self._heard:
+            try:
+                heard(fact)
+            except Exception:
+                _log.exception("a subscriber failed at %s", type(fact).__name__)
+
+    def _now_ms(self) -> int:
+        return round(self._clock() * 1000)
+
+    def _driver_is_alive(self) -> bool:
+        try:
+            self._door.active_jobs()
+        except Exception:
+            return False
+        return True
+
+    def _end(self) -> None:
+        try:
+            self._tap.close()
+        except Exception:
+            _log.debug("the driver ended before its listeners were removed")
+        self.ended.set()
+
+
+def _stages_of(jobs: Iterable[JobEvent]) -> dict[int, tuple[str | None, int]]:
+    """Return the query and the batch of each stage that the jobs run."""
+    found: dict[int, tuple[str | None, int]] = {}
+    for job in jobs:
+        query: str | None = job.properties.get(_QUERY_ID, "")
+        if OWN_PROPERTY in job.properties:
+            query = None
+        batch = int(job.properties.get(_BATCH_ID, -1))
+        for stage in job.stages:
+            found[stage] = (query, batch)
+    return found
+
+
+def _ending(fault: str | None) -> str:
+    first = str(fault).strip().splitlines()[0] if fault else None
+    return "the query has ended" if first is None else f"the query has ended: {first[:200]}"

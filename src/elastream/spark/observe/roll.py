@@ -1,0 +1,39 @@
+"""The roll of executors: who is alive, and who has had state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from elastream.loop.observation import Executor
+from elastream.spark.door.private_door import PrivateDoor
+
+__all__ = ["ExecutorRoll"]
+
+
+class ExecutorRoll:
+    """The executors of an application, and which of them are warm."""
+
+    def __init__(self, door: PrivateDoor) -> None:
+        self._door = door
+        self._warm: frozenset[str] = frozenset()
+        self.changed = False
+        """Whether somebody was warmed since the executors were last read."""
+
+    def executors(self) -> tuple[Executor, ...]:
+        """Return the executors that are alive, oldest first."""
+        self.changed = False
+        return tuple(
+            Executor(entry.id, entry.host, entry.added_ms, entry.id in self._warm, entry.cores)
+            for entry in self._door.executors()
+        )
+
+    def is_warm(self, executor: str) -> bool:
+        """Tell whether an executor has had state, or was warmed."""
+        return executor in self._warm
+
+    def warmed(self, ids: Iterable[str]) -> bool:
+        """Note that these are warm; tell whether that is news."""
+        fresh = frozenset(ids) - self._warm
+        self._warm |= fresh
+        self.changed = self.changed or bool(fresh)
+        return bool(fresh)

@@ -1,0 +1,35 @@
+"""Which queries can be steered, told before they have run a batch.
+
+Steering happens between micro-batches. A query without state has none to place; one that runs
+continuously, or in real-time mode, has no batches to move between: its tasks run for as long as it
+does, or for minutes, each in its own slot.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.queries import RunningQuery
+
+__all__ = ["OWN_NAME", "OWN_PROPERTY", "refusal"]
+
+OWN_NAME: Final = "elastream warm-up"
+"""How the names of our own throw-away queries begin; they take no part."""
+OWN_PROPERTY: Final = "elastream.own"
+"""Local property of the jobs that are ours; their work counts for nobody."""
+
+_UNSTEERED: Final = {
+    "continuous": "runs continuously, without batches to move state between; use processingTime",
+    "real-time": "runs in real-time mode, whose tasks stay where they are; use processingTime",
+}
+
+
+def refusal(door: PrivateDoor, query: RunningQuery) -> str | None:
+    """Return why a query cannot be steered; ``None`` where it can."""
+    why = _UNSTEERED.get(door.queries.trigger(query).kind)
+    if why is not None:
+        return why
+    if not door.queries.is_stateful(query):
+        return "keeps no state, so there is none to place"
+    return None

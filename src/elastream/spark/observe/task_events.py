@@ -1,0 +1,290 @@
+"""What the tasks of a batch did, told by the events of Spark's listener bus; pure functions.
+
+A finished task tells every metric that it raised: its run time, the rows it read, and what its
+state stores did. The job that it belongs to names the query and the batch. A task that touched no
+state store is work all the same: of a source, a parser, a sink, or of somebody else's job.
+
+*Whose state?* Operators with no shuffle between them run in the same tasks, and so live and move
+together: they are one operator here, named by the lowest id among them. Their states add up, and
+the run time of a task needs no splitting. Where a query has several such groups, a task's group is
+known by the accumulators that it raised: each operator has its own, and Spark numbers them in the
+order of the plan, batch after batch.
+
+*How large?* What a move of the state costs: the bytes that its new executor has to load. Of RocksDB
+that is the table files, or the rows of the state times the mean size of a row as it is written,
+whichever is more. The files are written only every tenth batch or so and are empty before that; the
+rows written since the monitor began tell nothing of those that were there before and rest. The
+"memory used" of RocksDB is no measure at all: mostly cache and buffers, near 1 MB for an empty
+store, it falls when the state is written out. The in-memory state store counts no written bytes;
+there the memory used is the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from elastream.loop.observation import OperatorGraph, TaskId, TaskObservation
+from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.observe.event_tap import TaskEvent
+
+__all__ = [
+    "METRICS",
+    "BatchTasks",
+    "FinishedTask",
+    "Ledger",
+    "Written",
+    "batch_tasks",
+    "finished_task",
+    "lead_of",
+    "operator_graph",
+    "state_bytes",
+    "tasks_of",
+]
+
+_INSTANCES: Final = "numStateStoreInstances"
+_ROWS: Final = "numTotalStateRows"
+_UPDATED: Final = "numUpdatedStateRows"
+_REMOVED: Final = "numRemovedStateRows"
+_MEMORY: Final = "stateMemory"
+_FILES: Final = "rocksdbSstFileSize"
+_WRITTEN: Final = "rocksdbTotalBytesWritten"
+_ROWS_OUT: Final = "numOutputRows"
+METRICS: Final = (_INSTANCES, _ROWS, _UPDATED, _REMOVED, _MEMORY, _FILES, _WRITTEN, _ROWS_OUT)
+"""The metrics of a stateful operator that are read, by Spark's key."""
+
+_RUN_TIME: Final = "internal.metrics.executorRunTime"
+_ROWS_READ: Final = frozenset(
+    {"internal.metrics.shuffle.read.recordsRead", "internal.metrics.input.recordsRead"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTask:
+    """One finished task."""
+
+    position: int
+    """Its place in the stage; the state partition, but for unions."""
+    executor: str
+    run_ms: int
+    rows: int
+    writers: tuple[int, ...]
+    """An accumulator of each stateful operator that ran in it, in ascending order; none where
+    it touched no state, or failed."""
+    metrics: Mapping[str, int]
+    """What it told of each of the :data:`METRICS`, all its operators together.
+
+    Not of the rows put out: many an operator tells them under the same name.
+    """
+    rows_out: Mapping[int, int] = field(default_factory=dict)
+    """Rows put out by each operator that tells them, stateful or not, by its accumulator."""
+
+
+def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask:
+    """Return the task that an event tells of; one that failed counts as one without state.
+
+    ``names`` is the name under which events tell each of the :data:`METRICS`.
+    """
+    keys = {name: key for key, name in names.items()}
+    run_ms = rows = 0
+    writers: list[int] = []
+    metrics: dict[str, int] = {}
+    rows_out: dict[int, int] = {}
+    for entry in event.accumulables:
+        name = entry["name"]
+        if name == _RUN_TIME:
+            run_ms = int(entry["update"])
+        elif name in _ROWS_READ:
+            rows += int(entry["update"])
+        elif keys.get(name) == _ROWS_OUT:
+            rows_out[entry["id"]] = int(entry["update"])
+        elif name in keys:
+            value = max(0, int(entry["update"]))
+            metrics[keys[name]] = metrics.get(keys[name], 0) + value
+            if keys[name] == _INSTANCES and value:
+                writers.append(entry["id"])
+    info = event.info
+    ended_well = not (info["failed"] or info["killed"])
+    return FinishedTask(
+        info["partitionId"],
+        info["executorId"],
+        run_ms,
+        rows,
+        tuple(sorted(writers)) if ended_well else (),
+        metrics,
+        rows_out,
+    )
+
+
+def lead_of(operators: Iterable[StatefulOperator]) -> dict[int, int]:
+    """Return, for each operator, the lowest id among the operators that share its tasks."""
+    lowest: dict[int, int] = {}
+    operators = tuple(operators)
+    for operator in operators:
+        lowest[operator.group] = min(operator.id, lowest.get(operator.group, operator.id))
+    return {operator.id: lowest[operator.group] for operator in operators}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written to the state of one task since the monitor began."""
+
+    size: int = 0
+    """Bytes."""
+    rows: int = 0
+    """Rows set or removed."""
+
+    def plus(self, metrics: Mapping[str, int]) -> Written:
+        """Return this and what one batch wrote."""
+        rows = metrics.get(_UPDATED, 0) + metrics.get(_REMOVED, 0)
+        return Written(self.size + metrics.get(_WRITTEN, 0), self.rows + rows)
+
+
+Ledger = Mapping[TaskId, Written]
+"""What was written to the state of each task, up to some batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTasks:
+    """What the tasks of one batch did."""
+
+    tasks: tuple[TaskObservation, ...]
+    """In order; a task that could not be told for certain is left out."""
+    ledger: Ledger
+    """To be handed in with the next batch."""
+    outside_ms: Mapping[str, float]
+    """Run time of all that is not in ``tasks``, by executor."""
+
+
+def batch_tasks(
+    query: str,
+    finished: Sequence[FinishedTask],
+    operators: Sequence[StatefulOperator],
+    ledger: Ledger,
+) -> BatchTasks:
+    """Return what each task did in one batch, from its finished tasks in the order of the events.
+
+    A task that ran twice (its stage was tried again, or its result was computed twice) counts the
+    time of both; its state is where the last one ran.
+    """
+    runs: dict[TaskId, list[FinishedTask]] = {}
+    stateful = [task for task in finished if task.writers]
+    told = set()
+    for lead, partitions, tasks in _by_lead(stateful, operators):
+        placed = _partitions({task.position for task in tasks}, partitions)
+        for task in tasks:
+            if task.position in placed:
+                told.add(id(task))
+                key = TaskId(query, lead, placed[task.position])
+                runs.setdefault(key, []).append(task)
+    outside_ms: dict[str, float] = {}
+    for task in finished:
+        if id(task) not in told:
+            outside_ms[task.executor] = outside_ms.get(task.executor, 0.0) + task.run_ms
+    after = {
+        key: ledger.get(key, Written()).plus(attempts[-1].metrics) for key, attempts in runs.items()
+    }
+    steps = _output_steps(operators)
+    seen = (
+        _observation(key, runs[key], after[key], steps.get(key.operator)) for key in sorted(runs)
+    )
+    return BatchTasks(tuple(seen), {**ledger, **after}, outside_ms)
+
+
+def operator_graph(operators: Sequence[StatefulOperator]) -> OperatorGraph:
+    """Return which operator's rows go where; operators that share their tasks are one."""
+    leads = lead_of(operators)
+    feeds: dict[int, int | None] = dict.fromkeys(sorted(set(leads.values())))
+    for operator in operators:
+        lead = leads[operator.id]
+        above = None if operator.reader is None else leads[operator.reader]
+        if above is not None and above != lead:
+            feeds[lead] = above
+    return OperatorGraph(feeds)
+
+
+def tasks_of(query: str, operators: Sequence[StatefulOperator]) -> tuple[TaskId, ...]:
+    """Return the tasks that a whole batch of a query shows, in order."""
+    leads = lead_of(operators)
+    return tuple(
+        sorted(
+            {
+                TaskId(query, leads[operator.id], partition)
+                for operator in operators
+                for partition in range(operator.partitions)
+            }
+        )
+    )
+
+
+def state_bytes(metrics: Mapping[str, int], written: Written) -> int:
+    """Return what a state weighs, from its metrics of one batch and all that was written to it."""
+    if _WRITTEN not in metrics:
+        return metrics.get(_MEMORY, 0)
+    estimated = metrics.get(_ROWS, 0) * written.size // written.rows if written.rows else 0
+    return max(estimated, metrics.get(_FILES, 0))
+
+
+def _output_steps(operators: Sequence[StatefulOperator]) -> dict[int, int | None]:
+    """Return the output step of each group, by its lead: that of the last of it to run."""
+    leads = lead_of(operators)
+    last_first = sorted(operators, key=lambda operator: operator.rank)
+    return {leads[operator.id]: operator.output_step for operator in reversed(last_first)}
+
+
+def _observation(
+    key: TaskId, attempts: Sequence[FinishedTask], written: Written, output_step: int | None
+) -> TaskObservation:
+    last = attempts[-1]
+    return TaskObservation(
+        task=key,
+        executor=last.executor,
+        run_ms=float(sum(task.run_ms for task in attempts)),
+        rows=last.rows,
+        state_rows=last.metrics.get(_ROWS, 0),
+        state_bytes=state_bytes(last.metrics, written),
+        rows_out=_rows_out(last, output_step),
+    )
+
+
+def _rows_out(task: FinishedTask, output_step: int | None) -> int | None:
+    """Return what the last stateful operator of the task put out; Spark tells of no zero."""
+    if output_step is None:
+        return None
+    return task.rows_out.get(task.writers[0] + output_step, 0)
+
+
+def _by_lead(
+    finished: Sequence[FinishedTask], operators: Sequence[StatefulOperator]
+) -> Iterable[tuple[int, int, list[FinishedTask]]]:
+    """Yield each lead operator with its number of partitions and its tasks."""
+    leads = lead_of(operators)
+    partitions = {leads[operator.id]: operator.partitions for operator in operators}
+    if len(partitions) == 1:
+        (lead,) = partitions
+        yield lead, partitions[lead], list(finished)
+        return
+    accumulators = sorted({writer for task in finished for writer in task.writers})
+    if len(accumulators) != len(operators):
+        return
+    ranked = sorted(operators, key=lambda operator: operator.rank)
+    leads_of_writers = {
+        accumulator: leads[operator.id]
+        for accumulator, operator in zip(accumulators, ranked, strict=True)
+    }
+    for lead, number in partitions.items():
+        yield lead, number, [task for task in finished if leads_of_writers[task.writers[0]] == lead]
+
+
+def _partitions(positions: set[int], partitions: int) -> dict[int, int]:
+    """Return the state partition of each place in the stage.
+
+    They are the same, but for a union that puts the tasks of several operators behind one another:
+    there the operator's tasks are consecutive, and known only when all of them were seen.
+    """
+    if all(position < partitions for position in positions):
+        return {position: position for position in positions}
+    if len(positions) == partitions:
+        return {position: partition for partition, position in enumerate(sorted(positions))}
+    return {}

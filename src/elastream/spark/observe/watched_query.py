@@ -1,0 +1,133 @@
+"""One query that takes part: its operators, its batches under way, and what they come to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from elastream.loop.observation import BatchObservation, OperatorGraph, TaskId
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.queries import RunningQuery, StatefulOperator
+from elastream.spark.observe.event_tap import TaskEvent
+from elastream.spark.observe.task_events import (
+    METRICS,
+    FinishedTask,
+    Ledger,
+    batch_tasks,
+    finished_task,
+    operator_graph,
+    tasks_of,
+)
+
+__all__ = ["Backlog", "WatchedQuery", "kafka_backlog"]
+
+_log = logging.getLogger(__name__)
+
+Backlog = Callable[[Mapping[str, Any]], int | None]
+"""Tells from a progress report, as Spark's JSON, how many rows wait in the sources."""
+
+
+class WatchedQuery:
+    """One run of a query, from its events to what its batches did."""
+
+    def __init__(
+        self, door: PrivateDoor, query: RunningQuery, name: str, backlog: Backlog | None
+    ) -> None:
+        self.query = query
+        self.name = name
+        """What the loop calls it."""
+        self.operators: tuple[StatefulOperator, ...] = ()
+        """Empty before it has planned a batch."""
+        self.where: Mapping[TaskId, str] = {}
+        """Where its last batch ran each task."""
+        self.asked: dict[TaskId, str] = {}
+        """Where tasks were asked to be since."""
+        self.trigger = door.queries.trigger(query)
+        self._door = door
+        self._backlog = backlog or kafka_backlog
+        self._metric_names: Mapping[str, str] = {}
+        self._finished: list[tuple[int, FinishedTask]] = []
+        """Tasks of batches that are not told yet, each with its batch."""
+        self._ledger: Ledger = {}
+        self._last_end_ms: int | None = None
+        self._complained = False
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """All its tasks, in order; none before it has planned a batch."""
+        return tasks_of(self.name, self.operators)
+
+    @property
+    def graph(self) -> OperatorGraph:
+        """Which operator's rows go where."""
+        return operator_graph(self.operators)
+
+    def planned(self) -> bool:
+        """Look whether it has planned a batch, once it has not been known to; tell whether."""
+        if not self.operators:
+            self.operators = self._door.queries.operators(self.query) or ()
+            self._metric_names = self._door.queries.metric_names(self.query, METRICS)
+        return bool(self.operators)
+
+    def finish(self, batch: int, event: TaskEvent) -> None:
+        """Take in a finished task of a batch."""
+        self._finished.append((batch, finished_task(event, self._metric_names)))
+
+    def observed(self, progress: Mapping[str, Any]) -> BatchObservation | None:
+        """Return what a batch did; ``None`` for one that was not seen whole at the beginning."""
+        batch = progress["batchId"]
+        finished = [task for of, task in self._finished if of == batch]
+        self._finished = [(of, task) for of, task in self._finished if of > batch]
+        seen = batch_tasks(self.name, finished, self.operators, self._ledger)
+        if self._last_end_ms is None and len(seen.tasks) < len(self.tasks):
+            return None
+        self._ledger = seen.ledger
+        self.where = {**self.where, **{task.task: task.executor for task in seen.tasks}}
+        self.asked = {
+            task: node for task, node in self.asked.items() if self.where.get(task) != node
+        }
+        start_ms = datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
+        duration_ms = float(progress["batchDuration"])
+        end_ms = round(start_ms + duration_ms)
+        before_ms, self._last_end_ms = self._last_end_ms, end_ms
+        return BatchObservation(
+            query=self.name,
+            run=self.query.run_id,
+            batch=batch,
+            duration_ms=duration_ms,
+            rows=progress["numInputRows"],
+            backlog=self._waiting(progress),
+            finished_at_ms=end_ms,
+            interval_ms=None if before_ms is None else float(end_ms - before_ms),
+            tasks=seen.tasks,
+            outside_ms=seen.outside_ms,
+        )
+
+    def _waiting(self, progress: Mapping[str, Any]) -> int | None:
+        """Ask how many rows wait; a wrong answer is none."""
+        try:
+            told = self._backlog(progress)
+            if told is None or (isinstance(told, int) and told >= 0):
+                return told
+            wrong = f"{told!r} is no number of rows"
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        if not self._complained:
+            _log.warning("the backlog of query %s is not known: %s", self.name, wrong)
+            self._complained = True
+        return None
+
+
+def kafka_backlog(progress: Mapping[str, Any]) -> int | None:
+    """Return the rows that wait in the query's Kafka topics; ``None`` with any other source."""
+    behind = 0
+    for source in progress["sources"]:
+        latest, end = source.get("latestOffset"), source.get("endOffset")
+        if "Kafka" not in source["description"] or not isinstance(latest, dict):
+            return None
+        for topic, partitions in latest.items():
+            read = (end or {}).get(topic, {})
+            behind += sum(offset - read.get(part, 0) for part, offset in partitions.items())
+    return behind

@@ -1,0 +1,99 @@
+"""Watching running queries for a while, without a loop: what a trial run and a benchmark need."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from elastream.loop.events import BatchObserved, Fact
+from elastream.loop.observation import BatchObservation, TaskId
+from elastream.model.errors import QueryRefusedError
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.roll import ExecutorRoll
+from elastream.spark.observe.shapes import refusal
+from elastream.spark.observe.watched_query import Backlog, WatchedQuery
+from elastream.spark.query_session import named, queries_of, session_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Watching", "batches_of", "watching"]
+
+_FIRST_BATCH_S: Final = 120.0
+_POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watching:
+    """Running queries of one application, heard."""
+
+    door: PrivateDoor
+    monitor: Monitor
+    queries: tuple[StreamingQuery, ...]
+    """As they were given."""
+
+    @property
+    def watched(self) -> tuple[WatchedQuery, ...]:
+        """What is known of each, in the order given."""
+        by_id = {each.query.id: each for each in self.monitor.watched()}
+        return tuple(by_id[str(query.id)] for query in self.queries)
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """All their tasks: query by query as they were given, in a query by operator, partition."""
+        return tuple(task for each in self.watched for task in each.tasks)
+
+
+@contextmanager
+def watching(
+    queries: StreamingQuery | Sequence[StreamingQuery], *, backlog: Backlog | None = None
+) -> Iterator[Watching]:
+    """Give the queries with what hears them; waits for their first batches.
+
+    Raises :class:`~elastream.model.errors.ElastreamError` with one line where a query is stopped,
+    cannot be watched, or is given twice. The queries run on.
+    """
+    given = queries_of(queries)
+    door = PrivateDoor.of(session_of(given[0]))
+    running = [door.queries.of(query) for query in given]
+    for each in running:
+        why = refusal(door, each)
+        if why is not None:
+            raise QueryRefusedError(f"the query {each.label} {why}")
+    ids = {each.id for each in running}
+    monitor = Monitor(door, ExecutorRoll(door), lambda query: query.id in ids, backlog=backlog)
+    with monitor:
+        seen = Watching(door, monitor, tuple(given))
+        _await_first_batches(seen)
+        yield seen
+
+
+def batches_of(monitor: Monitor, heard: Callable[[BatchObservation], None]) -> Callable[[], None]:
+    """Call ``heard`` with every batch that a monitor tells of; return how to stop that."""
+
+    def told(fact: Fact) -> None:
+        if isinstance(fact, BatchObserved):
+            heard(fact.batch)
+
+    return monitor.subscribe(told)
+
+
+def _await_first_batches(seen: Watching) -> None:
+    deadline = time.monotonic() + _FIRST_BATCH_S
+    for query in seen.queries:
+        while True:
+            watched = next(
+                (each for each in seen.monitor.watched() if each.query.id == str(query.id)), None
+            )
+            if watched is not None and watched.operators:
+                break
+            if not query.isActive:
+                raise QueryRefusedError(f"{named(query)} is not running")
+            if time.monotonic() > deadline:
+                late = f"{named(query)} began no batch within {_FIRST_BATCH_S:g} s"
+                raise QueryRefusedError(late)
+            time.sleep(_POLL_S)

@@ -1,0 +1,1 @@
+"""Steering Spark: executors come and go, state is placed, new executors are warmed."""

@@ -1,0 +1,201 @@
+"""The executors of an application: how they come, get ready for state, and go.
+
+A node that joins a stream in the papers is ready; a JVM is not. Its first stateful task loads
+classes, compiles code and opens RocksDB for seconds, and the batch waits for it. So a new executor
+is warmed by a throw-away query (:mod:`elastream.spark.steer.warm_up`) before it gets state.
+
+A node that leaves must be empty: :meth:`ExecutorPool.release` refuses an executor that holds state
+which a query needs that is not idle, whoever's query it is. The others are decommissioned, not
+killed: tasks of stateless stages go wherever a core is free, so that an executor without state may
+still hold shuffle files which a running batch needs; killed in that moment, it costs that batch
+seconds (13 s against 2 s, tried).
+
+An action that is given up is not carried out later: the ticket is looked at before every request,
+and what came of one is given back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from elastream.loop.observation import Executor
+from elastream.loop.ports import Ticket
+from elastream.model.checks import count
+from elastream.model.errors import GivenUpError, SparkError, StateHeldError
+from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+from elastream.spark.door.queries import RunningQuery
+from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.roll import ExecutorRoll
+from elastream.spark.observe.shapes import OWN_NAME
+from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ExecutorPool"]
+
+_log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.05
+_RELEASE_TIMEOUT_S: Final = 60.0
+
+
+class ExecutorPool:
+    """Brings executors to an application and takes them away.
+
+    ``stream`` makes the throw-away streaming aggregation, join or the like that warms a new
+    executor; one of the same shape as the queries warms best.
+    """
+
+    def __init__(
+        self,
+        door: PrivateDoor,
+        roll: ExecutorRoll,
+        monitor: Monitor,
+        *,
+        stream: Callable[[SparkSession], DataFrame] | None = None,
+    ) -> None:
+        self._door = door
+        self._roll = roll
+        self._monitor = monitor
+        self.stream = stream or aggregation_stream
+
+    def executors(self) -> tuple[Executor, ...]:
+        """Return the executors that are alive, oldest first."""
+        return self._roll.executors()
+
+    def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:
+        """Ask for ``total`` executors and return those alive when they came, or at the timeout.
+
+        Where fewer came, the request is taken back, so that none comes later unasked; where it is
+        given up meanwhile, those that came are given back too.
+        """
+        count("total", total, least=1)
+        ticket.check()
+        deadline = time.monotonic() + timeout_s
+        before = {entry.id for entry in self._door.executors()}
+        ticket.check()
+        if len(before) < total and not self._door.request_executors(total):
+            raise SparkError("the cluster manager takes no requests for executors")
+        try:
+            self._await(total, before, deadline, ticket)
+        except GivenUpError:
+            self._give_back(before)
+            raise
+        return self.executors()
+
+    def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Make the executors ready for state; returns when they are."""
+        cold = [entry for entry in self._entries(ids) if not self._roll.is_warm(entry.id)]
+        watched = self._monitor.watched()
+        beside = next((each.operators[0].root for each in watched if each.operators), "file:")
+        if cold:
+            warm_up(self._door, cold, self.stream, beside=beside, ticket=ticket)
+            self._roll.warmed(entry.id for entry in cold)
+
+    def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Take the executors away; refused while one of them holds state that a batch needs."""
+        leaving = self._entries(ids)
+        names = {entry.id for entry in leaving}
+        self._refuse_while_needed(names)
+        ticket.check()
+        self._door.retire_executors([entry.id for entry in leaving])
+        deadline = time.monotonic() + _RELEASE_TIMEOUT_S
+        while names & {entry.id for entry in self._door.executors()}:
+            if time.monotonic() > deadline:
+                raise SparkError(f"executors {_listed(names)} did not end when told to")
+            ticket.wait(_POLL_S)
+        self._door.request_executors(len(self._door.executors()))
+
+    def _await(self, total: int, before: set[str], deadline: float, ticket: Ticket) -> None:
+        known = set(before)
+        first_jobs: list[threading.Thread] = []
+        while True:
+            ticket.check()
+            alive = self._door.executors()
+            for entry in alive:
+                if entry.id not in known:
+                    known.add(entry.id)
+                    first_jobs.append(self._begin_first_job(entry))
+            if len(alive) >= total:
+                break
+            if time.monotonic() > deadline:
+                self._door.request_executors(len(alive))
+                told = f"{len(alive)} of {total} executors came in time"
+                _log.warning("%s: the cluster has no free slot for more", told)
+                break
+            ticket.wait(_POLL_S)
+        for job in first_jobs:
+            while job.is_alive():
+                job.join(_POLL_S)
+                ticket.check()
+
+    def _give_back(self, before: set[str]) -> None:
+        """Want no more executors than there were, and let those go that came since."""
+        came = [entry.id for entry in self._door.executors() if entry.id not in before]
+        if came:
+            self._door.retire_executors(came)
+        self._door.request_executors(len(before & {e.id for e in self._door.executors()}))
+
+    def _begin_first_job(self, executor: ExecutorEntry) -> threading.Thread:
+        def run() -> None:
+            try:
+                first_job(self._door, executor)
+            except Exception:  # it only spares the query a slow batch
+                _log.warning("the first job on executor %s failed", executor.id, exc_info=True)
+
+        thread = threading.Thread(target=run, name=f"elastream-first-{executor.id}", daemon=True)
+        thread.start()
+        return thread
+
+    def _entries(self, ids: Sequence[str]) -> list[ExecutorEntry]:
+        alive = {entry.id: entry for entry in self._door.executors()}
+        for executor in ids:
+            if executor not in alive:
+                raise SparkError(f"executor {executor} is not alive")
+        return [alive[executor] for executor in dict.fromkeys(ids)]
+
+    def _refuse_while_needed(self, ids: set[str]) -> None:
+        """Refuse executors with state that a query needs which is not idle."""
+        running = [
+            query
+            for query in self._door.queries.active()
+            if not (query.name or "").startswith(OWN_NAME)
+        ]
+        statuses = self._door.queries.statuses(running)
+        watched = {each.query.run_id: each for each in self._monitor.watched()}
+        for query, status in zip(running, statuses, strict=True):
+            if status.idle:
+                continue
+            own = watched.get(query.run_id)
+            if own is not None:
+                held = sum(executor in ids for executor in own.where.values())
+                heading = sum(executor in ids for executor in own.asked.values())
+                leaving = sum(own.where.get(task) in ids for task in own.asked)
+                if held - leaving > 0 or heading:
+                    raise StateHeldError(
+                        f"executors {_listed(ids)} are not released: {held} tasks of query "
+                        f"{own.name} are on them and {heading} are on their way to them"
+                    )
+            elif stores := self._stores_on(query, ids):
+                raise StateHeldError(
+                    f"executors {_listed(ids)} are not released: the query {query.label} has "
+                    f"{stores} state stores on them"
+                )
+
+    def _stores_on(self, query: RunningQuery, ids: set[str]) -> int:
+        """Return how many state stores of a query that nobody steers are on these executors."""
+        return sum(
+            self._door.location(self._door.provider_id(operator, partition, operator.stores[0]))
+            in ids
+            for operator in self._door.queries.operators(query) or ()
+            for partition in range(operator.partitions)
+        )
+
+
+def _listed(ids: set[str]) -> str:
+    return ", ".join(sorted(ids))

@@ -1,0 +1,86 @@
+"""How state is made to live elsewhere. It only reports; the loop's migrator verifies and repeats.
+
+Papers 000 (section 5) and 001 (section 3) move a task by changing the routing table, shipping its
+state through a file server, buffering its tuples until the state is there and rerouting those that
+went to the old node. Spark has most of this already:
+
+* the routing table is the driver's state-store coordinator, which remembers the executor that
+  loaded each store last, and which the scheduler asks where a task should run;
+* the file server is the checkpoint; the executor that gets a task loads its state from there;
+* the waiting buffer is the task's shuffle blocks, which are read when the state is loaded.
+
+A move is one entry of that map, changed between two batches. The rerouter is not needed: the map
+is read once a batch, when the stage is scheduled, so that no row ever goes to an old place.
+
+A task reports its own executor to the coordinator as it starts, so that a report made while tasks
+of the same batch are starting can be overwritten. While a query is idle nothing can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from elastream.loop.observation import TaskId
+from elastream.loop.ports import Ticket
+from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.task_events import lead_of
+from elastream.spark.observe.watched_query import WatchedQuery
+
+__all__ = ["StatePlacement"]
+
+
+class StatePlacement:
+    """Sets the executor of every task of the queries that a monitor watches."""
+
+    def __init__(self, door: PrivateDoor, monitor: Monitor) -> None:
+        self._door = door
+        self._monitor = monitor
+        self._stores: dict[tuple[str, TaskId], tuple[Any, ...]] = {}
+        """The JVM's names of the state stores of a task, by the run of its query."""
+
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+        """Prefer these executors for these tasks from the query's next batch on.
+
+        Return whether it was idle all the while. The whole request is refused where it names a
+        query, a task or an executor that does not exist.
+        """
+        watched = self._monitor.named(query)
+        if watched is None:
+            raise QueryRefusedError(f"query {query} does not take part")
+        alive = {executor.id: executor for executor in self._door.executors()}
+        known = set(watched.tasks)
+        for task, executor in wanted.items():
+            if task not in known:
+                raise ProblemError("wanted", f"the query has no task {task}")
+            if executor not in alive:
+                raise SparkError(f"executor {executor} is not alive; {_listed(alive)}")
+        idle = self._is_idle(watched)
+        for task, executor in wanted.items():
+            ticket.check()
+            watched.asked[task] = executor
+            for store in self._stores_of(watched, task):
+                self._door.report(store, alive[executor])
+        return idle and self._is_idle(watched)
+
+    def _is_idle(self, watched: WatchedQuery) -> bool:
+        (status,) = self._door.queries.statuses([watched.query])
+        return status.active and status.idle
+
+    def _stores_of(self, watched: WatchedQuery, task: TaskId) -> tuple[Any, ...]:
+        key = (watched.query.run_id, task)
+        if key not in self._stores:
+            leads = lead_of(watched.operators)
+            self._stores[key] = tuple(
+                self._door.provider_id(operator, task.partition, store)
+                for operator in watched.operators
+                if leads[operator.id] == task.operator and task.partition < operator.partitions
+                for store in operator.stores
+            )
+        return self._stores[key]
+
+
+def _listed(executors: Mapping[str, object]) -> str:
+    return f"alive are {', '.join(executors)}" if executors else "none is alive"

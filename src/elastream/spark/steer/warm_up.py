@@ -1,0 +1,174 @@
+"""Warming a new executor, so that neither its first task nor its first state costs a batch.
+
+The first task of a fresh JVM takes seconds: it loads classes, compiles code, opens RocksDB,
+connects to its peers. None of that needs the state that shall move. It happens in two steps:
+
+* :func:`first_job`, the moment the executor registers: a tiny job on it alone. Spark sends tasks
+  of stateless stages wherever a core is free; while this job holds the core, the query's own tasks
+  go to executors that are quick, and after it a stray one does no harm.
+* :func:`warm_up`, before it gets state: a throw-away stateful query, of the same kind as the real
+  one, with its own checkpoint and all its tasks steered to the new executor.
+
+Both are marked as ours: their work counts for nobody, and the query takes no part in the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from elastream.loop.ports import Ticket
+from elastream.model.errors import QueryRefusedError, SparkError
+from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.observe.shapes import OWN_NAME, OWN_PROPERTY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["aggregation_stream", "first_job", "warm_up"]
+
+_BATCHES: Final = 6
+_PARTITIONS_EACH: Final = 2
+_FIRST_TASKS: Final = 2
+_TRIGGER: Final = "200 milliseconds"
+_TIMEOUT_S: Final = 90.0
+_POLL_S: Final = 0.05
+
+
+def aggregation_stream(spark: SparkSession) -> DataFrame:
+    """Return a small streaming aggregation that never ends."""
+    from pyspark.sql import functions
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 200).load()
+    return source.groupBy((functions.col("value") % 100).alias("key")).agg(
+        functions.count("*"), functions.sum("value")
+    )
+
+
+def first_job(door: PrivateDoor, executor: ExecutorEntry) -> None:
+    """Run a tiny job with a shuffle whose first stage runs on this executor alone."""
+    session = _session(door, partitions=1)
+    with _marked(session):
+        rows = door.rows_on(executor, session, _FIRST_TASKS)
+        rows.groupBy("value").count().write.format("noop").mode("overwrite").save()
+
+
+def warm_up(
+    door: PrivateDoor,
+    executors: Sequence[ExecutorEntry],
+    stream: Callable[[SparkSession], DataFrame] = aggregation_stream,
+    *,
+    beside: str,
+    batches: int = _BATCHES,
+    ticket: Ticket | None = None,
+) -> None:
+    """Run ``batches`` small batches of ``stream`` with all their state on these executors.
+
+    ``beside`` is where a real query keeps its state: the throw-away checkpoint goes next to it
+    where that is not on this machine, for all executors can reach it there.
+    """
+    session = _session(door, partitions=_PARTITIONS_EACH * len(executors))
+    with _checkpoint(door, beside) as checkpoint, _marked(session):
+        query = _start(stream(session), checkpoint)
+        try:
+            _steer(door, query, executors, batches, ticket or Ticket())
+        finally:
+            query.stop()
+
+
+@contextlib.contextmanager
+def _marked(session: SparkSession) -> Iterator[None]:
+    """Mark the jobs of this thread, and of queries that it starts, as ours."""
+    context = session.sparkContext
+    context.setLocalProperty(OWN_PROPERTY, "true")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(OWN_PROPERTY, None)  # type: ignore[arg-type]
+
+
+def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
+    """Start the query in the first output mode that it allows."""
+    from pyspark.errors import AnalysisException
+
+    writer = frame.writeStream.format("noop").trigger(processingTime=_TRIGGER)
+    writer = writer.queryName(f"{OWN_NAME} {uuid.uuid4()}")
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    try:
+        return writer.outputMode("update").start()
+    except AnalysisException:
+        return writer.outputMode("append").start()
+
+
+def _session(door: PrivateDoor, *, partitions: int) -> SparkSession:
+    session = door.cloned_session()
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
+    session.conf.unset("spark.sql.streaming.checkpointLocation")
+    return session
+
+
+@contextlib.contextmanager
+def _checkpoint(door: PrivateDoor, beside: str) -> Iterator[str | None]:
+    """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one."""
+    if beside.startswith("file:"):
+        yield None
+        return
+    folder = f"{beside.removesuffix('/state')}-elastream-warm-up-{uuid.uuid4()}"
+    try:
+        yield folder
+    finally:
+        door.delete_folder(folder)
+
+
+def _operators(
+    door: PrivateDoor, query: StreamingQuery, deadline: float, ticket: Ticket
+) -> tuple[StatefulOperator, ...]:
+    """Return its stateful operators as soon as it has planned its first batch."""
+    running = door.queries.of(query)
+    while query.isActive:
+        operators = door.queries.operators(running)
+        if operators:
+            return operators
+        if operators is not None:
+            raise QueryRefusedError("the warm-up stream keeps no state, so it warms nothing")
+        if time.monotonic() > deadline:
+            raise SparkError(f"the warm-up began no batch within {_TIMEOUT_S:g} s")
+        ticket.wait(2 * _POLL_S)
+    raise SparkError(f"the warm-up ended: {query.exception() or 'nobody knows why'}")
+
+
+def _steer(
+    door: PrivateDoor,
+    query: StreamingQuery,
+    executors: Sequence[ExecutorEntry],
+    batches: int,
+    ticket: Ticket,
+) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    stores = [
+        (door.provider_id(operator, partition, store), executors[partition % len(executors)])
+        for operator in _operators(door, query, deadline, ticket)
+        for partition in range(operator.partitions)
+        for store in operator.stores
+    ]
+    last_batch = warm_batches = 0
+    while warm_batches < batches:
+        if not query.isActive or time.monotonic() > deadline:
+            raise SparkError(
+                f"the warm-up stopped after {warm_batches} of {batches} batches: "
+                f"{query.exception() or f'{_TIMEOUT_S:g} s were not enough'}"
+            )
+        progress = query.lastProgress
+        if progress is not None and progress.batchId != last_batch:
+            last_batch = progress.batchId
+            warm_batches += all(door.location(store) == to.id for store, to in stores)
+            for store, executor in stores:
+                door.report(store, executor)
+        ticket.wait(_POLL_S)

@@ -1,0 +1,255 @@
+"""A simulated cluster that plays the ports of the loop for several queries at once.
+
+Deterministic: time passes only in :meth:`SimulatedCluster.advance` and what is built on it, and
+chance is an argument. Queries run beside each other without getting into each other's way.
+
+A batch of a query reads the rows that wait, takes its overhead plus the time of the busiest
+executor, and runs each task where it is preferred: on the executor last placed, else where it ran
+before, else, if that is gone, on the executor with the fewest tasks (as Spark would, it does not
+ask for load). A task that changes its executor first loads its state there; a cold executor's first
+task pays for the start. The next batch begins when the trigger fires or the batch ends, whichever
+is later; without rows none begins, and the query is idle. Where no executor is alive a batch waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from elastream.loop.events import (
+    BatchObserved,
+    ExecutorsChanged,
+    Fact,
+    QueryJoined,
+    QueryLeft,
+    Status,
+)
+from elastream.loop.observation import BatchObservation, Executor, TaskId
+from elastream.loop.ports import Ticket
+from elastream.model.errors import ElastreamError
+from elastream.testing.query import SimulatedQuery
+from elastream.testing.workload import Workload
+
+__all__ = ["ClusterSettings", "SimulatedCluster"]
+
+_STATUS_MS = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What the cluster is like."""
+
+    executors: int = 2
+    """Alive at the start."""
+    slots: int = 1000
+    """Most executors it has room for."""
+    cores: int = 1
+    """Of each executor."""
+    hosts: tuple[str, ...] = ("simulated",)
+    """Executors are put on them in turn."""
+    speeds: Mapping[str, float] | None = None
+    """How fast each host is, 1 for those not named."""
+    cold_ms: float = 0.0
+    """What the first task of a cold executor takes on top."""
+    load_ms_per_mib: float = 1.0
+    """What loading state takes."""
+
+
+@dataclass(slots=True)
+class _Executor:
+    id: str
+    host: str
+    born_ms: float
+    warm: bool
+
+
+class SimulatedCluster:
+    """Monitor, executor pool and state placement of a simulated application."""
+
+    def __init__(
+        self, workloads: Workload | Sequence[Workload], settings: ClusterSettings | None = None
+    ) -> None:
+        self.settings = settings or ClusterSettings()
+        self.now_ms = 0.0
+        self.obeys: Callable[[TaskId], bool] = lambda _: True
+        """Whether the next batch will obey a placement of the task; tests replace it."""
+        self.queries: dict[str, SimulatedQuery] = {}
+        self._born = 0
+        self._runs = 0
+        self._alive: list[_Executor] = []
+        self._heard: list[Callable[[Fact], None]] = []
+        self._looked_ms = 0.0
+        self._told: tuple[Executor, ...] = ()
+        self._start(self.settings.executors, warm=True)
+        for workload in [workloads] if isinstance(workloads, Workload) else workloads:
+            self.begin_query(workload)
+
+    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``heard`` with every fact; return how to unsubscribe."""
+        self._heard.append(heard)
+        for query in self.queries.values():
+            heard(self._joined(query))
+        return lambda: self._heard.remove(heard) if heard in self._heard else None
+
+    def executors(self) -> tuple[Executor, ...]:
+        """Return the executors that are alive, oldest first."""
+        return tuple(
+            Executor(each.id, each.host, round(each.born_ms), each.warm, self.settings.cores)
+            for each in self._alive
+        )
+
+    def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:  # noqa: ARG002
+        """Start executors up to ``total``, or as many as there are slots."""
+        ticket.check()
+        self._start(min(total, self.settings.slots) - len(self._alive), warm=False)
+        return self.executors()
+
+    def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Make the executors warm."""
+        ticket.check()
+        for executor in self._alive:
+            executor.warm = executor.warm or executor.id in ids
+
+    def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Take the executors away; refused while one of them holds state that a batch needs."""
+        ticket.check()
+        held = {
+            executor
+            for query in self.queries.values()
+            if not query.idle
+            for executor in (*query.where.values(), *query.preferred.values())
+        }
+        if holding := sorted(held & set(ids)):
+            raise ElastreamError(f"executor {', '.join(holding)} still holds state")
+        for executor in ids:
+            self._end(executor)
+        self._tell_executors()
+
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+        """Prefer these executors for these tasks from the query's next batch on."""
+        ticket.check()
+        self.queries[query].preferred.update(wanted)
+        return self.queries[query].idle
+
+    def where(self) -> dict[TaskId, str]:
+        """Return the executor id of every task that has one."""
+        return {task: node for query in self.queries.values() for task, node in query.where.items()}
+
+    def kill(self, executor: str, *, at_once: bool = True) -> None:
+        """Let an executor die, with the state it holds in memory; the checkpoint has it too.
+
+        It is told ``at_once``, else with the next status.
+        """
+        self._end(executor)
+        if at_once:
+            self._tell_executors()
+
+    def begin_query(self, workload: Workload) -> None:
+        """Start a query, or the next run of one that ended."""
+        self._runs += 1
+        query = SimulatedQuery(workload, run=f"run {self._runs}", begins_ms=self.now_ms)
+        self.queries[workload.name] = query
+        self._tell(self._joined(query))
+
+    def end_query(self, name: str, why: str = "the query has ended") -> None:
+        """End a query."""
+        query = self.queries.pop(name)
+        self._tell(QueryLeft(round(self.now_ms), name, query.run, why))
+
+    def advance(self, seconds: float) -> list[BatchObservation]:
+        """Let time pass; return the batches that committed in it."""
+        end_ms = self.now_ms + 1000 * seconds
+        done: list[BatchObservation] = []
+        while (step_ms := self._next_ms()) <= end_ms:
+            done += self._pass_to(step_ms)
+        self._pass_to(end_ms)
+        return done
+
+    def run_batch(self, *, most_s: float = 600.0) -> BatchObservation | None:
+        """Let time pass until a batch commits; ``None`` where none does for long."""
+        end_ms = self.now_ms + 1000 * most_s
+        while (step_ms := self._next_ms()) <= end_ms:
+            if done := self._pass_to(step_ms):
+                return done[0]
+        return None
+
+    def run_batches(self, number: int) -> None:
+        """Let so many batches pass, of whatever query."""
+        for _ in range(number):
+            self.run_batch()
+
+    def _next_ms(self) -> float:
+        """Return when something happens next: a batch begins or commits, or a look is due."""
+        moments = [query.next_ms(self._can_run) for query in self.queries.values()]
+        return max(self.now_ms, min((*moments, self._looked_ms + _STATUS_MS)))
+
+    @property
+    def _can_run(self) -> bool:
+        return bool(self._alive)
+
+    def _pass_to(self, at_ms: float) -> list[BatchObservation]:
+        """Pass on to a moment; at most one batch commits, the others' turn comes at once after."""
+        for query in self.queries.values():
+            query.arrive(self.now_ms, at_ms)
+        self.now_ms = at_ms
+        done: list[BatchObservation] = []
+        for query in tuple(self.queries.values()):
+            if (observed := query.committed(at_ms)) is not None:
+                done.append(observed)
+                self._tell(BatchObserved(observed))
+                break
+        for query in self.queries.values():
+            if self._alive and query.ready(at_ms):
+                self._run(query)
+        if at_ms >= self._looked_ms + _STATUS_MS:
+            self._looked_ms = at_ms
+            if self._told != self.executors():
+                self._tell_executors()
+            self._tell(self._status())
+        return done
+
+    def _status(self) -> Status:
+        idle = frozenset(name for name, query in self.queries.items() if query.idle)
+        return Status(round(self.now_ms), idle, len(self.queries) - len(idle))
+
+    def _run(self, query: SimulatedQuery) -> None:
+        cold = {each.id for each in self._alive if not each.warm}
+        speeds = self.settings.speeds or {}
+        query.run_batch(
+            self.now_ms,
+            {each.id: speeds.get(each.host, 1.0) for each in self._alive},
+            cores=self.settings.cores,
+            cold=cold,
+            cold_ms=self.settings.cold_ms,
+            load_ms_per_mib=self.settings.load_ms_per_mib,
+            obeys=self.obeys,
+        )
+        used = set(query.where.values())
+        for executor in self._alive:
+            executor.warm = executor.warm or executor.id in used
+
+    def _start(self, number: int, *, warm: bool) -> None:
+        for _ in range(number):
+            hosts = self.settings.hosts
+            host = hosts[self._born % len(hosts)]
+            self._alive.append(_Executor(str(self._born), host, self.now_ms, warm))
+            self._born += 1
+
+    def _end(self, executor: str) -> None:
+        self._alive = [other for other in self._alive if other.id != executor]
+        for query in self.queries.values():
+            query.where = {task: node for task, node in query.where.items() if node != executor}
+
+    def _joined(self, query: SimulatedQuery) -> QueryJoined:
+        load = query.workload
+        return QueryJoined(
+            round(self.now_ms), load.name, query.run, load.graph, len(load.tasks), load.trigger_ms
+        )
+
+    def _tell_executors(self) -> None:
+        self._told = self.executors()
+        self._tell(ExecutorsChanged(round(self.now_ms), self._told))
+
+    def _tell(self, fact: Fact) -> None:
+        for heard in tuple(self._heard):
+            heard(fact)

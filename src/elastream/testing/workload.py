@@ -1,0 +1,87 @@
+"""What a simulated query does: its tasks, what a row costs each, and how rows arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from elastream.loop.observation import OperatorGraph, TaskId
+
+__all__ = ["SimulatedTask", "Workload", "even_workload"]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTask:
+    """One partition of a stateful operator."""
+
+    operator: int
+    partition: int
+    share: float
+    """Share of the input rows that it reads, between 0 and 1."""
+    row_ms: float
+    """Service time of a row."""
+    state_bytes: int
+    """Size of its state, which does not grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A query and its stream."""
+
+    tasks: tuple[SimulatedTask, ...]
+    rows_per_s: Callable[[float], float]
+    """The rate of arrival, by the seconds since the start."""
+    name: str = "query"
+    outside_row_ms: float = 0.0
+    """What a row takes outside stateful tasks, on whatever executor has a core free."""
+    trigger_ms: float = 1000.0
+    """A batch begins at most this often."""
+    overhead_ms: float = 100.0
+    """What every batch takes besides its tasks."""
+    most_rows: int | None = None
+    """Most rows a batch reads; ``None`` for all that wait."""
+
+    @property
+    def task_ids(self) -> tuple[TaskId, ...]:
+        """Its tasks, as the loop calls them."""
+        return tuple(TaskId(self.name, task.operator, task.partition) for task in self.tasks)
+
+    @property
+    def graph(self) -> OperatorGraph:
+        """Its operators, none of which reads another."""
+        return OperatorGraph(dict.fromkeys(sorted({task.operator for task in self.tasks})))
+
+    def rows_of_tasks(self, rows: int) -> list[int]:
+        """Return how many of ``rows`` each task reads: shares, rounded so that none is lost.
+
+        The shares of one operator sum to 1.
+        """
+        read = []
+        passed: dict[int, tuple[float, int]] = {}
+        for task in self.tasks:
+            share, given = passed.get(task.operator, (0.0, 0))
+            share += task.share
+            upto = round(share * rows)
+            read.append(upto - given)
+            passed[task.operator] = (share, upto)
+        return read
+
+
+def even_workload(
+    tasks: int,
+    rows_per_s: Callable[[float], float],
+    *,
+    name: str = "query",
+    row_ms: float = 1.0,
+    state_bytes: int = 1 << 20,
+    outside_row_ms: float = 0.0,
+    trigger_ms: float = 1000.0,
+) -> Workload:
+    """Return a query of one operator whose tasks are all alike."""
+    return Workload(
+        tuple(SimulatedTask(0, j, 1 / tasks, row_ms, state_bytes) for j in range(tasks)),
+        rows_per_s,
+        name=name,
+        outside_row_ms=outside_row_ms,
+        trigger_ms=trigger_ms,
+    )

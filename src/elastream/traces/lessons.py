@@ -1,0 +1,113 @@
+"""A lesson worked out: a chain of sizes, the values of partitions, and whether they pay.
+
+The sizes that followed one another make the chain (papers 000 and 001, section 6), with direction
+once there are enough of them. Values are made for the tasks as they are now. Then the past is gone
+through once more, from an even start, by single-step and by the values: where looking ahead would
+have moved more, it is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from elastream.loop.goals.utilisation import attainable_tau
+from elastream.loop.learning import Learnt, Lesson
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.transition import MigrationChain, ProjectionProblem
+from elastream.planners.catalog import StepPlanner
+from elastream.planners.chain import ChainSettings, migration_chain
+from elastream.planners.even_spread import even_bounds
+from elastream.planners.single_step import single_step
+from elastream.planners.transition.growth import GrowthSettings
+from elastream.planners.transition.planner import TransitionPlanner
+from elastream.planners.transition.values import PartitionValues, partition_values
+
+__all__ = ["Worked", "learnt_of", "worked_out"]
+
+_GAMMA: Final = 0.8
+_DIRECTED_FROM: Final = 20
+"""So many changes of size let the chain remember which way the last one went."""
+_REPLAYED: Final = 200
+"""So many of the latest changes are gone through once more."""
+_GROWTH: Final = GrowthSettings(pool=1000, rounds=6)
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What a lesson came to: values, and what each way would have moved."""
+
+    values: PartitionValues | None
+    reason: str
+    """Why there are none, else what was found."""
+    ahead_percent: float | None = None
+    single_percent: float | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether looking ahead would have moved no more."""
+        if self.ahead_percent is None or self.single_percent is None:
+            return False
+        return self.ahead_percent <= self.single_percent * (1 + 1e-9)
+
+
+def worked_out(lesson: Lesson) -> Worked:
+    """Return the values for a lesson; seconds to a minute of one core."""
+    problem = _problem(lesson)
+    values = partition_values(problem, settings=_GROWTH)
+    if isinstance(values, Infeasible):
+        return Worked(None, values.reason)
+    planner = TransitionPlanner(values)
+    single = _replayed(lesson, problem, single_step)
+    ahead = _replayed(lesson, problem, planner)
+    changes = len(lesson.sizes) - 1
+    found = f"{ahead:.2f} % of all state moved a change, {single:.2f} % by single steps"
+    which = "all" if values.complete else "a pool of"
+    reason = (
+        f"from {changes} changes of size, {which} {len(values.members)} partitions valued: {found}"
+    )
+    return Worked(values, reason, ahead, single)
+
+
+def learnt_of(worked: Worked) -> Learnt:
+    """Return what the loop takes from a lesson."""
+    if worked.values is None or not worked.pays:
+        return Learnt(None, worked.reason, worked.ahead_percent, worked.single_percent)
+    planner = TransitionPlanner(worked.values)
+    return Learnt(planner, worked.reason, worked.ahead_percent, worked.single_percent)
+
+
+def _problem(lesson: Lesson) -> ProjectionProblem:
+    chain = _chain(lesson)
+    work = lesson.work if sum(lesson.work) > 0 else (1.0,) * len(lesson.work)
+    tau = max(attainable_tau(work, size, lesson.tau, contiguous=True) for size in chain.sizes)
+    return ProjectionProblem.of(work, lesson.state, tau, chain)
+
+
+def _chain(lesson: Lesson) -> MigrationChain:
+    directed = len(lesson.sizes) - 1 >= _DIRECTED_FROM
+    return migration_chain(lesson.sizes, ChainSettings(gamma=_GAMMA, directed=directed))
+
+
+def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) -> float:
+    """Return the state moved a change, in percent of all, had ``planner`` planned the past."""
+    sizes = lesson.sizes[-_REPLAYED - 1 :]
+    total = float(sum(problem.state)) or 1.0
+    bounds = even_bounds([float(each) for each in problem.work], sizes[0])
+    current = Assignment.from_intervals(list(pairwise(bounds)), tasks=len(problem.work))
+    moved = 0.0
+    for size in sizes[1:]:
+        step = StepProblem(
+            problem.work,
+            problem.state,
+            current.widened(max(current.nodes, size)),
+            Target(size, problem.tau),
+        )
+        plan = planner(step)
+        if isinstance(plan, StepPlan):
+            moved += float(plan.cost)
+            current = plan.assignment
+    return 100 * moved / total / max(1, len(sizes) - 1)

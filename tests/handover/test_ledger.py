@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elastream.handover.ledger import (
+    Note,
+    OwnershipLog,
+    Record,
+    RecordFile,
+    owner_of,
+    read_notes,
+)
+from elastream.model.errors import ProblemError
+from elastream.model.handover import Boundary
+
+BOUNDARY = Boundary(3, 5, (5,), (0,))
+RECORD = Record("h", "q", "committed", BOUNDARY, "t", "why")
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path / "new" / "record.json")
+    assert file.read() is None
+    file.write(RECORD)
+    file.write(RECORD)
+    assert file.read() == RECORD
+    assert [path.name for path in file.path.parent.iterdir()] == ["record.json"]
+
+
+def test_a_record_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path / "record.json")
+    file.write(RECORD)
+    blocked = RecordFile(tmp_path / "record.json" / "inside")
+    with pytest.raises(OSError, match="directory"):
+        blocked.write(RECORD)
+    assert file.read() == RECORD
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"v": 2}', "\x00"])
+def test_a_file_that_is_no_record_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    with pytest.raises(ProblemError, match="is not a handover record"):
+        RecordFile(path).read()
+
+
+def test_a_record_serves_one_process_at_a_time(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path / "record.json")
+    with (
+        file.hold(),
+        pytest.raises(ProblemError, match="in use by another process"),
+        RecordFile(file.path).hold(),
+    ):
+        pass
+    with file.hold():
+        pass
+
+
+def test_a_log_is_read_as_it_was_written_without_a_torn_last_line(tmp_path: Path) -> None:
+    log = OwnershipLog(tmp_path / "new" / "handover.jsonl")
+    notes = [
+        Note("origin", "commit", "h", "split", "decided", BOUNDARY),
+        Note("target", "leave", "h", "origin", "refused"),
+    ]
+    for note in notes:
+        log.append(note, at_ms=1)
+    with log.path.open("a") as file:
+        file.write('{"v": 1, "at_')
+    assert list(read_notes(log.path)) == notes
+
+
+def test_the_boundary_splits_the_windows_between_the_sides() -> None:
+    note = Note("origin", "commit", "h", "split", "decided", BOUNDARY)
+    assert [owner_of(start, note) for start in (3, 4, 5, 6)] == [
+        "origin",
+        "origin",
+        "target",
+        "target",
+    ]
+    assert owner_of(6, Note("origin", "abort", "h", "origin", "silent")) == "origin"
+    assert owner_of(6, Note("target", "doubt", "h", "undecided", "silent", BOUNDARY)) is None

@@ -1,0 +1,280 @@
+"""Handovers over real sockets on the loopback interface, between two threads."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from elastream.handover.events import Timing
+from elastream.handover.ledger import Note, Record, RecordFile
+from elastream.handover.messages import Join
+from elastream.handover.origin import Committed, Origin
+from elastream.handover.session import hand_over, take_over
+from elastream.handover.simulated import SimulatedOrigin, SimulatedTarget
+from elastream.handover.target import Left, Owning, Prepared, Target
+from elastream.handover.transport import Address, OriginServer, TargetLink
+from elastream.handover.windows import Output, Row, Windowing
+from elastream.model.errors import ProblemError
+from elastream.model.handover import Boundary, QueryShape, Window
+
+TOKEN = "a token that is long enough"
+SHAPE = QueryShape("q", Window.of("time", 4, 2), 1)
+QUICK = Timing(repeat_ms=50, patience_ms=1500)
+PATIENT = Timing(repeat_ms=50, patience_ms=60_000)
+ROWS = [Row(at, at) for at in range(60)]
+CONNECTS_AT = 20
+
+
+class Feed:
+    """Gives both queries their rows, the target's from where it connects."""
+
+    def __init__(self) -> None:
+        self.origin, self.target = SimulatedOrigin(SHAPE), SimulatedTarget(SHAPE)
+        for row in ROWS[:CONNECTS_AT]:
+            self.origin.read(0, row)
+        connect = self.target.connect
+
+        def connect_and_read() -> None:
+            connect()
+            self.target.read(0, ROWS[CONNECTS_AT])
+
+        self.target.connect = connect_and_read  # type: ignore[method-assign]
+
+    def finish(self) -> list[Output]:
+        for row in ROWS[CONNECTS_AT:]:
+            self.origin.read(0, row)
+        for row in ROWS[CONNECTS_AT + 1 :]:
+            self.target.read(0, row)
+        return self.origin.put_out + self.target.put_out
+
+
+def uninterrupted() -> list[Output]:
+    operator = Windowing(SHAPE)
+    return [output for row in ROWS for output in operator.read(0, row)]
+
+
+class Side:
+    """A side's session in a thread of its own."""
+
+    def __init__(self, run: Callable[[threading.Event], Origin | Target]) -> None:
+        self.stop = threading.Event()
+        self.machine: Origin | Target | None = None
+        self._thread = threading.Thread(target=self._run, args=(run,))
+        self._thread.start()
+
+    def _run(self, run: Callable[[threading.Event], Origin | Target]) -> None:
+        self.machine = run(self.stop)
+
+    def ended(self, *, stop: bool = True) -> Origin | Target:
+        if stop:
+            self.stop.set()
+        self._thread.join(60)
+        assert self.machine is not None
+        return self.machine
+
+
+class Notes:
+    """A log to wait on."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self._heard = threading.Condition()
+
+    def __call__(self, note: Note) -> None:
+        with self._heard:
+            self.notes.append(note)
+            self._heard.notify_all()
+
+    def await_kind(self, kind: str) -> Note:
+        def found() -> list[Note]:
+            return [note for note in self.notes if note.kind == kind]
+
+        with self._heard:
+            assert self._heard.wait_for(found, 60), self.notes
+            return found()[0]
+
+
+@contextmanager
+def serving(
+    feed: Feed, tmp_path: Path, notes: Notes, timing: Timing = PATIENT
+) -> Iterator[tuple[OriginServer, Side]]:
+    server = OriginServer(Address(), TOKEN)
+    records = RecordFile(tmp_path / "origin.json")
+    side = Side(
+        lambda stop: hand_over(
+            feed.origin, SHAPE, server, records, log=notes, stop=stop, timing=timing
+        )
+    )
+    try:
+        yield server, side
+    finally:
+        side.ended()
+        server.close()
+
+
+def joining(
+    feed: Feed,
+    address: Address,
+    tmp_path: Path,
+    notes: Notes,
+    *,
+    token: str = TOKEN,
+    shape: QueryShape = SHAPE,
+    timing: Timing = PATIENT,
+    origin_record: RecordFile | None = None,
+) -> Side:
+    link = TargetLink(address, token)
+    records = RecordFile(tmp_path / "target.json")
+
+    def run(stop: threading.Event) -> Target:
+        try:
+            return take_over(
+                feed.target, shape, link, records,
+                log=notes, stop=stop, timing=timing, origin_record=origin_record,
+            )  # fmt: skip
+        finally:
+            link.close()
+
+    return Side(run)
+
+
+def test_a_handover_over_a_socket_puts_out_what_one_run_does(tmp_path: Path) -> None:
+    feed, told, heard = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, told) as (server, origin):
+        target = joining(feed, server.address, tmp_path, heard)
+        heard.await_kind("own")
+        told.await_kind("confirm")
+        assert feed.finish() == uninterrupted()
+        assert isinstance(origin.ended(stop=False).phase, Committed)
+        assert isinstance(target.ended().phase, Owning)
+
+
+@pytest.mark.parametrize(
+    ("token", "shape", "line"),
+    [
+        ("not the token of the origin", SHAPE, "wrong token"),
+        (TOKEN, QueryShape("p", SHAPE.window, 1), "the query is 'q' here and 'p' there"),
+    ],
+)
+def test_a_target_with_a_wrong_token_or_query_is_turned_away_with_the_reason(
+    tmp_path: Path, token: str, shape: QueryShape, line: str
+) -> None:
+    feed, told, heard = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, told) as (server, _):
+        target = joining(feed, server.address, tmp_path, heard, token=token, shape=shape)
+        assert target.ended(stop=False).phase == Left(line)
+    assert feed.finish() == uninterrupted()
+    assert feed.target.put_out == []
+
+
+def test_strangers_are_turned_away_and_the_handover_goes_on(tmp_path: Path) -> None:
+    feed, told, heard = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, told) as (server, origin):
+        where = (server.address.host, server.address.port)
+        for line in (b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"[" * 70_000 + b"\n", b"\xff\n"):
+            with socket.create_connection(where, timeout=60) as stranger:
+                stranger.sendall(line)
+                stranger.shutdown(socket.SHUT_WR)
+                while stranger.recv(4096):
+                    pass
+        target = joining(feed, server.address, tmp_path, heard)
+        told.await_kind("confirm")
+        assert feed.finish() == uninterrupted()
+        origin.ended(stop=False)
+        target.ended()
+
+
+def test_an_origin_that_is_not_there_leaves_the_target_without_windows(tmp_path: Path) -> None:
+    feed, heard = Feed(), Notes()
+    server = OriginServer(Address(), TOKEN)
+    server.close()
+    target = joining(feed, server.address, tmp_path, heard, timing=QUICK)
+    assert target.ended(stop=False).phase == Left("the origin did not answer within 1.5 s")
+
+
+def test_a_target_that_dies_leaves_all_to_the_origin(tmp_path: Path) -> None:
+    feed, told = Feed(), Notes()
+    with serving(feed, tmp_path, told, QUICK) as (server, _):
+        link = TargetLink(server.address, TOKEN)
+        link.send(Join("h", SHAPE))
+        told.await_kind("accept")
+        link.close()
+        told.await_kind("abort")
+        feed.finish()
+    assert feed.origin.put_out == uninterrupted()
+
+
+def test_a_target_in_doubt_reads_the_record_of_a_dead_origin(tmp_path: Path) -> None:
+    boundary = Boundary(20, 22, (22,), (0,))
+    origin_record = RecordFile(tmp_path / "origin.json")
+    origin_record.write(Record("h", "q", "committed", boundary, "t"))
+    RecordFile(tmp_path / "target.json").write(Record("h", "q", "prepared", boundary, "t"))
+    feed, heard = Feed(), Notes()
+    server = OriginServer(Address(), TOKEN)
+    server.close()
+    target = joining(
+        feed, server.address, tmp_path, heard, timing=QUICK, origin_record=origin_record
+    )
+    heard.await_kind("own")
+    assert isinstance(target.ended().phase, Owning)
+    assert [note.kind for note in heard.notes] == ["restart", "doubt", "own"]
+
+
+def test_a_target_in_doubt_without_a_record_to_read_stays_silent(tmp_path: Path) -> None:
+    boundary = Boundary(20, 22, (22,), (0,))
+    RecordFile(tmp_path / "target.json").write(Record("h", "q", "prepared", boundary, "t"))
+    feed, heard = Feed(), Notes()
+    server = OriginServer(Address(), TOKEN)
+    server.close()
+    target = joining(feed, server.address, tmp_path, heard, timing=QUICK)
+    assert "its record says" in heard.await_kind("doubt").reason
+    assert isinstance(target.ended().phase, Prepared)
+    assert feed.target.put_out == []
+
+
+def test_an_address_that_is_taken_or_misspelt_is_one_line() -> None:
+    server = OriginServer(Address(), TOKEN)
+    with pytest.raises(ProblemError, match="cannot listen on"):
+        OriginServer(server.address, TOKEN)
+    server.close()
+    for text in ("here", "here:", ":1", "here:x", "here:70000"):
+        with pytest.raises(ProblemError, match="is not HOST:PORT"):
+            Address.of(text)
+    assert Address.of("::1:80") == Address("::1", 80)
+
+
+@pytest.mark.parametrize("state", ["prepared", "owns"])
+def test_an_origin_that_died_before_it_was_confirmed_answers_and_hears_its_target(
+    tmp_path: Path, state: Literal["prepared", "owns"]
+) -> None:
+    boundary = Boundary(20, 22, (22,), (0,))
+    RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", boundary, "t"))
+    RecordFile(tmp_path / "target.json").write(Record("h", "q", state, boundary, "t"))
+    feed, told, heard = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, told) as (server, origin):
+        feed.target.connect()
+        target = joining(feed, server.address, tmp_path, heard)
+        told.await_kind("confirm")
+        assert feed.finish() == uninterrupted()
+        origin.ended(stop=False)
+        target.ended()
+    kept = RecordFile(tmp_path / "origin.json").read()
+    assert kept is not None
+    assert kept.confirmed
+
+
+def test_an_origin_that_was_confirmed_ends_without_its_target(tmp_path: Path) -> None:
+    boundary = Boundary(20, 22, (22,), (0,))
+    record = Record("h", "q", "committed", boundary, "t", confirmed=True)
+    RecordFile(tmp_path / "origin.json").write(record)
+    feed, told = Feed(), Notes()
+    with serving(feed, tmp_path, told) as (_, origin):
+        feed.finish()
+        origin.ended(stop=False)
+    assert [note.kind for note in told.notes] == ["restart", "finish"]

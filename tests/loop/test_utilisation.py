@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.loop.builders import bounds, executors, load, observed
+
+from elastream.loop.application import Bounds, Observed
+from elastream.loop.goals.goal import Wanted, mean_utilisation
+from elastream.loop.goals.utilisation import Utilisation, attainable_tau, demand
+from elastream.loop.load import QueryLoad
+from elastream.loop.observation import Executor
+from elastream.planners.even_spread import even_bounds
+
+GOAL = Utilisation()
+
+
+def wanted(seen: Observed, goal: Utilisation = GOAL) -> Wanted:
+    memory, found, questions = goal.wanted(None, seen)
+    assert (memory, questions) == (None, ())
+    return found
+
+
+def judged(seen: Observed, goal: Utilisation = GOAL) -> tuple[str, int]:
+    found = wanted(seen, goal)
+    return found.need, found.executors
+
+
+def on(
+    work: Sequence[float], where: str, alive: tuple[Executor, ...], within: Bounds | None = None
+) -> Observed:
+    return observed(load(work, where), alive, within=within)
+
+
+def test_a_utilisation_within_the_band_holds() -> None:
+    found = wanted(on([0.35] * 4, "aabb", executors("a", "b")))
+    assert (found.need, found.executors) == ("hold", 2)
+    assert found.utilisation == pytest.approx(0.7)
+    assert found.reason == ("utilisation 0.70, busiest executor 0.70: within 0.60 to 0.80")
+    assert found.figures == {
+        "busiest": 0.7,
+        "cores_needed": 1.4,
+        "demand": 1.0,
+        "outside": 0.0,
+        "state_bytes": 4000,
+        "needed": 2,
+    }
+
+
+def test_a_utilisation_above_the_target_but_within_the_band_holds() -> None:
+    found = wanted(on([0.15] * 10, "aaaaabbbbb", executors("a", "b")))
+    assert (found.need, found.executors) == ("hold", 2)
+    assert found.figures["needed"] == 3
+
+
+def test_a_utilisation_above_the_band_scales_out_to_the_target() -> None:
+    found = wanted(on([0.25] * 8, "aaaabbbb", executors("a", "b")))
+    assert (found.need, found.executors) == ("scale-out", 3)
+    assert found.figures["wanted"] == 3
+    assert not found.firm
+
+
+def test_a_low_utilisation_scales_in_to_where_it_stays_below_the_band() -> None:
+    assert judged(on([0.1] * 8, "aabbccdd", executors(*"abcd"))) == ("scale-in", 2)
+
+
+def test_a_query_without_work_scales_in_to_the_minimum() -> None:
+    seen = on([0.0] * 4, "abcd", executors(*"abcd"), bounds(least=2))
+    assert judged(seen) == ("scale-in", 2)
+
+
+def test_never_more_executors_than_the_maximum() -> None:
+    within = bounds(most=3)
+    assert judged(on([0.5] * 8, "aaaabbbb", executors(*"ab"), within)) == ("scale-out", 3)
+    held = wanted(on([0.5] * 8, "aaabbbcc", executors(*"abc"), within))
+    assert (held.need, held.executors) == ("hold", 3)
+    assert "the maximum is 3" in held.reason
+
+
+@pytest.mark.parametrize(
+    ("alive", "need", "number"), [("a", "scale-out", 2), ("abcd", "scale-in", 3), ("ab", "hold", 2)]
+)
+def test_bounds_are_kept_before_anything_is_measured(alive: str, need: str, number: int) -> None:
+    seen = observed(QueryLoad(), executors(*alive), within=bounds(2, 3))
+    assert judged(seen) == (need, number)
+
+
+def test_nothing_is_decided_while_no_executor_is_alive_and_none_is_needed() -> None:
+    assert judged(on([0.9], "a", (), bounds(least=0))) == ("hold", 0)
+
+
+def test_the_fewest_executors_are_wanted_where_none_is_alive() -> None:
+    assert judged(on([0.9], "a", (), bounds(least=2))) == ("scale-out", 2)
+
+
+def test_an_overloaded_executor_among_idle_ones_calls_for_a_rebalance() -> None:
+    seen = on([0.3, 0.3, 0.3, 0.3, 0.1], "aaabc", executors(*"abc"))
+    assert judged(seen) == ("rebalance", 3)
+
+
+def test_imbalance_that_hurts_nobody_is_left_alone() -> None:
+    seen = on([0.2, 0.2], "aa", executors(*"ab"), bounds(least=2))
+    assert judged(seen) == ("hold", 2)
+
+
+def test_executors_that_cannot_help_one_heavy_task_are_not_asked_for() -> None:
+    found = wanted(on([0.95, 0.1], "ab", executors(*"ab")))
+    assert (found.need, found.executors) == ("hold", 2)
+    assert "the heaviest task alone makes 0.95" in found.reason
+
+
+def test_never_more_executors_than_tasks() -> None:
+    assert judged(on([0.99] * 3, "abb", executors(*"ab"))) == ("scale-out", 3)
+
+
+def test_a_number_of_executors_that_leaves_one_overloaded_is_passed_over() -> None:
+    # Of six tasks of 0.5, four and five executors hold two somewhere, as three do.
+    seen = on([0.5] * 6, "aabbcc", executors(*"abc"), bounds(most=6))
+    assert judged(seen) == ("scale-out", 6)
+
+
+def test_cores_count() -> None:
+    found = wanted(on([0.5] * 4, "aabb", executors(*"ab", cores=2)))
+    assert found.utilisation == pytest.approx(0.5)
+
+
+def test_rows_that_are_not_worked_off_count_as_work() -> None:
+    busy = load(
+        [0.23] * 6, "aaabbb", rows_per_s=100.0, arrivals_per_s=150.0, backlog=0, interval_ms=1000.0
+    )
+    found = wanted(observed(busy, executors("a", "b")))
+    assert (found.need, found.executors) == ("scale-out", 3)
+    assert found.figures["demand"] == 1.5
+    assert "1.50 times what is worked off" in found.reason
+
+
+def test_a_backlog_is_to_be_worked_off_within_the_catch_up_time() -> None:
+    late = load(
+        [0.35] * 4,
+        "aabb",
+        rows_per_s=100.0,
+        arrivals_per_s=100.0,
+        backlog=6100,
+        interval_ms=1000.0,
+    )
+    assert demand(late, 60) == 2
+
+
+@pytest.mark.parametrize("unknown", ["rows_per_s", "arrivals_per_s", "backlog"])
+def test_demand_is_what_is_done_while_rates_or_backlog_are_not_known(unknown: str) -> None:
+    known = load([0.5], "a", rows_per_s=10.0, arrivals_per_s=90.0, backlog=900, interval_ms=1.0)
+    assert demand(known, 60) > 1
+    assert demand(replace(known, **{unknown: None}), 60) == 1  # type: ignore[arg-type]
+
+
+def test_each_query_has_a_demand_of_its_own() -> None:
+    calm = load([0.2] * 2, "ab", query="calm", rows_per_s=10.0, arrivals_per_s=10.0, backlog=0)
+    late = load([0.2] * 2, "ab", query="late", rows_per_s=10.0, arrivals_per_s=20.0, backlog=0)
+    found = wanted(observed({"calm": calm, "late": late}, executors(*"ab")))
+    assert found.figures["cores_needed"] == pytest.approx(0.4 + 2 * 0.4)
+    assert found.figures["demand"] == pytest.approx(1.2 / 0.8)
+    assert found.utilisation == pytest.approx(0.6)
+
+
+def test_the_loads_of_two_queries_add_up() -> None:
+    one, other = load([0.25] * 4, "aabb", query="q"), load([0.25] * 4, "aabb", query="r")
+    alone = wanted(observed(one, executors(*"ab")))
+    both = wanted(observed({"q": one, "r": other}, executors(*"ab")))
+    assert alone.utilisation == pytest.approx(0.5)
+    assert both.utilisation == pytest.approx(1.0)
+    assert (alone.need, both.need, both.executors) == ("hold", "scale-out", 3)
+
+
+def test_an_executor_is_as_busy_as_all_queries_together_make_it() -> None:
+    one, other = load([0.5, 0.1], "ab", query="q"), load([0.45, 0.1], "ab", query="r")
+    found = wanted(observed({"q": one, "r": other}, executors(*"ab")))
+    assert found.figures["busiest"] == pytest.approx(0.95)
+
+
+def test_work_without_state_counts_in_the_mean_and_on_its_executor() -> None:
+    reading = load([0.2, 0.2], "ab", outside={"a": 0.7, "b": 0.3})
+    found = wanted(observed(reading, executors(*"ab")))
+    assert found.utilisation == pytest.approx(0.7)
+    assert found.figures["busiest"] == pytest.approx(0.9)
+    assert found.figures["outside"] == pytest.approx(1.0)
+
+
+def test_work_without_state_calls_for_executors_as_work_with_state_does() -> None:
+    reading = load([0.1] * 4, "aabb", outside={"a": 0.8, "b": 0.8})
+    assert judged(observed(reading, executors(*"ab"))) == ("scale-out", 3)
+
+
+def test_work_of_nobody_who_takes_part_counts_too() -> None:
+    seen = observed(load([0.1] * 4, "aabb"), executors(*"ab"), other={"a": 0.8, "b": 0.8})
+    assert judged(seen) == ("scale-out", 3)
+    assert wanted(seen).utilisation == pytest.approx(1.0)
+
+
+def test_work_on_executors_that_are_gone_still_has_to_be_done_by_those_left() -> None:
+    found = wanted(on([0.4] * 4, "aabb", executors("a")))
+    assert found.utilisation == pytest.approx(1.6)
+    assert found.figures["busiest"] == pytest.approx(0.8)
+    assert (found.need, found.executors) == ("scale-out", 3)
+
+
+def with_trigger(known: QueryLoad, trigger_ms: float | None, alive: str) -> Observed:
+    seen = observed(known, executors(*alive))
+    queries = {n: replace(q, trigger_ms=trigger_ms) for n, q in seen.queries.items()}
+    return replace(seen, queries=queries)
+
+
+def test_a_trigger_to_keep_makes_time_outside_the_tasks_count() -> None:
+    seen = with_trigger(load([0.17] * 6, "aaabbb", overhead_ms=500.0), 1000.0, "ab")
+    assert judged(seen) == ("hold", 2)
+    assert judged(seen, Utilisation(keep_triggers=True)) == ("scale-out", 3)
+
+
+def test_without_a_trigger_there_is_none_to_keep() -> None:
+    seen = with_trigger(load([0.17] * 6, "aaabbb", overhead_ms=500.0), None, "ab")
+    assert judged(seen, Utilisation(keep_triggers=True)) == ("hold", 2)
+
+
+def test_a_trigger_that_no_executor_can_keep_does_not_ask_for_the_moon() -> None:
+    seen = with_trigger(load([0.1] * 20, "aaaaabbbbb" * 2, overhead_ms=5000.0), 1000.0, "ab")
+    found = wanted(seen, Utilisation(keep_triggers=True))
+    assert found.utilisation == pytest.approx(5.0)
+
+
+def idle(seen: Observed, seconds: float) -> Observed:
+    queries = {
+        name: replace(query, idle_since_ms=1000 - round(1000 * seconds))
+        for name, query in seen.queries.items()
+    }
+    return replace(seen, queries=queries)
+
+
+def test_an_idle_application_gives_the_last_executor_back_where_none_is_needed() -> None:
+    seen = on([0.0] * 2, "ab", executors(*"ab"), bounds(least=0, idle_s=30.0))
+    found = wanted(idle(seen, 30))
+    assert (found.need, found.executors, found.firm) == ("scale-in", 0, True)
+    assert found.figures["wanted"] == 0
+    assert found.reason == "nothing has run for 30 s, and the state is in the checkpoint"
+
+
+def test_an_idle_application_keeps_one_executor_where_one_is_the_fewest() -> None:
+    seen = on([0.0] * 2, "ab", executors(*"ab"), bounds(least=1, idle_s=30.0))
+    assert judged(idle(seen, 3600)) == ("scale-in", 1)
+
+
+def test_an_application_that_has_not_been_idle_for_long_keeps_one_executor() -> None:
+    seen = on([0.0] * 2, "ab", executors(*"ab"), bounds(least=0, idle_s=30.0))
+    assert judged(idle(seen, 29)) == ("scale-in", 1)
+    assert judged(seen) == ("scale-in", 1)
+
+
+def test_an_application_with_a_job_of_somebody_is_not_idle() -> None:
+    seen = idle(on([0.0], "a", executors("a"), bounds(least=0, idle_s=30.0)), 60)
+    assert judged(seen) == ("scale-in", 0)
+    assert judged(replace(seen, jobs=1)) == ("hold", 1)
+
+
+def test_idle_time_counts_from_the_last_that_ran_of_anybody() -> None:
+    seen = idle(on([0.0], "a", executors("a"), bounds(least=0, idle_s=30.0)), 60)
+    assert judged(replace(seen, busy_ms=1000 - 29_000)) == ("hold", 1)
+    assert judged(replace(seen, busy_ms=1000 - 30_000)) == ("scale-in", 0)
+
+
+def test_the_mean_of_a_goal_without_targets_is_work_over_cores() -> None:
+    reading = load([0.2, 0.2], "ab", outside={"a": 0.7, "b": 0.3})
+    seen = observed(reading, executors(*"ab", cores=2))
+    assert mean_utilisation(seen) == pytest.approx(0.35)
+    assert mean_utilisation(observed(QueryLoad(), executors("a"))) is None
+    assert mean_utilisation(observed(reading, ())) is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "contiguous", "tau"),
+    [(3, False, 0.2), (4, False, 1 / 3), (4, True, 1 / 3), (6, False, 0.2), (0, False, 0.2)],
+)
+def test_tau_is_widened_only_where_it_must_be(nodes: int, contiguous: bool, tau: float) -> None:
+    assert attainable_tau((1.0,) * 6, nodes, 0.2, contiguous=contiguous) == pytest.approx(tau)
+
+
+def test_consecutive_tasks_may_need_a_wider_tau_than_free_ones() -> None:
+    work = (3.0, 3.0, 1.0, 1.0, 1.0, 3.0)
+    assert attainable_tau(work, 3, 0.2, contiguous=False) == 0.2
+    assert attainable_tau(work, 3, 0.2, contiguous=True) == pytest.approx(5 * 3 / 12 - 1)
+
+
+def test_without_work_any_tau_can_be_met() -> None:
+    assert attainable_tau((0.0,) * 3, 2, 0.1, contiguous=True) == 0.1
+
+
+def spread(work: list[float], number: int, within: Bounds) -> Observed:
+    """The load as a good plan would leave it on so many executors."""
+    ids = [f"e{i}" for i in range(number)]
+    where = [""] * len(work)
+    if within.contiguous:
+        for i, (lb, ub) in enumerate(pairwise(even_bounds(work, number))):
+            where[lb:ub] = [ids[i]] * (ub - lb)
+    else:
+        loads = dict.fromkeys(ids, 0.0)
+        for j in sorted(range(len(work)), key=lambda j: -work[j]):
+            where[j] = min(ids, key=lambda node: loads[node])
+            loads[where[j]] += work[j]
+    return observed(load(work, where), executors(*ids), within=within)
+
+
+goals = st.builds(Utilisation, target=st.floats(0.4, 0.8), hysteresis=st.floats(0.02, 0.19))
+boundaries = st.builds(
+    Bounds,
+    least=st.integers(0, 3),
+    most=st.integers(3, 10),
+    tau=st.sampled_from([0.0, 0.1, 0.2, 0.5]),
+    contiguous=st.booleans(),
+)
+works = st.lists(st.floats(0, 1), min_size=1, max_size=20)
+
+
+@given(works, st.integers(1, 12), goals, boundaries)
+@settings(max_examples=300)
+def test_a_constant_load_settles_after_one_change(
+    work: list[float], number: int, goal: Utilisation, within: Bounds
+) -> None:
+    found = wanted(spread(work, number, within), goal)
+    assume(found.need != "hold")
+    if not within.least <= number <= within.most:
+        found = wanted(spread(work, found.executors, within), goal)
+    assert judged(spread(work, found.executors, within), goal) == ("hold", found.executors)
+
+
+@given(works, goals, boundaries, st.floats(-0.99, 0.99))
+@settings(max_examples=300)
+def test_going_back_takes_a_change_of_load_as_wide_as_the_band(
+    work: list[float], goal: Utilisation, within: Bounds, noise: float
+) -> None:
+    first = wanted(spread(work, 3, within), goal)
+    assume(first.need in ("scale-out", "scale-in"))
+    factor = 1 + noise * goal.hysteresis / goal.target
+    then = wanted(spread([w * factor for w in work], first.executors, within), goal)
+    assert {first.need, then.need} != {"scale-out", "scale-in"}
+
+
+def test_state_is_not_moved_to_save_one_executor_in_many() -> None:
+    ids = [f"e{i}" for i in range(40)]
+    many = bounds(most=100)
+    nearly = observed(load([0.58] * 40, ids), executors(*ids), within=many)
+    assert judged(nearly) == ("hold", 40)
+    clearly = observed(load([0.2] * 80, ids * 2), executors(*ids), within=many)
+    assert judged(clearly) == ("scale-in", 27)

@@ -1,0 +1,87 @@
+"""Every shape of a stateful query can be steered, with as many tasks as it really has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark.running_query import running
+from tests.spark.streams import KEYS, numbers, totals
+
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.shapes import refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FEW = 7
+
+
+def limited(spark: SparkSession) -> DataFrame:
+    return numbers(spark).limit(FEW)
+
+
+def distinct(spark: SparkSession) -> DataFrame:
+    return numbers(spark).withColumn("key", key()).dropDuplicates(["key"])
+
+
+def sessions(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    stamped = numbers(spark).withWatermark("timestamp", "2 seconds")
+    return stamped.groupBy(f.session_window("timestamp", "1 second"), key()).count()
+
+
+def counts_of_counts(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    stamped = numbers(spark).withWatermark("timestamp", "1 second")
+    first = stamped.groupBy(f.window("timestamp", "2 seconds"), key()).count()
+    return first.groupBy(f.window("window", "4 seconds")).agg(f.sum("count").alias("n"))
+
+
+def key() -> Column:
+    from pyspark.sql import functions as f
+
+    return (f.col("value") % KEYS).alias("key")
+
+
+@pytest.mark.parametrize(
+    ("shape", "mode", "tasks"),
+    [
+        (totals, "complete", 1),
+        (limited, "append", 1),
+        (distinct, "append", 4),
+        (sessions, "append", 4),
+        (counts_of_counts, "append", 8),
+    ],
+)
+def test_all_tasks_of_a_shape_are_known_and_go_where_they_are_asked_to(
+    spark: SparkSession, shape: Callable[[SparkSession], DataFrame], mode: str, tasks: int
+) -> None:
+    with running(shape(spark), mode=mode, sink="memory") as run:
+        assert len(run.tasks) == tasks
+        for executor in run.executor_ids():
+            run.settle(dict.fromkeys(run.tasks, executor))
+        if shape is limited:
+            assert len({row.value for row in spark.table(run.sink).collect()}) == FEW
+
+
+def test_a_query_in_real_time_mode_is_refused_in_one_line(spark: SparkSession) -> None:
+    check = "spark.sql.streaming.realTimeMode.allowlistCheck"
+    door = PrivateDoor.of(spark)
+    stream = spark.readStream.format("rate").load().dropDuplicates(["value"])
+    writer = stream.writeStream.format("noop").outputMode("update")
+    writer = writer.trigger(realTime="5 minutes")  # type: ignore[call-overload]
+    spark.conf.set(check, "false")
+    try:
+        query = writer.start()  # it ends soon: of what Spark ships only Kafka can be read so
+    finally:
+        spark.conf.unset(check)
+    try:
+        why = refusal(door, door.queries.of(query))
+    finally:
+        query.stop()
+    assert why is not None
+    assert why.startswith("runs in real-time mode")

@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from tests.loop.runtime_contract import RuntimeContract
+
+from elastream.loop.events import (
+    BatchObserved,
+    ExecutorsChanged,
+    Fact,
+    QueryJoined,
+    QueryLeft,
+    Status,
+)
+from elastream.loop.observation import BatchObservation, OperatorGraph, TaskId
+from elastream.loop.ports import Ticket
+from elastream.model.errors import ElastreamError
+from elastream.testing import (
+    ClusterSettings,
+    SimulatedCluster,
+    SimulatedTask,
+    Workload,
+    even_workload,
+)
+
+
+@dataclass(frozen=True)
+class SimulatedApplication:
+    cluster: SimulatedCluster
+
+    @property
+    def monitor(self) -> SimulatedCluster:
+        return self.cluster
+
+    @property
+    def pool(self) -> SimulatedCluster:
+        return self.cluster
+
+    @property
+    def placement(self) -> SimulatedCluster:
+        return self.cluster
+
+    def pass_batches(self, number: int) -> None:
+        self.cluster.run_batches(number)
+
+    def pass_time(self) -> None:
+        self.cluster.advance(2)
+
+
+class TestSimulatedRuntime(RuntimeContract):
+    @pytest.fixture
+    def runtime(self) -> SimulatedApplication:
+        return SimulatedApplication(SimulatedCluster(even_workload(6, lambda _: 600.0)))
+
+
+def cluster(
+    rows_per_s: float | Callable[[float], float] = 1000, tasks: int = 4, **settings: Any
+) -> SimulatedCluster:
+    rate = rows_per_s if callable(rows_per_s) else lambda _: rows_per_s
+    return SimulatedCluster(even_workload(tasks, rate), ClusterSettings(**settings))
+
+
+def batch_of(one: SimulatedCluster) -> BatchObservation:
+    found = one.run_batch()
+    assert found is not None
+    return found
+
+
+def task(partition: int, query: str = "query") -> TaskId:
+    return TaskId(query, 0, partition)
+
+
+# Batches
+
+
+def test_a_batch_takes_its_overhead_and_the_busiest_executors_time() -> None:
+    batch = batch_of(cluster(tasks=3, load_ms_per_mib=0))
+    assert batch.rows == 1000
+    assert batch.duration_ms == 100 + 333 + 333
+    assert sum(task.rows for task in batch.tasks) == 1000
+
+
+def test_cores_share_the_work_of_an_executor() -> None:
+    assert batch_of(cluster(executors=1, cores=4, load_ms_per_mib=0)).duration_ms == 100 + 250
+
+
+def test_a_host_may_be_slower_than_another() -> None:
+    uneven = cluster(tasks=2, hosts=("fast", "slow"), speeds={"slow": 0.5}, load_ms_per_mib=0)
+    assert [task.run_ms for task in batch_of(uneven).tasks] == [500, 1000]
+
+
+def test_work_outside_state_is_shared_by_all_executors_and_told() -> None:
+    workload = even_workload(2, lambda _: 1000.0, outside_row_ms=0.4)
+    batch = batch_of(SimulatedCluster(workload, ClusterSettings(load_ms_per_mib=0)))
+    assert batch.outside_ms == {"0": 200.0, "1": 200.0}
+    assert batch.duration_ms == 100 + 500 + 200
+
+
+def test_rows_that_wait_when_a_batch_commits_are_its_backlog() -> None:
+    batch = batch_of(cluster(rows_per_s=1000, executors=1, load_ms_per_mib=0))
+    assert (batch.rows, batch.duration_ms, batch.backlog) == (1000, 1100, 1100)
+
+
+def test_a_query_that_cannot_keep_up_has_a_growing_backlog() -> None:
+    workload = replace(even_workload(4, lambda _: 5000.0), most_rows=1000)
+    slow = SimulatedCluster(workload)
+    waiting = [batch_of(slow).backlog or 0 for _ in range(4)]
+    assert waiting == sorted(set(waiting))
+
+
+def test_batches_begin_no_more_often_than_the_trigger() -> None:
+    calm = cluster(rows_per_s=10)
+    calm.run_batches(2)
+    assert batch_of(calm).interval_ms == pytest.approx(1000, abs=20)
+
+
+def test_rows_arrive_at_the_rate_of_their_time() -> None:
+    rising = cluster(lambda second: 100 if second < 5 else 400, load_ms_per_mib=0)
+    rows = [batch.rows for batch in rising.advance(9)]
+    assert rows[1:4] == [100] * 3
+    assert rows[-2:] == [400] * 2
+
+
+def test_rows_are_shared_within_each_operator() -> None:
+    tasks = tuple(
+        SimulatedTask(operator, j, share, 1.0, 0)
+        for operator in (0, 1)
+        for j, share in enumerate([0.5, 0.3, 0.2])
+    )
+    workload = Workload(tasks, lambda _: 1.0)
+    assert workload.rows_of_tasks(11) == [6, 3, 2, 6, 3, 2]
+    assert workload.graph == OperatorGraph({0: None, 1: None})
+    assert workload.task_ids[3:5] == (TaskId("query", 1, 0), TaskId("query", 1, 1))
+
+
+def test_the_same_run_twice_is_the_same() -> None:
+    def run() -> list[object]:
+        one = cluster(rows_per_s=1234.5, tasks=7)
+        return [one.run_batch() for _ in range(10)]
+
+    assert run() == run()
+
+
+# Moves
+
+
+def test_a_moved_task_loads_its_state_once() -> None:
+    moving = cluster(rows_per_s=4, load_ms_per_mib=7)
+    batch_of(moving)
+    moving.place("query", {task(0): "1"}, ticket=Ticket())
+    loads = [[each.run_ms - each.rows for each in batch_of(moving).tasks] for _ in range(2)]
+    assert loads == [[7, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_a_placement_that_is_not_obeyed_is_forgotten() -> None:
+    deaf = cluster()
+    before = {each.task: each.executor for each in batch_of(deaf).tasks}
+    deaf.obeys = lambda _: False
+    deaf.place("query", {task(0): "1", task(1): "0"}, ticket=Ticket())
+    deaf.run_batches(1)
+    deaf.obeys = lambda _: True
+    deaf.run_batches(1)
+    assert deaf.where() == before
+
+
+def test_a_cold_executor_makes_its_first_task_pay_and_a_warm_one_does_not() -> None:
+    def worst(*, warm: bool) -> float:
+        grown = cluster(rows_per_s=4, cold_ms=900, load_ms_per_mib=0)
+        batch_of(grown)
+        grown.grow(3, timeout_s=1, ticket=Ticket())
+        if warm:
+            grown.warm(["2"], ticket=Ticket())
+        grown.place("query", {task(0): "2", task(1): "2"}, ticket=Ticket())
+        return batch_of(grown).duration_ms
+
+    assert worst(warm=False) - worst(warm=True) == 900
+
+
+def test_who_places_hears_whether_the_query_was_idle() -> None:
+    quiet = cluster(rows_per_s=0)
+    assert quiet.place("query", {task(0): "1"}, ticket=Ticket())
+    busy = cluster(rows_per_s=1000)
+    busy.advance(1.2)
+    assert not busy.place("query", {task(0): "1"}, ticket=Ticket())
+
+
+def test_what_was_placed_in_idle_time_holds_in_the_next_batch() -> None:
+    rates = [100.0]
+    resting = cluster(lambda _: rates[0])
+    resting.run_batches(2)
+    rates[0] = 0.0
+    resting.advance(5)
+    resting.place("query", {task(j): "0" for j in range(4)}, ticket=Ticket())
+    resting.advance(5)
+    rates[0] = 100.0
+    assert {each.executor for each in batch_of(resting).tasks} == {"0"}
+
+
+# Executors
+
+
+def test_tasks_of_a_dead_executor_run_elsewhere() -> None:
+    hurt = cluster()
+    batch_of(hurt)
+    hurt.kill("0")
+    assert {each.executor for each in batch_of(hurt).tasks} == {"1"}
+
+
+def test_without_executors_the_queries_wait() -> None:
+    dead = cluster(executors=1)
+    dead.kill("0")
+    assert dead.run_batch(most_s=2) is None
+    dead.grow(1, timeout_s=1, ticket=Ticket())
+    assert batch_of(dead).rows >= 2000
+
+
+def test_growing_ends_at_the_slots() -> None:
+    assert len(cluster(slots=3).grow(8, timeout_s=1, ticket=Ticket())) == 3
+
+
+def test_executors_are_put_on_hosts_in_turn() -> None:
+    spread = cluster(hosts=("a", "b"))
+    after = spread.grow(5, timeout_s=1, ticket=Ticket())
+    assert [executor.host for executor in after] == ["a", "b", "a", "b", "a"]
+    assert [executor.warm for executor in after] == [True, True, False, False, False]
+
+
+def test_an_executor_that_holds_state_is_not_released() -> None:
+    busy = cluster()
+    busy.advance(1.2)
+    with pytest.raises(ElastreamError, match="executor 1 still holds state"):
+        busy.release(["1"], ticket=Ticket())
+
+
+def test_an_executor_may_go_where_its_query_is_idle() -> None:
+    rates = [100.0]
+    resting = cluster(lambda _: rates[0])
+    resting.run_batches(2)
+    rates[0] = 0.0
+    resting.advance(5)
+    resting.release(["0", "1"], ticket=Ticket())
+    assert resting.executors() == ()
+
+
+def test_an_executor_that_is_about_to_get_state_is_not_released() -> None:
+    busy = cluster()
+    busy.advance(1.2)
+    busy.grow(3, timeout_s=1, ticket=Ticket())
+    busy.place("query", {task(0): "2"}, ticket=Ticket())
+    with pytest.raises(ElastreamError, match="executor 2 still holds state"):
+        busy.release(["2"], ticket=Ticket())
+
+
+# What is told
+
+
+def told_by(one: SimulatedCluster, kind: type[Fact]) -> list[Any]:
+    facts: list[Any] = []
+    one.subscribe(lambda fact: facts.append(fact) if isinstance(fact, kind) else None)
+    return facts
+
+
+def test_a_query_is_told_with_its_shape() -> None:
+    (joined,) = told_by(cluster(), QueryJoined)
+    assert joined == QueryJoined(0, "query", "run 1", OperatorGraph({0: None}), 4, 1000.0)
+
+
+def test_how_it_is_is_told_every_second() -> None:
+    rates = [0.0]
+    one = cluster(lambda _: rates[0])
+    told = told_by(one, Status)
+    one.advance(3)
+    assert told == [Status(1000 * second, frozenset({"query"}), 0) for second in (1, 2, 3)]
+    rates[0] = 2000.0
+    one.advance(2)
+    assert told[-1] == Status(5000, frozenset(), 1)
+
+
+def test_a_death_is_told_at_once_or_with_the_next_status() -> None:
+    one = cluster(rows_per_s=0, executors=3)
+    told = told_by(one, ExecutorsChanged)
+    one.kill("0")
+    assert [fact.at_ms for fact in told] == [0]
+    one.kill("1", at_once=False)
+    assert len(told) == 1
+    one.advance(1)
+    assert [executor.id for executor in told[-1].executors] == ["2"]
+
+
+def test_executors_that_came_are_told_with_the_next_status() -> None:
+    one = cluster(rows_per_s=0)
+    one.advance(1)
+    told = told_by(one, ExecutorsChanged)
+    one.grow(3, timeout_s=1, ticket=Ticket())
+    one.advance(2)
+    assert [len(fact.executors) for fact in told] == [3]
+
+
+# Several queries
+
+
+def two_queries() -> SimulatedCluster:
+    return SimulatedCluster(
+        [
+            even_workload(2, lambda _: 100.0, name="quick"),
+            even_workload(2, lambda _: 100.0, name="slow", trigger_ms=4000.0),
+        ]
+    )
+
+
+def test_queries_run_beside_each_other_each_at_its_trigger() -> None:
+    one = two_queries()
+    batches = one.advance(20.5)
+    ended = [batch.query for batch in batches]
+    assert (ended.count("quick"), ended.count("slow")) == (20, 5)
+    assert [b.batch for b in batches if b.query == "slow"] == list(range(5))
+
+
+def test_a_query_may_end_and_begin_again_in_a_new_run() -> None:
+    one = two_queries()
+    told = told_by(one, QueryJoined | QueryLeft)  # type: ignore[arg-type]
+    workload = one.queries["slow"].workload
+    one.advance(2)
+    one.end_query("slow", "stopped")
+    one.begin_query(workload)
+    assert [(type(fact), fact.query, fact.run) for fact in told] == [
+        (QueryJoined, "quick", "run 1"),
+        (QueryJoined, "slow", "run 2"),
+        (QueryLeft, "slow", "run 2"),
+        (QueryJoined, "slow", "run 3"),
+    ]
+    assert told[2].why == "stopped"
+    batches = [batch for batch in one.advance(9) if batch.query == "slow"]
+    assert [batch.batch for batch in batches][:2] == [0, 1]
+    assert {batch.run for batch in batches} == {"run 3"}
+
+
+def test_every_batch_is_told_as_it_commits() -> None:
+    one = two_queries()
+    told = told_by(one, BatchObserved)
+    batches = one.advance(10)
+    assert [fact.batch for fact in told] == batches
+    assert [fact.at_ms for fact in told] == sorted(fact.at_ms for fact in told)
