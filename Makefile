@@ -15,12 +15,12 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml requirements-build.lock requirements.lock
+$(READY): pyproject.toml lab/pyproject.toml requirements-build.lock requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the locked dependencies into $(VENV) (once)"
 	@$(INSTALL) --require-hashes -r requirements-build.lock
 	@$(INSTALL) --require-hashes --no-build-isolation -r requirements.lock
-	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@$(INSTALL) --no-deps --no-build-isolation -e . -e lab
 	@touch $@
 
 demo: $(READY) ## run the main job: a stream that scales out and in by itself
@@ -44,7 +44,7 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow and not spark"
 
 bench: $(READY) ## run the benchmarks, print their tables
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m elastream_lab.benchmarks
 
 lock: $(READY) ## pin every dependency anew, with hashes
 	@$(LOCK) --extra spark --extra studies --extra dev --output-file requirements.lock pyproject.toml

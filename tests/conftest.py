@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Shared machines stall now and then: a slow example is not a fault, so none has a deadline.
 # The suite tries the same examples every time, so that a commit fails for what it changed;
@@ -19,3 +26,48 @@ settings.register_profile(
 settings.register_profile("search", parent=settings.get_profile("thorough"), derandomize=False)
 settings.register_profile("quick", parent=settings.get_profile("thorough"), max_examples=150)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "thorough"))
+
+OWN_CLUSTER = {
+    "demo/test_demo.py",
+    "lab/applications/taxi/test_command.py",
+    "lab/applications/traffic/test_commands.py",
+    "spark/sessions/test_cluster.py",
+    "spark/test_standalone.py",
+}
+"""Files whose tests start a cluster of their own."""
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs live executors, and keep what shares a session on one worker."""
+    for item in items:
+        own = item.path.relative_to(Path(__file__).parent).as_posix() in OWN_CLUSTER
+        shared = "spark" in getattr(item, "fixturenames", ())
+        if own or shared:
+            item.add_marker(pytest.mark.spark)
+            group = "shared cluster" if shared else "own cluster"
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+EXECUTORS = 2
+MAX_EXECUTORS = 3
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One embedded cluster for all tests on Spark: two executors, room for one more."""
+    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded, stop
+
+    session = embedded(
+        EmbeddedCluster(
+            executors=EXECUTORS,
+            max_executors=MAX_EXECUTORS,
+            executor_memory_mb=700,
+            checkpoint_in_memory=True,
+            app_name="elastream tests",
+            config={"spark.sql.shuffle.partitions": "4"},
+        ),
+        timeout_s=300,
+    )
+    yield session
+    stop(session)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from elastream.loop.goals.resilient import Resilient
     from elastream.loop.goals.schedule import Schedule
     from elastream.loop.goals.utilisation import Utilisation
-    from elastream.loop.observation import Executor, TaskId
     from elastream.loop.policy import Policy
     from elastream.model.assignment import Assignment, Interval
     from elastream.model.errors import (
@@ -33,17 +32,17 @@ if TYPE_CHECKING:
         UnsupportedSparkError,
     )
     from elastream.model.migration import SequenceProblem, StepProblem, Target
+    from elastream.model.observation import Executor, TaskId
     from elastream.model.plan import Infeasible, Move, SequencePlan, StepPlan
     from elastream.model.replication.problem import Weights
     from elastream.model.transition import MigrationChain, TransitionPlan, TransitionProblem
-    from elastream.planners.catalog import rival
     from elastream.planners.certificate import Certificate, certify_sequence, certify_step
     from elastream.planners.free_step.planner import free_step
     from elastream.planners.sequence.planner import sequence
     from elastream.planners.single_step import single_step
     from elastream.planners.transition.planner import TransitionPlanner, transition
-    from elastream.spark.measure import Measured, measure
-    from elastream.spark.settings import session_settings
+    from elastream.spark.observe.measure import Measured, measure
+    from elastream.spark.sessions.settings import session_settings
     from elastream.traces.values_file import read_values
 
 __all__ = [
@@ -89,7 +88,6 @@ __all__ = [
     "measure",
     "read_decisions",
     "read_values",
-    "rival",
     "sequence",
     "session_settings",
     "single_step",
@@ -106,10 +104,10 @@ _HOMES = {
     "Decision": "elastream.loop.decisions",
     "DecisionLog": "elastream.loop.decision_log",
     "ElastreamError": "elastream.model.errors",
-    "Executor": "elastream.loop.observation",
+    "Executor": "elastream.model.observation",
     "Infeasible": "elastream.model.plan",
     "Interval": "elastream.model.assignment",
-    "Measured": "elastream.spark.measure",
+    "Measured": "elastream.spark.observe.measure",
     "MigrationChain": "elastream.model.transition",
     "Move": "elastream.model.plan",
     "Policy": "elastream.loop.policy",
@@ -125,7 +123,7 @@ _HOMES = {
     "StepPlan": "elastream.model.plan",
     "StepProblem": "elastream.model.migration",
     "Target": "elastream.model.migration",
-    "TaskId": "elastream.loop.observation",
+    "TaskId": "elastream.model.observation",
     "TransitionPlan": "elastream.model.transition",
     "TransitionPlanner": "elastream.planners.transition.planner",
     "TransitionProblem": "elastream.model.transition",
@@ -136,12 +134,11 @@ _HOMES = {
     "certify_sequence": "elastream.planners.certificate",
     "certify_step": "elastream.planners.certificate",
     "free_step": "elastream.planners.free_step.planner",
-    "measure": "elastream.spark.measure",
+    "measure": "elastream.spark.observe.measure",
     "read_decisions": "elastream.loop.decision_log",
     "read_values": "elastream.traces.values_file",
-    "rival": "elastream.planners.catalog",
     "sequence": "elastream.planners.sequence.planner",
-    "session_settings": "elastream.spark.settings",
+    "session_settings": "elastream.spark.sessions.settings",
     "single_step": "elastream.planners.single_step",
     "transition": "elastream.planners.transition.planner",
 }

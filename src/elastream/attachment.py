@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 from elastream.loop.decision_log import LogWriter, log_writer
 from elastream.loop.decisions import Decision
 from elastream.loop.driver import Controller
-from elastream.loop.observation import Executor, TaskId
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, StatePlacement
 from elastream.loop.samples import Sample
@@ -28,6 +27,7 @@ from elastream.model.errors import (
     ProblemError,
     QueryRefusedError,
 )
+from elastream.model.observation import Executor, TaskId
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -293,7 +293,7 @@ def attach_with(
     trace: Path | str | None = None,
 ) -> Attachment:
     """Attach with another way to place state than the live one: for comparisons."""
-    from elastream.spark.settings import advised, wrong_settings
+    from elastream.spark.sessions.settings import advised, wrong_settings
 
     door, wanted = _opened(target)
     for setting in advised(wrong_settings(door.spark)):
@@ -346,7 +346,7 @@ def _opened(
     """Open the door of the target's application, and refuse queries that cannot be steered."""
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.observe.shapes import refusal
-    from elastream.spark.query_session import is_session, queries_of, session_of
+    from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 
     if is_session(target):
         return PrivateDoor.of(target), _Wanted(None)  # type: ignore[arg-type]

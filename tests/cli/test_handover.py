@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from elastream.cli.main import main
-from elastream.spark.handover.queries import grouped_sums
-from elastream.spark.handover.readings import Readings
 from elastream.spark.handover.windowed import WindowedQuery
+from elastream_lab.applications.readings.queries import grouped_sums
+from elastream_lab.applications.readings.source import Readings
 
 KNOWN = "tests.cli.test_handover:no_query"
 SUMS = "tests.cli.test_handover:sums"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.cli.main import main
-from elastream.cli.plan_transition import transition_problem
+from elastream.cli.plan.transition import transition_problem
 from elastream.model.errors import ProblemError
 from elastream.planners.transition.planner import transition
 

@@ -7,8 +7,8 @@ import random
 from hypothesis import strategies as st
 from tests.handover.world import Scenario
 
-from elastream.handover.windows import LATER_CHAIN, Row
 from elastream.model.handover import QueryShape, Window
+from elastream.testing.windows import LATER_CHAIN, Row
 
 sizes = st.one_of(st.integers(1, 6), st.integers(1, 50))
 

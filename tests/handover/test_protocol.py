@@ -12,10 +12,10 @@ from tests.handover.scenarios import scenarios
 from tests.handover.world import Fault, Scenario, World, uninterrupted
 
 from elastream.handover.ledger import Side, owner_of
-from elastream.handover.simulated import SimulatedOrigin
 from elastream.handover.target import Left, Owning, Prepared
-from elastream.handover.windows import Output, Row
 from elastream.model.handover import QueryShape, Window
+from elastream.testing.handover import SimulatedOrigin
+from elastream.testing.windows import Output, Row
 
 MESSAGES = 9
 """Join, Accept, Seen, Offer, Ready, Commit, Taken, and some repeated."""

@@ -16,12 +16,12 @@ from elastream.handover.ledger import Note, Record, RecordFile
 from elastream.handover.messages import Join
 from elastream.handover.origin import Committed, Origin
 from elastream.handover.session import hand_over, take_over
-from elastream.handover.simulated import SimulatedOrigin, SimulatedTarget
 from elastream.handover.target import Left, Owning, Prepared, Target
 from elastream.handover.transport import Address, OriginServer, TargetLink
-from elastream.handover.windows import Output, Row, Windowing
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary, QueryShape, Window
+from elastream.testing.handover import SimulatedOrigin, SimulatedTarget
+from elastream.testing.windows import Output, Row, Windowing
 
 TOKEN = "a token that is long enough"
 SHAPE = QueryShape("q", Window.of("time", 4, 2), 1)

@@ -13,15 +13,15 @@ from elastream.handover.events import Clock, Received, Timing
 from elastream.handover.ledger import Note, Side
 from elastream.handover.messages import Message
 from elastream.handover.origin import Serving
-from elastream.handover.simulated import (
+from elastream.handover.target import Left
+from elastream.model.handover import Boundary, QueryShape, Window
+from elastream.testing.handover import (
     MemoryRecord,
     SimulatedOrigin,
     SimulatedTarget,
     operator_of,
 )
-from elastream.handover.target import Left
-from elastream.handover.windows import Output, Row
-from elastream.model.handover import Boundary, QueryShape, Window
+from elastream.testing.windows import Output, Row
 
 TURN_MS = 100
 TIMING = Timing(repeat_ms=300, patience_ms=2000, reach_ms=4000)

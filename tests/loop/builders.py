@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from elastream.loop.application import Bounds, Observed, Query
 from elastream.loop.load import QueryLoad, TaskLoad
-from elastream.loop.observation import BatchObservation, Executor, TaskId, TaskObservation
+from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 
 __all__ = ["batch", "bounds", "executors", "load", "observed", "task"]
 

@@ -33,13 +33,13 @@ from elastream.loop.events import (
 )
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning
-from elastream.loop.observation import BatchObservation
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
 from elastream.loop.routes import route
 from elastream.loop.state import LoopState
 from elastream.loop.step import started, step
 from elastream.model.errors import ElastreamError
+from elastream.model.observation import BatchObservation
 from elastream.testing import SimulatedCluster
 
 __all__ = ["Harness"]

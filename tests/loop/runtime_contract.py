@@ -12,9 +12,9 @@ from typing import Protocol
 import pytest
 
 from elastream.loop.events import BatchObserved, ExecutorsChanged, Fact, QueryJoined, Status
-from elastream.loop.observation import BatchObservation, TaskId
 from elastream.loop.ports import ExecutorPool, Monitor, StatePlacement, Ticket
 from elastream.model.errors import ElastreamError, GivenUpError
+from elastream.model.observation import BatchObservation, TaskId
 
 __all__ = ["RunningApplication", "RuntimeContract"]
 

@@ -15,10 +15,10 @@ from elastream.loop.events import (
     QueryJoined,
 )
 from elastream.loop.migrator.moving import Moving
-from elastream.loop.observation import OperatorGraph
 from elastream.loop.policy import Policy
 from elastream.loop.state import LoopState, Transition
 from elastream.loop.step import started, step
+from elastream.model.observation import OperatorGraph
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload
 
 __all__ = [

@@ -23,10 +23,10 @@ from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Goal
 from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.migrator.moving import Moving
-from elastream.loop.observation import TaskId
 from elastream.loop.policy import Planner, Policy
 from elastream.loop.ports import Ticket
 from elastream.loop.steady import Steady
+from elastream.model.observation import TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
 
 NAMES = ("a", "b", "c")

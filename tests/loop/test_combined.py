@@ -14,10 +14,10 @@ from elastream.loop.goals.goal import Goal, MadePlanner, Question, Think, Wanted
 from elastream.loop.goals.resilient import Resilient, ResilientPlanner
 from elastream.loop.goals.schedule import Schedule, ScheduledPlanner
 from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.observation import BatchObservation, Executor
 from elastream.loop.policy import Policy
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
+from elastream.model.observation import BatchObservation, Executor
 from elastream.model.plan import StepPlan, step_plan
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.loop.decisions import VERSION, Decision, Kind, decision_of, line_of
-from elastream.loop.observation import TaskId
 from elastream.loop.samples import Sample, TaskSample, sample_line, sample_of
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 
 HOLD = Decision(
     at_ms=1000,

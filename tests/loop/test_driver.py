@@ -16,12 +16,12 @@ from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Goal, Probe, Question, Wanted
 from elastream.loop.goals.schedule import Schedule
 from elastream.loop.learning import Learning, Learnt, Lesson, Size
-from elastream.loop.observation import Executor, TaskId
 from elastream.loop.policy import Policy
 from elastream.loop.ports import DelayProbe, Learner, Ticket
 from elastream.loop.state import Detached
 from elastream.loop.steady import Steady
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, ProblemError
+from elastream.model.observation import Executor, TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 POLICY = Policy(max_executors=4, patience=2, smoothing_s=0.1, planner="single-step")

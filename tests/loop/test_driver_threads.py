@@ -17,12 +17,12 @@ from elastream.loop.driver import Controller
 from elastream.loop.events import Stuck, Tick
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.lanes import Job, ThreadLane
-from elastream.loop.observation import Executor, TaskId
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, Ticket
 from elastream.loop.samples import Sample
 from elastream.loop.state import Detached
 from elastream.model.errors import GivenUpError
+from elastream.model.observation import Executor, TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload
 
 POLICY = Policy(max_executors=4, goal=ByHand(), planner="single-step")

@@ -26,10 +26,10 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.growing import Growing
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
-from elastream.loop.observation import TaskId
 from elastream.loop.state import LoopState
 from elastream.loop.steady import Steady
 from elastream.loop.step import step
+from elastream.model.observation import TaskId
 
 BY_HAND = replace(POLICY, goal=ByHand())
 TO_ZERO = replace(POLICY, min_executors=0, idle_s=20.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.loop.builders import batch, executors, task
 
 from elastream.loop.load import QueryLoad, TaskLoad, idled, smoothed
-from elastream.loop.observation import BatchObservation
+from elastream.model.observation import BatchObservation
 
 NODES = executors("a", "b")
 

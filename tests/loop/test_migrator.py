@@ -34,7 +34,6 @@ from elastream.loop.migrator.planning import Planning
 from elastream.loop.migrator.releasing import Releasing
 from elastream.loop.migrator.settling import Settling
 from elastream.loop.migrator.warming import Warming
-from elastream.loop.observation import OperatorGraph, TaskId
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
 from elastream.loop.routes import route
@@ -42,6 +41,7 @@ from elastream.loop.state import LoopState
 from elastream.loop.steady import Steady
 from elastream.loop.step import started, step
 from elastream.model.migration import StepProblem
+from elastream.model.observation import OperatorGraph, TaskId
 from elastream.model.plan import Infeasible
 from elastream.testing import SimulatedTask, Workload
 

@@ -38,11 +38,11 @@ from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.moving import Moving, portions
 from elastream.loop.migrator.planning import Planning
-from elastream.loop.observation import TaskId
 from elastream.loop.ports import Ticket
 from elastream.loop.state import LoopState, Signal
 from elastream.loop.steady import Steady
 from elastream.loop.step import step
+from elastream.model.observation import TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload
 
 BY_HAND = replace(POLICY, goal=ByHand())

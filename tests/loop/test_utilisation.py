@@ -13,7 +13,7 @@ from elastream.loop.application import Bounds, Observed
 from elastream.loop.goals.goal import Wanted, mean_utilisation
 from elastream.loop.goals.utilisation import Utilisation, attainable_tau, demand
 from elastream.loop.load import QueryLoad
-from elastream.loop.observation import Executor
+from elastream.model.observation import Executor
 from elastream.planners.even_spread import even_bounds
 
 GOAL = Utilisation()

@@ -13,9 +13,9 @@ from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners import interval_gain
 from elastream.planners.certificate import certify_step
-from elastream.planners.rivals.paper_ssm import paper_ssm
-from elastream.planners.rivals.simple_ssm import simple_ssm
 from elastream.planners.single_step import single_step
+from elastream_lab.rivals.paper_ssm import paper_ssm
+from elastream_lab.rivals.simple_ssm import simple_ssm
 
 
 def planned(problem: StepProblem) -> StepPlan:

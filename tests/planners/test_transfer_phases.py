@@ -15,7 +15,6 @@ from tests.strategies import step_problems
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Move
-from elastream.planners.rivals.even_split import even_split
 from elastream.planners.transfer.transfer_phases import (
     Phase,
     TaskPart,
@@ -23,6 +22,7 @@ from elastream.planners.transfer.transfer_phases import (
     least_length,
     transfer_phases,
 )
+from elastream_lab.rivals.even_split import even_split
 
 Volume = tuple[int, int, int | float]
 

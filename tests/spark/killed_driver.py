@@ -13,7 +13,7 @@ from tests.spark.running_query import BY_HAND
 from tests.spark.streams import aggregation, totals
 
 from elastream import Decision, attach
-from elastream.spark.cluster import EmbeddedCluster, embedded
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded
 
 
 def main(folder: str) -> None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from tests.spark.processes import executor_processes
 
 from elastream import Attachment, ByHand, Decision, Policy, TaskId, attach
-from elastream.loop.observation import BatchObservation
 from elastream.loop.ports import ExecutorPool, StatePlacement
-from elastream.spark.cluster import scratch_folder
+from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import Monitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.observe.watching import batches_of
+from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

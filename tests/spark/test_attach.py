@@ -31,10 +31,10 @@ from elastream import (
     QueryRefusedError,
     attach,
     read_decisions,
-    rival,
 )
-from elastream.spark.cluster import scratch_folder
 from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.sessions.embedded_cluster import scratch_folder
+from elastream_lab.rivals.catalog import rival
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

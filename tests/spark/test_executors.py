@@ -5,8 +5,8 @@ from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import MAX_EXECUTORS
 from tests.loop.runtime_contract import RuntimeContract
-from tests.spark.conftest import MAX_EXECUTORS
 from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S, RunningQuery, running, until
 from tests.spark.streams import (

@@ -26,9 +26,9 @@ from elastream import (
     attach,
 )
 from elastream.loop.goals.goal import Goal
-from elastream.spark.cluster import scratch_folder
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.host_delays import HostProbe
+from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from tests.spark.streams import aggregation, aggregation_answer, aggregation_sta
 from elastream import ProblemError, QueryRefusedError, measure
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.planner import resilient
-from elastream.studies.placed_pairs import placed_pairs
+from elastream_lab.applications.traffic.placed_pairs import placed_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ import pyspark
 import pytest
 from tests.spark.running_query import PATIENCE_S
 
-from elastream.spark.java import java_home
+from elastream.spark.sessions.java import java_home
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.loop.observation import TaskId, TaskObservation
+from elastream.model.observation import TaskId, TaskObservation
 from elastream.spark.door.queries import StatefulOperator
 from elastream.spark.observe.event_tap import TaskEvent
 from elastream.spark.observe.task_events import (

@@ -15,9 +15,9 @@ from elastream.loop.events import (
     QueryLeft,
     Status,
 )
-from elastream.loop.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ElastreamError
+from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.testing import (
     ClusterSettings,
     SimulatedCluster,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from elastream.loop.decisions import Decision
-from elastream.loop.observation import TaskId
 from elastream.loop.samples import Sample, TaskSample
+from elastream.model.observation import TaskId
 
 
 def sample(

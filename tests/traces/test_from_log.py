@@ -11,9 +11,9 @@ from elastream import Policy
 from elastream.cli.main import main
 from elastream.loop.decision_log import DecisionLog
 from elastream.loop.decisions import Decision
-from elastream.loop.observation import TaskId
 from elastream.loop.samples import Sample
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 from elastream.testing import SimulatedCluster, even_workload, simulated
 from elastream.traces.folder import read_nodes, read_tasks, read_totals
 from elastream.traces.from_log import trace_from_log

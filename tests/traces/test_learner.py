@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from elastream.loop.learning import Lesson
-from elastream.loop.observation import TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ElastreamError, GivenUpError
 from elastream.model.migration import StepProblem, Target
+from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.traces.learner import ProcessLearner

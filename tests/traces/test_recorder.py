@@ -8,8 +8,8 @@ from tests.traces.recorded import done, sample
 from elastream.loop.decision_log import read_log
 from elastream.loop.decisions import Decision
 from elastream.loop.learning import Size
-from elastream.loop.observation import TaskId
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 from elastream.traces.recorder import TraceRecorder
 
 TASK = TaskId("q", 0, 0)

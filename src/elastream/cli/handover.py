@@ -82,7 +82,7 @@ def serve(
     from elastream.handover.seal import read_token
     from elastream.handover.session import hand_over
     from elastream.handover.transport import Address, OriginServer
-    from elastream.spark.handover.application_session import application_session
+    from elastream.spark.sessions.application_session import application_session
 
     windowed, timing = _query(query), _timing(patience)
     where = Address.of(address)
@@ -132,7 +132,7 @@ def join(
     from elastream.handover.session import take_over
     from elastream.handover.target import Left
     from elastream.handover.transport import Address, TargetLink
-    from elastream.spark.handover.application_session import application_session
+    from elastream.spark.sessions.application_session import application_session
 
     windowed, timing = _query(query), _timing(patience)
     token, where = read_token(token_file), Address.of(address)

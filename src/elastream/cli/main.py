@@ -8,21 +8,11 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli import (
-    bench,
-    demo,
-    handover,
-    log,
-    measure,
-    plan,
-    study,
-    taxi,
-    trace,
-    traffic,
-    values,
-)
+from elastream.cli import handover, log, plugins, trace, values
+from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
+from elastream.cli.plan import app as plan
 from elastream.model.errors import ElastreamError
 
 __all__ = ["main"]
@@ -45,15 +35,11 @@ where, moving provably the least state.
 )
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
-app.add_typer(bench.app, name="bench")
-app.add_typer(study.app, name="study")
 app.command("log")(log.log)
-app.command("taxi")(taxi.taxi)
 app.add_typer(handover.app, name="handover")
 app.add_typer(trace.app, name="trace")
 app.add_typer(values.app, name="values")
-app.command("measure")(measure.measure)
-app.command("traffic")(traffic.traffic)
+plugins.join(app, {"trace": trace.app})
 
 
 def _print_version(asked: bool) -> None:

@@ -19,80 +19,15 @@ app = typer.Typer(
 )
 
 Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="The folder of a built trace.")]
-_INPUT = typer.Option(
-    "--input",
-    help="A file, folder or pattern; may be given several times. CSV, JSON lines, Parquet.",
-)
 _OUT = typer.Option("--out", help="The folder to write.")
 _EVERY = typer.Option("--every", help="Length of an interval, such as 15m, 1h or 1d.")
 _QUERY = typer.Option("--query", help="Only this query; may be given several times.")
-_WINDOW = typer.Option(
-    "--window", help="A key is held for so long after its last record; left out: for ever."
-)
-_PATTERNS = typer.Option(
-    "--patterns",
-    help="With --text: count the combinations of up to so many words of a row, not the words.",
-)
-_FORMAT = typer.Option("--format", help="csv, json or parquet, where the name does not tell.")
-_BAD = typer.Option("--max-bad-share", help="A greater share of bad rows is an error.")
-_MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
 _OF = typer.Option("--of", help="What nodes are proportional to: rows or records.")
 _LOW = typer.Option("--low", help="The total that needs the fewest nodes; left out: the least.")
 _HIGH = typer.Option("--high", help="The total that needs the most nodes; left out: the greatest.")
 _SMOOTHING = typer.Option("--smoothing", help="Share of each row given to changes not seen.")
 _DIRECTED = typer.Option("--directed", help="Let the chain remember the last direction.")
 _CHAIN_OUT = typer.Option("--out", help="Write the chain to a file, not to standard output.")
-
-
-@app.command("build")
-def build(
-    inputs: Annotated[list[str], _INPUT],
-    time: Annotated[str, typer.Option("--time", help="Column that says when a row happened.")],
-    out: Annotated[Path, _OUT],
-    text: Annotated[str | None, typer.Option("--text", help="Column of words to count.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Column that is the key.")] = None,
-    patterns: Annotated[int | None, _PATTERNS] = None,
-    tasks: Annotated[int, typer.Option("--tasks", help="State partitions of the query.")] = 64,
-    every: Annotated[str, _EVERY] = "1h",
-    window: Annotated[str | None, _WINDOW] = None,
-    value_bytes: Annotated[int, typer.Option("--value-bytes", help="State beside a key.")] = 8,
-    max_bad_share: Annotated[float, _BAD] = 0.01,
-    file_format: Annotated[str | None, _FORMAT] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace.")] = False,
-    master: Annotated[str | None, _MASTER] = None,
-) -> None:
-    """Sum up raw records: work and state of every task in every interval, on Spark.
-
-    Records go to tasks exactly as Spark partitions the state of a query over the same key. Rows
-    without a time, text or key are counted and reported.
-
-      elastream trace build --input posts.parquet --time time --text text --out trace
-    """
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.spark.batch_session import batch_session
-    from elastream.spark.traces.building import build_trace
-    from elastream.spark.traces.settings import TraceSettings, format_of, seconds_of
-
-    settings = TraceSettings(
-        input=tuple(inputs),
-        time=time,
-        text=text,
-        key=key,
-        patterns=patterns,
-        tasks=tasks,
-        every_s=seconds_of("--every", every),
-        window_s=None if window is None else seconds_of("--window", window),
-        value_bytes=value_bytes,
-        max_bad_share=max_bad_share,
-        format=format_of(file_format),
-    )
-    session = batch_session("elastream trace", master=master)
-    with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
-        report = build_trace(spark, settings, out, overwrite=overwrite)
-    bad = ", ".join(f"{number:,} without a {fault}" for fault, number in report.bad_rows.items())
-    typer.echo(f"{report.rows:,} rows read, bad ones: {bad or 'none'}")
-    typer.echo(f"{report.records:,} records in {report.intervals:,} intervals of {every}")
-    typer.echo(f"{out}: work and state of {report.tasks:,} tasks")
 
 
 @app.command("from-log")
@@ -111,7 +46,7 @@ def from_log(
       elastream trace from-log decisions.jsonl --out trace
       elastream trace chain trace --out chain.json
     """
-    from elastream.spark.traces.settings import seconds_of
+    from elastream.cli.durations import seconds_of
     from elastream.traces.from_log import trace_from_log
 
     made = trace_from_log(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastream.cli.plan_command import refuse
-from elastream.cli.plan_transition import chain_of
+from elastream.cli.plan.printing import refuse
+from elastream.cli.plan.transition import chain_of
 from elastream.cli.problem_files import expect_fields, read_fields
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
@@ -128,7 +128,7 @@ def _spark_or_not(on_spark: bool, master: str | None) -> Iterator[Bulk | None]:
         yield None
         return
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.spark.batch_session import batch_session
+    from elastream.spark.sessions.batch_session import batch_session
     from elastream.spark.values.bulk import SparkBulk
 
     session = batch_session("elastream values", master=master)

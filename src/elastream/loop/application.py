@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from elastream.loop.load import QueryLoad, TaskLoad
-from elastream.loop.observation import Executor, OperatorGraph, TaskId
+from elastream.model.observation import Executor, OperatorGraph, TaskId
 
 __all__ = ["RECENT_BATCHES", "Bounds", "Observed", "Query"]
 

@@ -46,7 +46,6 @@ from elastream.loop.events import (
 from elastream.loop.goals.goal import Failure, Probe, Think
 from elastream.loop.lanes import Job, Lane, ThreadLane
 from elastream.loop.learning import Learning
-from elastream.loop.observation import TaskId
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, Ticket
 from elastream.loop.routes import rehearsed, route
@@ -54,6 +53,7 @@ from elastream.loop.state import Detached, LoopState, Transition, noted
 from elastream.loop.steady import Steady
 from elastream.loop.step import started, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError
+from elastream.model.observation import TaskId
 
 __all__ = ["Controller", "Lanes"]
 

@@ -17,9 +17,9 @@ from elastream.loop.application import Observed
 from elastream.loop.decisions import Decision
 from elastream.loop.goals.goal import Question
 from elastream.loop.learning import Lesson
-from elastream.loop.observation import BatchObservation, Executor, OperatorGraph, TaskId
 from elastream.loop.routes import RouteOrder
 from elastream.loop.samples import Sample, sampled
+from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
 
 __all__ = [
     "AbandonRequested",

@@ -24,10 +24,10 @@ from elastream.loop.events import (
 from elastream.loop.load import idled, mean, smoothed, weight_of
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
-from elastream.loop.observation import BatchObservation
 from elastream.loop.state import LoopState, noted
 from elastream.loop.steady import Steady
 from elastream.loop.words import counted, listed
+from elastream.model.observation import BatchObservation
 
 __all__ = ["taken_in"]
 

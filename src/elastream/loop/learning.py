@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from elastream.loop.goals.goal import MadePlanner
-from elastream.loop.observation import TaskId
+from elastream.model.observation import TaskId
 
 __all__ = ["LEAST_CHANGES", "Learning", "Learnt", "Lesson", "Size", "chosen_planner"]
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from elastream.loop.observation import BatchObservation, Executor, TaskId, TaskObservation
+from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 
 __all__ = ["QueryLoad", "TaskLoad", "idled", "mean", "smoothed", "weight_of"]
 

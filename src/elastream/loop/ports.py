@@ -14,8 +14,8 @@ from typing import Protocol
 
 from elastream.loop.events import Fact
 from elastream.loop.learning import Learnt, Lesson
-from elastream.loop.observation import Executor, TaskId
 from elastream.model.errors import GivenUpError
+from elastream.model.observation import Executor, TaskId
 
 __all__ = [
     "DelayProbe",

@@ -15,9 +15,9 @@ from typing import Any
 
 from elastream.loop.application import Observed
 from elastream.loop.decisions import VERSION
-from elastream.loop.observation import TaskId
 from elastream.model.checks import amount, amounts, count, shown
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 
 __all__ = ["Sample", "TaskSample", "sample_line", "sample_of", "sampled"]
 

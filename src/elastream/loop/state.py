@@ -13,9 +13,9 @@ from elastream.loop.decisions import Decision, Kind
 from elastream.loop.events import Event, Instruction, Log, MoveRequested, ScaleRequested
 from elastream.loop.goals.goal import Need, Question
 from elastream.loop.learning import Learning
-from elastream.loop.observation import Executor
 from elastream.loop.policy import Policy
 from elastream.model.checks import Number
+from elastream.model.observation import Executor
 
 __all__ = ["Detached", "LoopState", "Phase", "Signal", "Transition", "noted"]
 

@@ -27,10 +27,10 @@ from elastream.loop.facts import taken_in
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
 from elastream.loop.migrator.change import Change, abandoned
-from elastream.loop.observation import Executor
 from elastream.loop.policy import Policy
 from elastream.loop.state import Detached, LoopState, Transition, noted
 from elastream.loop.steady import Steady, requested, told
+from elastream.model.observation import Executor
 
 __all__ = ["started", "step"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -9,7 +10,7 @@ from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 
-__all__ = ["Infeasible", "Move", "SequencePlan", "Status", "StepPlan", "step_plan"]
+__all__ = ["Infeasible", "Move", "SequencePlan", "Status", "StepPlan", "StepPlanner", "step_plan"]
 
 Status = Literal["optimal", "feasible", "unbalanced"]
 """``optimal``: proven. ``feasible``: within the limit. ``unbalanced``: over it (baselines only)."""
@@ -95,3 +96,7 @@ def step_plan(
     else:
         status = "optimal" if bound == cost else "feasible"
     return StepPlan(status, cost, assignment, moves, limit, max_load, bound)
+
+
+StepPlanner = Callable[[StepProblem], StepPlan | Infeasible]
+"""A plan for one migration, or why there is none; settings have defaults."""

@@ -24,9 +24,9 @@ from elastream.loop.events import (
     QueryLeft,
     Status,
 )
-from elastream.loop.observation import BatchObservation, Executor, TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ElastreamError
+from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
 from elastream.testing.workload import Workload
 

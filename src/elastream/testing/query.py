@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
-from elastream.loop.observation import BatchObservation, TaskId, TaskObservation
+from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream.testing.workload import Workload
 
 __all__ = ["SimulatedQuery"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elastream.loop.observation import OperatorGraph, TaskId
+from elastream.model.observation import OperatorGraph, TaskId
 
 __all__ = ["SimulatedTask", "Workload", "even_workload"]
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from elastream.loop.decision_log import read_log
-from elastream.loop.observation import TaskId
 from elastream.loop.samples import Sample
 from elastream.model.checks import positive
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 from elastream.traces.folder import commit, prepare, publish, write_nodes
 
 if TYPE_CHECKING:

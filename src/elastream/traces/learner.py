@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from elastream.loop.learning import Learnt, Lesson
-from elastream.loop.observation import TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ElastreamError
+from elastream.model.observation import TaskId
 from elastream.traces.lessons import Worked, learnt_of, worked_out
 from elastream.traces.values_file import read_values, write_values
 

@@ -16,9 +16,8 @@ from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import Learnt, Lesson
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
-from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.model.transition import MigrationChain, ProjectionProblem
-from elastream.planners.catalog import StepPlanner
 from elastream.planners.chain import ChainSettings, migration_chain
 from elastream.planners.even_spread import even_bounds
 from elastream.planners.single_step import single_step

@@ -10,7 +10,7 @@ from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import outside_ms
 from elastream.loop.goals.replication.problem import Seen
 from elastream.loop.load import QueryLoad, smoothed
-from elastream.loop.observation import (
+from elastream.model.observation import (
     BatchObservation,
     Executor,
     OperatorGraph,

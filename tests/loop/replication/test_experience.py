@@ -8,7 +8,7 @@ from tests.loop.replication.scenes import QUERY, RUN
 from elastream.loop.application import Query
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.load import QueryLoad, TaskLoad
-from elastream.loop.observation import BatchObservation, TaskId, TaskObservation
+from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 
 MIB = 1 << 20
 

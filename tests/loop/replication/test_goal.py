@@ -16,8 +16,8 @@ from elastream.loop.goals.goal import Failure, Probe, Think, Wanted
 from elastream.loop.goals.replication.goal import Replication, ReplicationMemory
 from elastream.loop.goals.replication.placing import ReplicaPlanner
 from elastream.loop.goals.replication.solving import Solve
-from elastream.loop.observation import BatchObservation, Executor
 from elastream.loop.policy import Policy
+from elastream.model.observation import BatchObservation, Executor
 from elastream.model.replication.problem import Weights
 from elastream.testing import (
     ClusterSettings,

@@ -22,8 +22,8 @@ from elastream.loop.goals.replication.latency import latency_of, with_batch
 from elastream.loop.goals.replication.operators import operator_loads
 from elastream.loop.goals.replication.problem import NEWCOMER, SOURCE, problem_of
 from elastream.loop.goals.replication.settings import ReplicationSettings
-from elastream.loop.observation import Executor, OperatorGraph
 from elastream.model.errors import ProblemError
+from elastream.model.observation import Executor, OperatorGraph
 from elastream.model.replication.latency import Polynomial, Queue
 from elastream.model.replication.problem import (
     Bounds,

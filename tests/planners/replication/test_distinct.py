@@ -23,7 +23,7 @@ from elastream.model.replication.problem import (
 )
 from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.exact import replication
-from elastream.planners.replication.milp import replication_milp
+from elastream_lab.studies.replication.milp import replication_milp
 
 seeds = st.integers(0, 2**40)
 

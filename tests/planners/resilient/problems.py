@@ -11,7 +11,7 @@ from elastream.model.plan import Infeasible
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.feasible_set import ray_values
 from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
-from elastream.studies.resilience_graphs import problem_of, random_graph
+from elastream_lab.studies.resilience.graphs import problem_of, random_graph
 
 EXAMPLE = ResilientProblem.of([[14, 0], [6, 0], [0, 9], [0, 7]], [1, 1])
 """Example 2 of the paper."""

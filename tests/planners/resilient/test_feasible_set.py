@@ -12,7 +12,7 @@ from tests.planners.resilient.problems import EXAMPLE, problems, space_of
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.feasible_set import directions, volume_ratio
 from elastream.planners.resilient.normalised import Floats
-from elastream.planners.resilient.volume_bounds import exact_area_ratio, volume_bounds
+from elastream_lab.studies.resilience.volume_bounds import exact_area_ratio, volume_bounds
 
 
 def drawn_weights(nodes: int, streams: int, seed: int) -> Floats:

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from elastream.spark.handover.queries import both_streams
-from elastream.spark.handover.readings import Reading, Readings
+from elastream_lab.applications.readings.queries import both_streams
+from elastream_lab.applications.readings.source import Reading, Readings
 
 Result = tuple[Any, ...]
 """The columns of a result in the order of their names; the coordinate is the first."""

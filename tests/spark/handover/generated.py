@@ -17,10 +17,15 @@ from typing import TYPE_CHECKING
 from tests.spark.handover.expected import Expected, pair_windows, pairs, row_windows, sums
 from tests.spark.handover.handing import START_MS, check_whole, handover, written
 
-from elastream.spark.handover.application_session import application_session
-from elastream.spark.handover.queries import grouped_sums, joined_readings, pair_sums, row_sums
-from elastream.spark.handover.readings import Readings
 from elastream.spark.handover.windowed import WindowedQuery
+from elastream.spark.sessions.application_session import application_session
+from elastream_lab.applications.readings.queries import (
+    grouped_sums,
+    joined_readings,
+    pair_sums,
+    row_sums,
+)
+from elastream_lab.applications.readings.source import Readings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

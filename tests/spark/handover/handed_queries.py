@@ -6,9 +6,14 @@ import os
 
 from tests.spark.handover.handing import START_MS
 
-from elastream.spark.handover.queries import grouped_sums, joined_readings, pair_sums, row_sums
-from elastream.spark.handover.readings import Readings
 from elastream.spark.handover.windowed import WindowedQuery
+from elastream_lab.applications.readings.queries import (
+    grouped_sums,
+    joined_readings,
+    pair_sums,
+    row_sums,
+)
+from elastream_lab.applications.readings.source import Readings
 
 CLOCK = "HANDOVER_CLOCK"
 

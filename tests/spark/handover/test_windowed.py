@@ -21,9 +21,14 @@ from tests.spark.handover.handing import (
 from elastream.handover.target import Left
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Window
-from elastream.spark.handover.queries import grouped_sums, joined_readings, pair_sums, row_sums
-from elastream.spark.handover.readings import Readings
 from elastream.spark.handover.windowed import WindowedQuery
+from elastream_lab.applications.readings.queries import (
+    grouped_sums,
+    joined_readings,
+    pair_sums,
+    row_sums,
+)
+from elastream_lab.applications.readings.source import Readings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

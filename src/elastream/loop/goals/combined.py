@@ -7,9 +7,9 @@ from typing import Any
 
 from elastream.loop.application import Bounds, Observed
 from elastream.loop.goals.goal import Goal, MadePlanner, Question, Wanted
-from elastream.loop.observation import BatchObservation, Executor
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
+from elastream.model.observation import BatchObservation, Executor
 
 __all__ = ["Combined"]
 

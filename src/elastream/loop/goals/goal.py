@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from elastream.loop.application import Bounds, Observed
-from elastream.loop.observation import BatchObservation, Executor
 from elastream.loop.words import counted
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
+from elastream.model.observation import BatchObservation, Executor
 from elastream.model.plan import Infeasible, StepPlan
 
 __all__ = [

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Literal
 
 from elastream.loop.events import Cancel, Instruction
-from elastream.loop.observation import TaskId
 from elastream.loop.state import LoopState, Signal, Transition, noted
 from elastream.loop.words import counted
 from elastream.model.checks import Number
+from elastream.model.observation import TaskId
 
 __all__ = ["Change", "ChangeKind", "Progress", "abandoned", "begun", "completed", "replanned"]
 

@@ -8,8 +8,8 @@ from elastream.loop.events import Answered, BatchObserved, Event, Grow, Status, 
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change, abandoned, begun, completed
 from elastream.loop.migrator.warming import warmed_first
-from elastream.loop.observation import Executor
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+from elastream.model.observation import Executor
 
 __all__ = ["Growing", "grown_first"]
 

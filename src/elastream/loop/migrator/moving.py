@@ -47,11 +47,11 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.load import TaskLoad
 from elastream.loop.migrator.change import Change, Progress, abandoned, completed, replanned
 from elastream.loop.migrator.releasing import released_first
-from elastream.loop.observation import BatchObservation, TaskId
 from elastream.loop.policy import Policy
 from elastream.loop.state import LoopState, Phase, Transition, noted
 from elastream.loop.words import listed
 from elastream.model.checks import Number
+from elastream.model.observation import BatchObservation, TaskId
 
 __all__ = ["Moving", "Target", "moved_first", "portions"]
 

@@ -26,7 +26,6 @@ from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
 from elastream.loop.migrator.change import Change, abandoned, replanned
 from elastream.loop.migrator.moving import Target, moved_first
-from elastream.loop.observation import TaskId
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
 from elastream.loop.words import counted
@@ -34,6 +33,7 @@ from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.migration import Target as SizeTarget
+from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 
 __all__ = ["Planning", "planned_first"]

@@ -26,7 +26,7 @@ from elastream.loop.events import (
     QueryPassedOver,
     Status,
 )
-from elastream.loop.observation import BatchObservation, Executor
+from elastream.model.observation import BatchObservation, Executor
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery
 from elastream.spark.observe.event_tap import EventTap, JobEvent, QueryEvent

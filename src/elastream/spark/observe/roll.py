@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from elastream.loop.observation import Executor
+from elastream.model.observation import Executor
 from elastream.spark.door.private_door import PrivateDoor
 
 __all__ = ["ExecutorRoll"]

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from elastream.loop.observation import OperatorGraph, TaskId, TaskObservation
+from elastream.model.observation import OperatorGraph, TaskId, TaskObservation
 from elastream.spark.door.queries import StatefulOperator
 from elastream.spark.observe.event_tap import TaskEvent
 

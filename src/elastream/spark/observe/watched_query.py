@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from elastream.loop.observation import BatchObservation, OperatorGraph, TaskId
+from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery, StatefulOperator
 from elastream.spark.observe.event_tap import TaskEvent

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from elastream.loop.events import BatchObserved, Fact
-from elastream.loop.observation import BatchObservation, TaskId
 from elastream.model.errors import QueryRefusedError
+from elastream.model.observation import BatchObservation, TaskId
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import Monitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import refusal
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
-from elastream.spark.query_session import named, queries_of, session_of
+from elastream.spark.sessions.query_session import named, queries_of, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

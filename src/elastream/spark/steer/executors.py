@@ -22,10 +22,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from elastream.loop.observation import Executor
 from elastream.loop.ports import Ticket
 from elastream.model.checks import count
 from elastream.model.errors import GivenUpError, SparkError, StateHeldError
+from elastream.model.observation import Executor
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 from elastream.spark.door.queries import RunningQuery
 from elastream.spark.observe.monitor import Monitor

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from elastream.loop.observation import TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
+from elastream.model.observation import TaskId
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import Monitor
 from elastream.spark.observe.task_events import lead_of

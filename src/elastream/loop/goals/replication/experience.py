@@ -18,7 +18,7 @@ from statistics import median
 from typing import Final
 
 from elastream.loop.application import Query
-from elastream.loop.observation import BatchObservation, TaskId
+from elastream.model.observation import BatchObservation, TaskId
 
 __all__ = ["Experience"]
 

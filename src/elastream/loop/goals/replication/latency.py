@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from elastream.loop.goals.replication.operators import OperatorKey, OperatorLoad
-from elastream.loop.observation import BatchObservation, Executor
+from elastream.model.observation import BatchObservation, Executor
 from elastream.model.replication.latency import Latency, Polynomial, Queue
 
 __all__ = ["LatencyModel", "Points", "busy_ms", "latency_of", "outside_ms", "with_batch"]

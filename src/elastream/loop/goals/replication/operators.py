@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from elastream.loop.application import Observed
 from elastream.loop.load import TaskLoad
-from elastream.loop.observation import TaskId
+from elastream.model.observation import TaskId
 
 __all__ = ["OperatorKey", "OperatorLoad", "operator_loads", "operator_name"]
 

@@ -9,9 +9,9 @@ from typing import Final, Literal, get_args
 from elastream.loop.application import Bounds
 from elastream.loop.goals.goal import Goal
 from elastream.loop.goals.replication.latency import LatencyModel
-from elastream.loop.observation import Executor
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
+from elastream.model.observation import Executor
 from elastream.model.replication.problem import Weights
 
 __all__ = ["ReplicationSettings"]

@@ -1,0 +1,1 @@
+"""The lab beside elastream: reference applications, rivals, studies and benchmarks."""

@@ -1,0 +1,1 @@
+"""The reference applications, a folder each."""

@@ -1,0 +1,1 @@
+"""The located readings of paper 002, and the queries over them."""

@@ -1,0 +1,142 @@
+"""Windowed queries to hand over: aggregations over time and rows, joins; the paper's Q1 to Q3.
+
+Paper 002, section 4. Q1 joins the readings of two streams by place over windows of 10 seconds; its
+windows slide with every tick, so two readings are joined if they are less than 10 seconds apart.
+Q2 sums the last five readings, a window for each row. Q3 sums over the last five results of Q1's
+join.
+
+**Q3's controlling window** is the last one, that of rows (section 3.1). ISTREAM puts a pair out
+when its later reading comes, so pairs are counted in the order of their *later* timestamps. They
+do not carry the earliest timestamp of what they are made of, and the target gets every pair only a
+join's length after it sees every reading
+(:func:`~elastream.planners.handover.whole_at_controlling`). The join suppresses nothing: a pair in
+the overlap is wanted on both sides (3.2.1, last sentence), and each window of rows has one owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from elastream.model.handover import QueryShape, Window
+from elastream.planners.handover import WindowOperator
+from elastream.spark.handover.row_windows import windows_of_rows
+from elastream.spark.handover.windowed import COORDINATE, WindowedQuery
+from elastream_lab.applications.readings.source import Readings, readings_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["both_streams", "grouped_sums", "joined_readings", "pair_sums", "row_sums"]
+
+Inputs = Callable[["SparkSession", bool], "tuple[DataFrame, ...]"]
+
+
+def both_streams(readings: Readings, later_ms: int = 0) -> tuple[Readings, Readings]:
+    """Return the readings of S and of T; T starts so much later."""
+    later = replace(readings, stream=1, start_ms=readings.start_ms + later_ms)
+    return replace(readings, stream=0), later
+
+
+def grouped_sums(readings: Readings, *, length_ms: int, slide_ms: int) -> WindowedQuery:
+    """Return count and sum for each place and time window."""
+    window = Window.of("time", length_ms, slide_ms)
+
+    def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        spans = f.window("at", f"{length_ms} milliseconds", f"{slide_ms} milliseconds")
+        sums = (f.count(f.lit(1)).alias("rows"), f.sum("measure").alias("total"))
+        grouped = inputs[0].groupBy(spans.alias("span"), "place").agg(*sums)
+        start = f.unix_millis("span.start").alias(COORDINATE)
+        return grouped.select(start, "place", "rows", "total")
+
+    shape = QueryShape("sums", window, 1, lateness=readings.late_ms)
+    return WindowedQuery(shape, _streams([readings]), results)
+
+
+def joined_readings(
+    readings: Readings, *, length_ms: int = 10_000, later_ms: int = 0
+) -> WindowedQuery:
+    """Return Q1: the pairs of two streams with the same place, less than a window apart."""
+    window = Window.of("time", length_ms, 1)
+
+    def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        earlier = f.least(f.unix_millis("s_at"), f.unix_millis("t_at")).alias(COORDINATE)
+        shown: list[Column | str] = [earlier, "s_position", "t_position", "s_place"]
+        return _pairs(inputs, length_ms).select(*shown, "s_measure", "t_measure")
+
+    shape = QueryShape("q1", window, 2, "join", readings.late_ms)
+    return WindowedQuery(shape, _streams(both_streams(readings, later_ms)), results)
+
+
+def row_sums(readings: Readings, *, length: int = 5, slide: int = 1) -> WindowedQuery:
+    """Return Q2: the sum over windows of rows."""
+    window, late_ms = Window.of("rows", length, slide), readings.late_ms
+
+    def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        rows = inputs[0].select(
+            f.unix_millis("at").alias("at_ms"),
+            f.col("position").alias("first"),
+            f.lit(0).alias("second"),
+            f.col("measure").alias("value"),
+        )
+        return windows_of_rows(rows, length=length, reach_ms=0 if late_ms else None)
+
+    shape = QueryShape("q2", window, 1, lateness=late_ms)
+    return WindowedQuery(shape, _streams([readings]), results)
+
+
+def pair_sums(
+    readings: Readings,
+    *,
+    range_ms: int = 10_000,
+    length: int = 5,
+    slide: int = 1,
+    later_ms: int = 0,
+) -> WindowedQuery:
+    """Return Q3: the sum of S's measures over windows of rows, the rows being Q1's pairs."""
+    window, join = Window.of("rows", length, slide), Window.of("time", range_ms, 1)
+
+    def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        rows = _pairs(inputs, range_ms).select(
+            f.greatest(f.unix_millis("s_at"), f.unix_millis("t_at")).alias("at_ms"),
+            f.col("s_position").alias("first"),
+            f.col("t_position").alias("second"),
+            f.col("s_measure").alias("value"),
+        )
+        return windows_of_rows(rows, length=length, reach_ms=range_ms)
+
+    operation = f"rows over a join of {range_ms} ms"
+    shape = QueryShape("q3", window, 2, operation, readings.late_ms)
+    inputs = _streams(both_streams(readings, later_ms))
+    return WindowedQuery(shape, inputs, results, (WindowOperator(join, earliest=False),))
+
+
+def _pairs(inputs: tuple[DataFrame, ...], length_ms: int) -> DataFrame:
+    """Return the pairs of equal place that are less than ``length_ms`` apart."""
+    from pyspark.sql import functions as f
+
+    left, right = (_named(rows, side) for rows, side in zip(inputs, "st", strict=True))
+    reach = f.expr(f"INTERVAL {length_ms / 1000:.3f} SECONDS")
+    near = (f.col("s_at") > f.col("t_at") - reach) & (f.col("s_at") < f.col("t_at") + reach)
+    return left.join(right, (f.col("s_place") == f.col("t_place")) & near)
+
+
+def _streams(readings: Sequence[Readings]) -> Inputs:
+    def inputs(spark: SparkSession, from_now: bool) -> tuple[DataFrame, ...]:
+        connect = "now" if from_now else "start"
+        return tuple(readings_stream(spark, each, connect=connect) for each in readings)  # type: ignore[arg-type]
+
+    return inputs
+
+
+def _named(rows: DataFrame, prefix: str) -> DataFrame:
+    return rows.select(*(rows[name].alias(f"{prefix}_{name}") for name in rows.columns))

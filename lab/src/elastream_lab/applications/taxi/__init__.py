@@ -1,0 +1,1 @@
+"""The taxi query of paper 004: the most frequent routes."""

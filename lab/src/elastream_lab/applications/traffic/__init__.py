@@ -1,0 +1,1 @@
+"""The traffic monitor of paper 003: aggregations over packets."""

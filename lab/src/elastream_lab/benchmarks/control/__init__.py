@@ -1,0 +1,1 @@
+"""``elastream bench control``: the loop at sizes that no machine here has."""

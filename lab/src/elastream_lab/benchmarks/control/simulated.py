@@ -1,0 +1,281 @@
+"""The loop at scale: how long a step and a plan take on a simulated cluster of growing size.
+
+The real loop (every step, every plan, every line of the log) drives a simulated application through
+a load that rises by a quarter and falls to three quarters, so that it scales out and in. Each size
+runs in a process of its own, whose memory is measured. What the calls into Spark's JVM would cost
+at such sizes is measured on a real session beside it (:mod:`elastream_lab.benchmarks.control.jvm`).
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any, Final
+
+from elastream.loop.decision_log import DecisionLog
+from elastream.loop.events import (
+    Action,
+    Answered,
+    Cancel,
+    Event,
+    Grow,
+    Log,
+    Place,
+    Plan,
+    Record,
+    Rehearse,
+    Release,
+    Tick,
+    Warm,
+)
+from elastream.loop.goals.goal import Failure
+from elastream.loop.goals.utilisation import Utilisation
+from elastream.loop.policy import Policy
+from elastream.loop.ports import Ticket
+from elastream.loop.routes import rehearsed, route
+from elastream.loop.step import started, step
+from elastream.model.checks import count
+from elastream.model.errors import ElastreamError
+from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
+
+__all__ = ["SIZES", "ControlRow", "ControlSize", "measured", "measured_apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSize:
+    """How large the application is; checked when made."""
+
+    executors: int
+    tasks: int
+    queries: int
+
+    def __post_init__(self) -> None:
+        count("executors", self.executors, least=2, most=10_000)
+        count("queries", self.queries, least=1, most=1000)
+        count("tasks", self.tasks, least=self.queries, most=1_000_000)
+
+
+SIZES: Final = (
+    ControlSize(10, 200, 1),
+    ControlSize(50, 1000, 5),
+    ControlSize(100, 2000, 10),
+    ControlSize(300, 6000, 20),
+    ControlSize(1000, 20_000, 50),
+)
+_SECONDS: Final = 300.0
+"""Of the simulated application."""
+_TRIGGER_MS: Final = 5000.0
+_BUSY: Final = 0.62
+"""Utilisation at first, within the band of the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """What one size came to."""
+
+    executors: int
+    tasks: int
+    queries: int
+    step_median_ms: float
+    step_p99_ms: float
+    step_worst_ms: float
+    plan_s: float
+    """The longest plan."""
+    plans: tuple[str, ...]
+    """Of each plan: its status and its gap."""
+    memory_mb: float
+    """Peak of the whole process."""
+    decision_log_bytes_per_batch: float
+    batches: int
+    changes: int
+    tasks_moved: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it in the names of the run summaries, and with what else was measured."""
+        return {
+            "executors": self.executors,
+            "tasks": self.tasks,
+            "queries": self.queries,
+            "step_ms": {
+                "median": round(self.step_median_ms, 2),
+                "p99": round(self.step_p99_ms, 2),
+                "worst": round(self.step_worst_ms, 2),
+            },
+            "plan_s": round(self.plan_s, 3),
+            "plans": list(self.plans),
+            "memory_mb": round(self.memory_mb, 1),
+            "decision_log_bytes_per_batch": round(self.decision_log_bytes_per_batch),
+            "batches": self.batches,
+            "changes": self.changes,
+            "tasks_moved": self.tasks_moved,
+        }
+
+
+def measured_apart(size: ControlSize) -> ControlRow:
+    """Measure one size in a process of its own."""
+    told = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps(asdict(size)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        last = told.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise ElastreamError(f"{size.executors} executors: {last[0]}")
+    fields = json.loads(told.stdout)
+    return ControlRow(**{**fields, "plans": tuple(fields["plans"])})
+
+
+def measured(size: ControlSize) -> ControlRow:
+    """Measure one size in this process."""
+    with tempfile.TemporaryDirectory(prefix="elastream-control-") as name:
+        return _Run(size, Path(name) / "decisions.jsonl").row()
+
+
+class _Run:
+    """The loop on a simulated cluster, each of its steps and plans timed."""
+
+    def __init__(self, size: ControlSize, log: Path) -> None:
+        self._size = size
+        self._log = DecisionLog(log)
+        self._step_ms: list[float] = []
+        self._plan_s: list[float] = []
+        self._plans: list[str] = []
+        self._batches = self._changes = self._moved = 0
+        most = round(size.executors * 1.5)
+        self._policy = Policy(
+            max_executors=most,
+            goal=Utilisation(target=0.6, hysteresis=0.1),
+            patience=2,
+            cooldown_s=10.0,
+            smoothing_s=5.0,
+            moves_per_batch=16,
+        )
+        settings = ClusterSettings(executors=size.executors, slots=most)
+        self._cluster = SimulatedCluster(list(_workloads(size)), settings)
+        self._state, told = started(self._policy, self._cluster.executors(), now_ms=0)
+        self._follow(told)
+        self._cluster.subscribe(self._feed)
+
+    def row(self) -> ControlRow:
+        """Let the application run, and return what was seen."""
+        for _ in range(round(_SECONDS)):
+            self._batches += len(self._cluster.advance(1.0))
+            self._feed(Tick(round(self._cluster.now_ms)))
+        ordered = sorted(self._step_ms)
+        size = self._size
+        return ControlRow(
+            executors=size.executors,
+            tasks=size.tasks,
+            queries=size.queries,
+            step_median_ms=median(ordered),
+            step_p99_ms=ordered[min(len(ordered) - 1, round(0.99 * len(ordered)))],
+            step_worst_ms=ordered[-1],
+            plan_s=max(self._plan_s, default=0.0),
+            plans=tuple(self._plans),
+            memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            decision_log_bytes_per_batch=self._log.path.stat().st_size / max(1, self._batches),
+            batches=self._batches,
+            changes=self._changes,
+            tasks_moved=self._moved,
+        )
+
+    def _feed(self, event: Event) -> None:
+        began = time.perf_counter()
+        self._state, told = step(self._state, event)
+        self._step_ms.append(1000 * (time.perf_counter() - began))
+        self._follow(told)
+
+    def _follow(self, told: tuple[Any, ...]) -> None:
+        for instruction in told:
+            match instruction:
+                case Log(decision=decision):
+                    self._log.append(decision)
+                    if decision.kind == "done":
+                        self._changes += 1
+                        self._moved += int(decision.figures["tasks_moved"])
+                case Record(sample=sample):
+                    self._log.append(sample)
+                case Rehearse(tasks=tasks, nodes=nodes):
+                    rehearsed(tasks, nodes)
+                case Cancel():
+                    pass
+                case action:
+                    self._feed(Answered(action.ticket, self._result(action)))
+
+    def _result(self, action: Action) -> Any:
+        ticket = Ticket()
+        try:
+            match action:
+                case Grow(total=total):
+                    return self._cluster.grow(total, timeout_s=1, ticket=ticket)
+                case Warm(ids=ids):
+                    return self._cluster.warm(ids, ticket=ticket)
+                case Release(ids=ids):
+                    return self._cluster.release(ids, ticket=ticket)
+                case Place(query=query, wanted=wanted):
+                    return self._cluster.place(query, wanted, ticket=ticket)
+                case Plan(order=order):
+                    return self._planned(order)
+                case _:
+                    return Failure("not here")
+        except ElastreamError as error:
+            return Failure(str(error))
+
+    def _planned(self, order: Any) -> Any:
+        began = time.perf_counter()
+        found = route(order)
+        self._plan_s.append(time.perf_counter() - began)
+        plan = found.outcome
+        gap = ""
+        if plan.status == "feasible":
+            gap = f", {plan.cost:g} bytes where {plan.lower_bound:g} are the least"
+        self._plans.append(f"{plan.status}{gap}")
+        return found
+
+
+def _workloads(size: ControlSize) -> Iterator[Workload]:
+    """Yield queries whose tasks are skewed in load and, by itself, in state."""
+    dice = Random(7)
+    each, more = divmod(size.tasks, size.queries)
+    cores = _BUSY * size.executors / size.queries
+    for number in range(size.queries):
+        tasks = each + (number < more)
+        weights = [dice.lognormvariate(0.0, 0.6) for _ in range(tasks)]
+        total = sum(weights)
+        rate = 1000.0
+
+        def rows_per_s(second: float, rate: float = rate) -> float:
+            return rate * (1.25 if 100 <= second < 200 else 1.0 if second < 100 else 0.75)
+
+        yield Workload(
+            tuple(
+                SimulatedTask(
+                    0,
+                    j,
+                    weight / total,
+                    1000 * cores / rate,
+                    round(dice.lognormvariate(14.0, 1.0)),
+                )
+                for j, weight in enumerate(weights)
+            ),
+            rows_per_s,
+            name=f"query {number:03}",
+            trigger_ms=_TRIGGER_MS,
+            overhead_ms=50.0 + dice.random() * 100,
+        )
+
+
+if __name__ == "__main__":
+    row = measured(ControlSize(**json.load(sys.stdin)))
+    print(json.dumps(asdict(row)))

@@ -1,0 +1,1 @@
+"""``elastream bench migration``: one change of size under every mechanism."""

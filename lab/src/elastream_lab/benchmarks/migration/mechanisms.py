@@ -1,0 +1,93 @@
+"""The mechanisms that the migration benchmark compares, by name.
+
+``live`` warms a new executor and moves a few partitions a batch, bounded by bytes as well;
+``live-cold`` does the same without the warm-up; ``progressive`` moves one partition a batch, the
+paper's smallest mini-migration; ``all-at-once`` moves everything between two batches, as section
+5.2 of paper 000 does before it turns to mini-migrations. ``stock``, ``pause`` and ``restart`` are
+the baselines of :mod:`elastream_lab.mechanisms.baselines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from elastream.attachment import attach
+from elastream.loop.decisions import Decision
+from elastream.loop.goals.by_hand import ByHand
+from elastream.loop.policy import Policy
+from elastream.model.errors import SparkError
+from elastream_lab.mechanisms.running_stream import RunningStream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["LIVE_POLICIES", "MECHANISMS", "STOPPING", "Live", "live_policy"]
+
+MECHANISMS: Final = (
+    "stock",
+    "live",
+    "live-cold",
+    "all-at-once",
+    "progressive",
+    "pause",
+    "restart",
+)
+STOPPING: Final = frozenset({"pause", "restart"})
+"""Those that stop the query."""
+
+_BYTES_A_BATCH: Final = 64 << 20
+
+LIVE_POLICIES: Final = {
+    "live": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH},
+    "live-cold": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "warm_up": False},
+    "progressive": {"moves_per_batch": 1, "bytes_per_batch": _BYTES_A_BATCH},
+    "all-at-once": {"moves_per_batch": None, "bytes_per_batch": None},
+}
+
+
+def live_policy(mechanism: str, *, least: int, most: int, tau: float) -> Policy:
+    """Return the policy of one of the live mechanisms."""
+    return Policy(
+        min_executors=least,
+        max_executors=most,
+        tau=tau,
+        goal=ByHand(),
+        **LIVE_POLICIES[mechanism],  # type: ignore[arg-type]
+    )
+
+
+class Live:
+    """Live migration by the controller, asked for a number of executors."""
+
+    def __init__(
+        self,
+        stream: RunningStream,
+        policy: Policy,
+        warm_up_stream: Callable[[SparkSession], DataFrame],
+        *,
+        timeout_s: float = 300.0,
+    ) -> None:
+        self._ends: list[Decision] = []
+        self._timeout_s = timeout_s
+        self._attachment = attach(
+            stream.query, policy, log=self._decided, warm_up_stream=warm_up_stream
+        )
+
+    def scale_to(self, executors: int) -> None:
+        """Ask the controller, and wait until it says that it is done."""
+        ends = len(self._ends)
+        self._attachment.scale_to(executors)
+        if not self._attachment.wait(self._timeout_s):
+            self._attachment.abandon("the benchmark waits no longer")
+        end = self._ends[-1] if len(self._ends) > ends else None
+        if end is None or end.kind != "done":
+            raise SparkError(end.reason if end else "the controller did not answer")
+
+    def close(self) -> None:
+        """Leave the query alone."""
+        self._attachment.detach()
+
+    def _decided(self, decision: Decision) -> None:
+        if decision.kind in ("done", "abandon", "refuse"):
+            self._ends.append(decision)

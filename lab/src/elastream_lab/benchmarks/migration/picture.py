@@ -1,0 +1,90 @@
+"""The migration benchmark as figure 15 of paper 000: response time around a migration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from elastream_lab.benchmarks.migration.bench import BenchResult
+
+__all__ = ["draw_figure", "draw_shares"]
+
+_COLOURS = {
+    "stock": "tab:gray",
+    "live": "tab:green",
+    "live-cold": "tab:olive",
+    "all-at-once": "tab:cyan",
+    "progressive": "tab:blue",
+    "pause": "tab:orange",
+    "restart": "tab:red",
+}
+_SHARED = {"stock": "Spark as it is", "live": "with elastream"}
+_LEAD_S = 10.0
+_TITLES = {"out": "an executor is added", "in": "an executor is taken away"}
+
+
+def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
+    """Draw the mean response time of each batch, a panel for each direction and state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    states = list(dict.fromkeys(result.state for result in results))
+    figure = Figure(figsize=(11, 3.8 * max(1, len(states))), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(max(1, len(states)), 2, squeeze=False, sharey=True)
+    for row, state in zip(panels, states, strict=False):
+        for axes, direction in zip(row, ("out", "in"), strict=True):
+            for result in results:
+                if result.state == state and result.change.direction == direction:
+                    mechanism = result.change.mechanism
+                    at_s, response_s = zip(*result.series, strict=True)
+                    colour = _COLOURS[mechanism]
+                    axes.plot(at_s, response_s, marker=".", color=colour, label=mechanism)
+            axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.set_title(f"{state} state: {_TITLES[direction]}")
+            axes.set_xlabel("seconds since it was asked for")
+            axes.spines[["top", "right"]].set_visible(False)
+        row[0].set_ylabel("mean response time of a batch, s")
+    names = panels[0][0].get_legend_handles_labels()
+    figure.legend(*names, frameon=False, loc="outside lower center", ncols=len(_COLOURS))
+    figure.savefig(path, dpi=120)
+
+
+def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
+    """Draw what a new executor does of the work, and what that does for the response time."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = [
+        result
+        for result in results
+        if result.change.direction == "out"
+        and result.state == results[0].state
+        and result.change.mechanism in _SHARED
+    ]
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    working, answered = figure.subplots(1, 2)
+    for result in shown:
+        name, colour = _SHARED[result.change.mechanism], _COLOURS[result.change.mechanism]
+        since = [(at_s, 100 * share) for at_s, share in result.shares if at_s >= -_LEAD_S]
+        working.plot(*zip(*since, strict=True), color=colour, label=name, drawstyle="steps-post")
+        response = [point for point in result.series if point[0] >= -_LEAD_S]
+        answered.plot(*zip(*response, strict=True), color=colour, label=name)
+    share = 100 * (1 - results[0].change.before / results[0].change.after)
+    working.axhline(share, color="black", linewidth=0.8, linestyle="--")
+    working.annotate("an even share", (-_LEAD_S, share), va="bottom")
+    working.set_title("work of the stateful tasks done by the new executor, %")
+    answered.set_title("response time of a row, s")
+    answered.set_ylim(bottom=0)
+    for axes in (working, answered):
+        axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
+        axes.set_xlabel("seconds since the executor was asked for")
+        axes.spines[["top", "right"]].set_visible(False)
+    working.legend(frameon=False, loc="center right")
+    figure.savefig(path, dpi=120)

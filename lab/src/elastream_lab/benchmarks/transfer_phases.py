@@ -1,0 +1,123 @@
+"""transfer-phases: time to schedule, number of phases, length against whole tasks in turn.
+
+Lengths are over the least possible: ours must be exactly 1. Beside it the length without phases,
+where whole tasks are sent, each in its turn as soon as both its links are free.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from elastream.model.plan import Move, StepPlan
+from elastream.planners.single_step import single_step
+from elastream.planners.transfer.transfer_phases import least_length, transfer_phases
+from elastream_lab.benchmarks._problems import skewed
+from elastream_lab.rivals.even_split import even_split
+
+__all__ = ["run"]
+
+
+def run() -> None:
+    """Print a row for each migration, planned migrations first, then random ones."""
+    table = Table(title="transfer phases: all state in the least time")
+    for heading in (
+        "moves",
+        "tasks",
+        "pairs",
+        "busy",
+        "ms",
+        "phases",
+        "length",
+        "without",
+    ):
+        table.add_column(heading, justify="left" if heading == "moves" else "right", no_wrap=True)
+    transfer_phases([(0, 1, 1)])  # loads SciPy
+    for name, moves in _migrations():
+        pairs = {(move.source, move.target) for move in moves}
+        partners = Counter([source for source, _ in pairs])
+        partners |= Counter([target for _, target in pairs])
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            phases = transfer_phases(moves)
+            times.append(time.perf_counter() - started)
+        bound = least_length(moves)
+        table.add_row(
+            name,
+            f"{len(moves):,}",
+            f"{len(pairs):,}",
+            f"{max(partners.values())}",
+            f"{min(times) * 1e3:.1f}",
+            f"{len(phases)}",
+            f"{sum(phase.length for phase in phases) / bound:.3f}",
+            f"{_whole_tasks(moves) / bound:.3f}",
+        )
+    Console().print(table)
+    print("busy: partners of the node that has most, the least phases any schedule needs")
+
+
+def _migrations() -> list[tuple[str, Sequence[Move]]]:
+    small, large = skewed(64, 8, 10, 0.4), skewed(20_000, 250, 300, 0.2)
+    plan = single_step(large)
+    assert isinstance(plan, StepPlan)
+    return [
+        ("even 8→10", even_split(small).moves),
+        ("even 250→300", even_split(large).moves),
+        ("single 250→300", plan.moves),
+        ("all to all 6", _all_to_all(6)),
+        ("all to all 40", _all_to_all(40)),
+        ("random 100", _random(100, 1_000)),
+        ("random 300", _random(300, 9_000)),
+    ]
+
+
+def _all_to_all(nodes: int) -> list[Move]:
+    """Return one task of the same size from every node to every other."""
+    pairs = [(i, j) for i in range(nodes) for j in range(nodes) if i != j]
+    return [Move(task, *pair, 10**6) for task, pair in enumerate(pairs)]
+
+
+def _random(nodes: int, moves: int) -> list[Move]:
+    """Return moves between random nodes, of sizes that fall off like a power."""
+    rng = np.random.default_rng(0)
+    sources = rng.integers(0, nodes, size=moves)
+    targets = (sources + rng.integers(1, nodes, size=moves)) % nodes
+    sizes = np.rint(1e6 * (1 + rng.pareto(1.5, size=moves))).astype(int)
+    ends = zip(sources.tolist(), targets.tolist(), sizes.tolist(), strict=True)
+    return [Move(task, *end) for task, end in enumerate(ends)]
+
+
+def _whole_tasks(moves: Sequence[Move]) -> float:
+    """Return when the last task arrives if each starts, in turn, once both its links are free."""
+    leaving: defaultdict[int, dict[int, Move]] = defaultdict(dict)
+    coming: defaultdict[int, dict[int, Move]] = defaultdict(dict)
+    for move in moves:
+        leaving[move.source][move.task] = coming[move.target][move.task] = move
+    sending: set[int] = set()
+    receiving: set[int] = set()
+    running: list[tuple[float, int, Move]] = []
+
+    def start(waiting: Iterable[Move], now: float) -> None:
+        for move in waiting:
+            if move.source not in sending and move.target not in receiving:
+                sending.add(move.source)
+                receiving.add(move.target)
+                heappush(running, (now + move.state, move.task, move))
+                del leaving[move.source][move.task], coming[move.target][move.task]
+
+    start(moves, 0)
+    now = 0.0
+    while running:
+        now, _, done = heappop(running)
+        sending.remove(done.source)
+        receiving.remove(done.target)
+        start(list(leaving[done.source].values()), now)
+        start(list(coming[done.target].values()), now)
+    return now

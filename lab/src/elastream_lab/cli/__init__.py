@@ -1,0 +1,1 @@
+"""The lab's commands, which join those of elastream as plug-ins."""

@@ -1,0 +1,95 @@
+"""``elastream measure``: a trial run tells what pairs cost, as a problem to plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elastream.model.checks import count
+from elastream_lab.cli.traffic_settings import (
+    Destination,
+    Executors,
+    Input,
+    Partitions,
+    Seed,
+    ServiceUs,
+    Size,
+    Source,
+    Substreams,
+    Time,
+    TrafficSettings,
+    monitor_in_session,
+)
+
+__all__ = ["measure"]
+
+_OUT = typer.Option("--out", help="The problem file to write.")
+_BATCHES = typer.Option("--batches", help="Measure over so many batches of each query.")
+_SKIPPED = 2
+_SECONDS_A_BATCH = 10.0
+"""Packets for so long: batches are triggered every second, but a slow machine takes longer."""
+
+
+def measure(
+    out: Annotated[Path, _OUT],
+    input_file: Input = None,
+    time_column: Time = None,
+    source_column: Source = None,
+    destination_column: Destination = None,
+    size_column: Size = None,
+    seed: Seed = 1,
+    batches: Annotated[int, _BATCHES] = 20,
+    substreams: Substreams = 3,
+    partitions: Partitions = 1,
+    executors: Executors = 2,
+    service_us: ServiceUs = 0.0,
+) -> None:
+    """Measure what each (query, operator, partition) pair of a traffic monitor costs.
+
+    Runs the queries of `elastream traffic` for some batches, and writes cost (seconds of executor
+    run time for a packet) and selectivity of every pair as a problem of resilient placement. For
+    queries of your own there is elastream.measure(queries) in Python.
+
+      elastream measure --out problem.json
+      elastream plan resilient problem.json > plan.json
+      elastream traffic --plan plan.json
+    """
+    from elastream.cli.run_summaries import checked_target, write_summary
+    from elastream.spark.observe.measure import measure as measured_by
+    from elastream_lab.applications.traffic.monitoring import begin, running
+
+    count("--batches", batches, least=1, most=1000)
+    settings = TrafficSettings(
+        input=input_file,
+        time=time_column,
+        source=source_column,
+        destination=destination_column,
+        size=size_column,
+        seed=seed,
+        seconds=min(3600.0, max(30.0, _SECONDS_A_BATCH * (batches + _SKIPPED))),
+        substreams=substreams,
+        partitions=partitions,
+        executors=executors,
+        service_us=service_us,
+    )
+    checked_target("--out", out)
+    with monitor_in_session(settings, keep_results=False) as (spark, monitor):
+        typer.echo("warming the queries", err=True)
+        with running(spark, monitor) as queries:
+            begin(monitor)
+            typer.echo(f"measuring {batches} batches of {len(queries)} queries", err=True)
+            found = measured_by(
+                queries,
+                batches=batches,
+                skip=_SKIPPED,
+                timeout_s=60.0 + settings.seconds,
+            )
+    write_summary(out, found.fields())
+    rates = ", ".join(
+        f"{stream} {rate:.0f}/s"
+        for stream, rate in zip(found.graph.inputs, found.rates, strict=True)
+    )
+    pairs, nodes = len(found.graph.operators), len(found.capacity)
+    typer.echo(f"{out}: {pairs} pairs on {nodes} executors; packets seen: {rates}")

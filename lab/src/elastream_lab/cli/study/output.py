@@ -1,0 +1,54 @@
+"""How every study tells its figures: a table and a verdict as each is made, JSON at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastream.cli.run_summaries import failure_written, write_summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from elastream_lab.studies.figure import Figure
+
+__all__ = ["show", "written"]
+
+
+@contextmanager
+def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
+    """Give a list for the figures; write it at the end, also of a run that failed."""
+    made: list[Figure] = []
+
+    def told() -> list[dict[str, object]]:
+        return [figure.as_json(study) for figure in made]
+
+    with failure_written(json_file, lambda error: [*told(), {"study": study, "error": error}]):
+        yield made
+    write_summary(json_file, told())
+
+
+def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> None:
+    """Print the rows as a table, and whether the paper's trend holds."""
+    from rich.table import Table
+
+    console.print(f"{figure.figure}: {figure.data}", highlight=False)
+    columns = [column for column in figure.rows[0] if column not in leave_out]
+    table = Table()
+    for column in columns:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in figure.rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    console.print(table)
+    verdict = "the trend holds" if figure.trend_holds else "the trend DIFFERS"
+    console.print(f"{verdict}. {figure.says}\n", highlight=False)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

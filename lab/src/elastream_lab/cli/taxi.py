@@ -1,0 +1,251 @@
+"""``elastream taxi``: the reference application of paper 004, from its options to its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elastream.cli.exits import BROKEN
+from elastream.model.errors import ProblemError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from elastream.loop.policy import Policy
+    from elastream_lab.applications.taxi.run import TaxiRun
+
+__all__ = ["taxi"]
+
+_INPUT = typer.Option(
+    "--input", help="A file in the 17 columns of DEBS 2015; may be given several times."
+)
+_SEED = typer.Option("--seed", help="Of the made trips.")
+_MINUTES = typer.Option("--minutes", help="Minutes of made trips.")
+_TRIPS = typer.Option("--trips-a-minute", help="Made trips a minute, in the mean.")
+_SWING = typer.Option("--swing", help="How many times as many come in the middle as at the ends.")
+_SECONDS = typer.Option("--seconds", help="How long the replay takes.")
+_SERVICE = typer.Option(
+    "--service-us", help="Microseconds that a trip costs, slept where it is counted; 0 for none."
+)
+_OUT = typer.Option("--out", help="Write the ranking of every minute as JSON lines.")
+_JSON = typer.Option("--json", help="Write the summary as JSON.")
+_LOG = typer.Option("--log", help="Write every decision as JSON lines; elastream log reads them.")
+_REPLICATE = typer.Option(
+    "--replicate", help="Keep solving how many replicas each operator needs, and where."
+)
+_ACT = typer.Option("--act", help="With --replicate: carry the plans out; else they are advice.")
+_RESPONSE = typer.Option("--response-ms", help="With --replicate: how long a batch may take.")
+_PERIOD = typer.Option("--period-s", help="With --replicate: how often it is solved.")
+_LINE_EVERY_S = 10.0
+_QUIET = ("hold", "wait")
+
+
+def taxi(
+    inputs: Annotated[list[Path] | None, _INPUT] = None,
+    seed: Annotated[int, _SEED] = 1,
+    minutes: Annotated[float, _MINUTES] = 60.0,
+    trips_a_minute: Annotated[float, _TRIPS] = 60.0,
+    swing: Annotated[float, _SWING] = 4.0,
+    seconds: Annotated[float, _SECONDS] = 60.0,
+    service_us: Annotated[float, _SERVICE] = 0.0,
+    executors: Annotated[int, typer.Option("--executors")] = 3,
+    partitions: Annotated[int, typer.Option("--partitions")] = 6,
+    trigger_s: Annotated[float, typer.Option("--trigger-s")] = 1.0,
+    replicate: Annotated[bool, _REPLICATE] = False,
+    act: Annotated[bool, _ACT] = False,
+    response_ms: Annotated[float, _RESPONSE] = 3000.0,
+    period_s: Annotated[float, _PERIOD] = 60.0,
+    out: Annotated[Path | None, _OUT] = None,
+    json_file: Annotated[Path | None, _JSON] = None,
+    log: Annotated[Path | None, _LOG] = None,
+) -> None:
+    """Rank the most frequent taxi routes of the last 30 minutes, on real executors of this machine.
+
+    Query 1 of the DEBS 2015 challenge, on its files or on made trips, replayed in --seconds. Every
+    minute's ranking is compared with a plain computation of the same trips; the exit code is 0
+    only where all are equal.
+
+      elastream taxi --input sorted_data.csv --seconds 120 --out rankings.jsonl
+      elastream taxi --replicate --act --service-us 30000 --trigger-s 2 --period-s 10
+    """
+    from rich.console import Console
+
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.run_summaries import checked_target, failure_written
+    from elastream.loop.decision_log import DecisionLog
+    from elastream.spark.sessions.embedded_session import embedded_session
+    from elastream_lab.applications.taxi.run import TaxiSettings, cluster_of, prepared, run
+
+    settings = TaxiSettings(
+        input=tuple(inputs or ()),
+        seed=seed,
+        minutes=minutes,
+        trips_a_minute=trips_a_minute,
+        swing=swing,
+        seconds=seconds,
+        executors=executors,
+        partitions=partitions,
+        service_us=service_us,
+        trigger_s=trigger_s,
+    )
+    policy = _policy(replicate, act, response_ms, period_s, executors)
+    checked_target("--out", out)
+    checked_target("--json", json_file)
+    if log is not None and not replicate:
+        raise ProblemError("--log", "there are no decisions without --replicate")
+    decision_log = None if log is None else DecisionLog(log)
+    console = Console()
+    began = time.monotonic()
+    with (
+        prepared(settings) as made,
+        failure_written(json_file, lambda why: _summary(made, time.monotonic() - began, why)),
+        ended_like_by_ctrl_c(),
+        java_kept_quiet(),
+        _watched(console) as show,
+    ):
+        made.doing = f"starting Spark, {executors} executors"
+        show(made)
+        with embedded_session(cluster_of(settings)) as spark:
+            append = None if decision_log is None else decision_log.append
+            run(made, spark, show=show, policy=policy, log=append)
+    _tell(made, console, time.monotonic() - began, out, json_file)
+    if not made.exact:
+        raise typer.Exit(BROKEN)
+
+
+def _policy(
+    replicate: bool, act: bool, response_ms: float, period_s: float, executors: int
+) -> Policy | None:
+    from elastream.loop.goals.replication.goal import Replication
+    from elastream.loop.policy import Policy
+
+    if not replicate:
+        if act:
+            raise ProblemError("--act", "there is nothing to carry out without --replicate")
+        return None
+    try:
+        goal = Replication(
+            response_ms=response_ms, period_s=period_s, cooldown_s=min(15.0, period_s)
+        )
+    except ProblemError as error:
+        option = error.field.removeprefix("goal.").replace("_", "-")
+        raise ProblemError(f"--{option}", error.why) from None
+    return Policy(
+        max_executors=executors,
+        goal=goal,
+        cooldown_s=min(15.0, period_s),
+        smoothing_s=max(2.0, period_s / 6),
+        advise_only=not act,
+    )
+
+
+@contextmanager
+def _watched(console: Console) -> Iterator[Callable[[TaxiRun], None]]:
+    """Give the function that shows a run: a line that changes on a terminal, lines elsewhere."""
+    if console.is_terminal:
+        with console.status("starting") as status:
+            yield _Lines(console, lambda run: status.update(_line(run)))
+    else:
+        yield _Lines(console, None)
+
+
+class _Lines:
+    """Prints each decision that changes something, and now and then how far the run is."""
+
+    def __init__(self, console: Console, update: Callable[[TaxiRun], None] | None) -> None:
+        self._console = console
+        self._update = update
+        self._told = 0
+        self._doing = ""
+        self._last_s = 0.0
+
+    def __call__(self, run: TaxiRun) -> None:
+        for decision in run.decisions[self._told :]:
+            self._told += 1
+            if decision.kind not in _QUIET:
+                self._console.print(f"  {decision.kind}: {decision.reason}", highlight=False)
+        if self._update is not None:
+            self._update(run)
+        elif run.doing != self._doing or time.monotonic() - self._last_s > _LINE_EVERY_S:
+            self._doing, self._last_s = run.doing, time.monotonic()
+            self._console.print(_line(run), highlight=False)
+
+
+def _line(run: TaxiRun) -> str:
+    total = run.trips.recording.rows
+    return f"{run.doing}: {run.rows_done:,} of {total:,} trips, {len(run.rankings):,} minutes told"
+
+
+def _tell(
+    run: TaxiRun, console: Console, seconds: float, out: Path | None, json_file: Path | None
+) -> None:
+    from elastream.cli.run_summaries import write_summary
+
+    wrong = (run.wrong_minutes or 0) + run.told_twice
+    error = None if run.exact else f"{wrong} minutes differ from the plain computation"
+    bad = f", {run.trips.bad_lines:,} lines were no trips" if run.trips.bad_lines else ""
+    console.print(
+        f"{len(run.trips.trips):,} trips in {seconds:.0f} s{bad}: {len(run.rankings):,} minutes "
+        f"ranked, {error or 'all exact against a plain computation'}",
+        highlight=False,
+    )
+    told = _summary(run, seconds, error)
+    if told["response_ms"]:
+        times = ", ".join(f"{name} {ms / 1000:.2f} s" for name, ms in told["response_ms"].items())
+        console.print(f"response time of a trip: {times}", highlight=False)
+    if run.settings.service_us:
+        slept = f"every trip slept {run.settings.service_us:g} µs where it was counted"
+        console.print(f"{slept}, as a stand-in for work", style="dim", highlight=False)
+    for operator, names in (told["replicas"] or {}).items():
+        console.print(f"operator {operator} ended on executors {', '.join(names)}", highlight=False)
+    write_summary(json_file, told)
+    if out is not None:
+        _write_rankings(run, out)
+        console.print(f"written: {out}", highlight=False)
+
+
+def _summary(run: TaxiRun, seconds: float, error: str | None) -> dict[str, Any]:
+    from elastream.harness.response_time import responses, spread
+
+    response = None
+    if run.start_ms is not None:
+        due_ms = run.trips.recording.due_ms
+        found = spread(responses(due_ms, run.start_ms, run.batches, first=run.lead_rows))
+        response = None if found is None else found.as_json()
+    last = run.samples[-1].replicas if run.samples else None
+    told: dict[str, Any] = {
+        "trips": len(run.trips.trips),
+        "bad_lines": run.trips.bad_lines,
+        "minutes": len(run.rankings),
+        "exact": run.exact,
+        "seconds": round(seconds, 1),
+        "response_ms": response,
+        "reconfigurations": len(run.changes),
+        "replicas": None if last is None else {str(op): list(names) for op, names in last.items()},
+    }
+    return told if error is None else {**told, "error": error}
+
+
+def _write_rankings(run: TaxiRun, out: Path) -> None:
+    """Write a line a minute, in the order of time: into a temporary file that is then renamed."""
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    with temporary.open("w") as file:
+        for minute, best in sorted(run.rankings.items()):
+            entries = [
+                {"route": one.route, "trips": one.trips, "latest": _time(one.latest_s)}
+                for one in best
+            ]
+            file.write(json.dumps({"minute": _time(minute), "best": entries}) + "\n")
+    temporary.replace(out)
+
+
+def _time(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,1 @@
+"""Planners to compare with; they may exceed the load limit."""

@@ -1,0 +1,1 @@
+"""The papers' experiments made anew, a folder a theme."""

@@ -1,0 +1,1 @@
+"""Paper 004, section 7: replicas and their places."""

@@ -1,0 +1,153 @@
+"""The demo as it runs: rate, executors, the partition map, response time, decisions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from elastream.demo.run import Demo
+from elastream.loop.decisions import Decision
+
+__all__ = ["drawn", "watched"]
+
+_BARS = "▁▂▃▄▅▆▇█"
+_COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
+_QUIET = frozenset({"hold", "wait"})
+_DECISIONS = 7
+_WIDTH = 60
+_LINE_EVERY_S = 10.0
+
+
+@contextmanager
+def watched(console: Console) -> Iterator[Callable[[Demo], None]]:
+    """Give the function that shows a demo: a live picture on a terminal, lines elsewhere."""
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield lambda demo: live.update(drawn(demo))
+
+
+class _Lines:
+    """Prints a line now and then, and one for each decision that changes something."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told = 0
+        self._doing = ""
+        self._last_s = 0.0
+
+    def __call__(self, demo: Demo) -> None:
+        if demo.doing != self._doing:
+            self._doing = demo.doing
+            self._console.print(demo.doing)
+        for decision in demo.decisions[self._told :]:
+            if decision.kind not in _QUIET:
+                self._console.print(
+                    f"  {decision.kind}: {decision.reason}", highlight=False, soft_wrap=True
+                )
+        self._told = len(demo.decisions)
+        if demo.samples and time.monotonic() - self._last_s > _LINE_EVERY_S:
+            self._last_s = time.monotonic()
+            self._console.print(_status(demo), soft_wrap=True)
+
+
+def drawn(demo: Demo) -> RenderableType:
+    """Return the picture of this moment."""
+    title = f"elastream demo: {demo.doing}"
+    if demo.start_ms is None:
+        return Panel(Text(f"{demo.recording.rows:,} posts are ready"), title=title)
+    parts: list[RenderableType] = [_status(demo), Text(), _curves(demo), Text(), _map(demo)]
+    told = [d for d in demo.decisions if d.kind not in _QUIET][-_DECISIONS:]
+    parts += [Text(), *(_decision(decision) for decision in told)]
+    if demo.decisions and demo.decisions[-1].kind in _QUIET:
+        parts.append(Text(f"{demo.decisions[-1].kind}: {demo.decisions[-1].reason}", "dim"))
+    if demo.service_us:
+        slept = f"each word sleeps {demo.service_us:g} µs where its state is, in place of work"
+        parts.append(Text(slept, "dim italic"))
+    return Panel(Group(*parts), title=title)
+
+
+def _status(demo: Demo) -> Text:
+    sample = demo.samples[-1] if demo.samples else None
+    busy = "-" if sample is None or sample.utilisation is None else f"{sample.utilisation:.0%}"
+    response = _batch_responses(demo)
+    answered = f"{response[-1]:.1f} s" if response else "-"
+    return Text.assemble(
+        f"{demo.elapsed_s:5.0f} of {demo.recording.seconds:.0f} s   ",
+        (f"{_rate(demo, demo.elapsed_s):6.0f} posts/s   ", "bold"),
+        (f"{sample.executors if sample else 0} executors ", "bold"),
+        f"{busy} busy   response {answered}   {demo.rows_done:,} of {demo.recording.rows:,} posts",
+    )
+
+
+def _curves(demo: Demo) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(justify="right")
+    table.add_column(no_wrap=True)
+    table.add_column()
+    marks = [demo.recording.seconds * step / _WIDTH for step in range(_WIDTH)]
+    rates = [_rate(demo, at_s) for at_s in marks]
+    now = min(_WIDTH, int(demo.elapsed_s / max(demo.recording.seconds, 1e-9) * _WIDTH))
+    curve = _spark(rates)
+    rate = Text.assemble((curve[:now], "cyan"), (curve[now:], "dim"))
+    table.add_row("rate", rate, f"up to {max(rates):.0f} posts/s")
+    executors = [sample.executors for sample in demo.samples]
+    step = max(1, len(executors) // max(now, 1))
+    table.add_row("executors", Text("".join(map(str, executors[::step])), "green"), "")
+    response = _batch_responses(demo)[-_WIDTH:]
+    if response:
+        last = f"last {len(response)} batches, up to {max(response):.1f} s"
+        table.add_row("response", Text(_spark(response), "yellow"), last)
+    return table
+
+
+def _map(demo: Demo) -> Table:
+    """Return a row for each executor with the state partitions on it."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    if not demo.samples:
+        return table
+    for number, (executor, tasks) in enumerate(demo.samples[-1].tasks_of.items()):
+        cells = Text()
+        for partition in range(demo.settings.partitions):
+            here = partition in tasks
+            cells.append(f"{partition:>3}" if here else "  ·", "bold" if here else "dim")
+        colour = _COLOURS[number % len(_COLOURS)]
+        table.add_row(f"executor {executor}", Text.assemble(cells, style=colour))
+    return table
+
+
+def _decision(decision: Decision) -> Text:
+    return Text.assemble((f"{decision.kind}: ", "bold"), decision.reason)
+
+
+def _rate(demo: Demo, at_s: float) -> float:
+    """Return posts due per second, over the two seconds before."""
+    recording = demo.recording
+    begin = max(0.0, at_s - 2.0)
+    rows = recording.rows_due(at_s * 1000) - recording.rows_due(begin * 1000)
+    return rows / max(at_s - begin, 0.5)
+
+
+def _batch_responses(demo: Demo) -> list[float]:
+    """Return the longest response time of each batch since the replay began, in seconds."""
+    start_ms = demo.start_ms
+    if start_ms is None:
+        return []
+    return [
+        (batch.finished_ms - start_ms - int(demo.recording.due_ms[first])) / 1000
+        for batch in demo.batches
+        if (first := max(batch.start, demo.lead_rows)) < batch.end
+    ]
+
+
+def _spark(values: Sequence[float]) -> str:
+    most = max(values, default=0.0) or 1.0
+    return "".join(_BARS[min(7, int(8 * value / most))] for value in values)

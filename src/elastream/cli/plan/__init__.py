@@ -1,0 +1,1 @@
+"""``elastream plan``: a module a kind of plan."""

@@ -1,0 +1,88 @@
+"""``elastream plan transition``: least state moved, now and in the migrations to come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
+from elastream.cli.problem_files import Fields, expect_fields, read_fields, single_step_problem
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+from elastream.model.plan import Infeasible
+from elastream.model.transition import MigrationChain, TransitionPlan, TransitionProblem
+
+__all__ = ["chain_of", "transition"]
+
+Values = Annotated[
+    Path | None,
+    typer.Option("--values", help="Plan from values that `elastream values build` has stored."),
+]
+_STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
+
+
+def transition(file: ProblemFile, values: Values = None) -> None:
+    """Least expected state moved, now and in the migrations to come; consecutive tasks a node.
+
+    The problem is single-step's with a "chain": {"sizes", "matrix", "gamma"}: how likely a
+    migration from sizes[i] nodes leads to sizes[j]. All partitions are valued where there are few
+    thousands, and the plan is optimal; else the best of a pool is found, in under a minute for
+    64 tasks. Stored values must be those of the same problem.
+
+      elastream plan transition problem.json
+      elastream plan transition problem.json --values values.parquet
+    """
+    problem = transition_problem(read_fields(file))
+    outcome = _planned(problem, values)
+    if isinstance(outcome, Infeasible):
+        refuse(outcome)
+    step = outcome.step
+    print_plan(
+        {
+            "status": outcome.status,
+            "cost": step.cost,
+            "assignment": step.assignment.intervals,
+            "moves": [
+                {"task": task, "from": source, "to": target, "state": state}
+                for task, source, target, state in step.moves
+            ],
+            "limit": step.limit,
+            "max_load": step.max_load,
+            "projected": outcome.projected,
+            "partitions": outcome.partitions,
+        }
+    )
+
+
+def transition_problem(data: Fields) -> TransitionProblem:
+    """Return the problem: single-step's fields, the chain and, where it matters, the direction."""
+    expect_fields("", data, required=(*_STEP_FIELDS, "chain"), optional=("direction",))
+    step = single_step_problem({name: data[name] for name in _STEP_FIELDS})
+    return TransitionProblem.of(step, chain_of(data["chain"]), data.get("direction"))
+
+
+def chain_of(data: object) -> MigrationChain:
+    """Return the chain of a problem file."""
+    if not isinstance(data, dict):
+        raise ProblemError("chain", f"{shown(data)} is not an object")
+    expect_fields("chain.", data, required=("sizes", "matrix", "gamma"), optional=("directions",))
+    return MigrationChain.of(data["sizes"], data["matrix"], data["gamma"], data.get("directions"))
+
+
+def _planned(problem: TransitionProblem, stored: Path | None) -> TransitionPlan | Infeasible:
+    if stored is None:
+        from elastream.planners.transition.planner import transition as planner
+
+        return planner(problem)
+    from elastream.model.transition import ProjectionProblem
+    from elastream.planners.transition.planner import TransitionPlanner
+    from elastream.traces.values_file import read_values
+
+    step = problem.step
+    values = read_values(stored)
+    wanted = ProjectionProblem(step.work, step.state, step.target.tau, problem.chain)
+    if values.problem.fingerprint != wanted.fingerprint:
+        raise ProblemError("--values", f"{stored} holds the values of another problem")
+    return TransitionPlanner(values).plan_to(step, problem.state)

@@ -1,0 +1,140 @@
+"""Posts made from a seed: a day with bursts, or a steady stream; the words follow Zipf.
+
+The rate of a day at time x in [0, 1) is ``low + (1 - low) sin³(πx)``, lowest at midnight, plus a
+few bursts that rise at once and decay exponentially, as news does. The day is compressed to a few
+minutes. Word frequencies follow Zipf's law, so that state partitions are unequally loaded, which
+is what planning by load is for. Paper 000 (section 6) replays tweets; this is a stand-in that needs
+no data. A steady stream has one rate, or one and later a lower one, so that whatever its response
+times do is the work of what was done to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from elastream.harness.recording import Recording, write_recording
+from elastream.model.checks import amount, count
+from elastream.model.errors import ProblemError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MadeDay", "SteadyPosts", "make_day", "make_steady_posts"]
+
+_STEPS = 2000
+"""Points at which the rate curve is sampled."""
+_LOWEST = 0.25
+"""Rate at midnight over rate at noon."""
+_WORDS_A_POST = (2, 6)
+"""Fewest and most words of a post."""
+_ZIPF = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDay:
+    """What day shall be made; checked when made."""
+
+    seed: int = 1
+    seconds: float = 150.0
+    """How long the day takes when replayed."""
+    noon_posts_a_second: float = 1200.0
+    """Rate at noon without bursts, on the clock of the replay."""
+    bursts: int = 3
+    vocabulary: int = 4000
+    """How many different words there are."""
+
+    def __post_init__(self) -> None:
+        count("seed", self.seed)
+        count("bursts", self.bursts)
+        count("vocabulary", self.vocabulary, least=1, most=len(_SYLLABLES) ** 3)
+        for name in ("seconds", "noon_posts_a_second"):
+            if amount(name, getattr(self, name)) == 0:
+                raise ProblemError(name, "0 is not positive")
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyPosts:
+    """A steady stream, after rows that are there from the start."""
+
+    seconds: float
+    posts_a_second: float
+    opening: tuple[str, ...] = ()
+    """Texts of the rows before the first that is due at some time."""
+    lead_rows: int = 0
+    """So many made posts follow them, due at the start as well."""
+    quiet_after_s: float | None = None
+    """When the rate falls; ``None`` for never."""
+    quiet_share: float = 1.0
+    """What it falls to, over what it was."""
+    seed: int = 1
+    vocabulary: int = 4000
+
+    @property
+    def first(self) -> int:
+        """Position of the first row of the steady stream."""
+        return len(self.opening) + self.lead_rows
+
+
+def make_day(day: MadeDay, path: Path) -> Recording:
+    """Write the day's posts to ``path``; the same day is the same file, byte for byte."""
+    random = np.random.default_rng(day.seed)
+    due_ms = _due_ms(day, random)
+    return write_recording(path, due_ms, list(_texts(day.vocabulary, random, len(due_ms))))
+
+
+def make_steady_posts(steady: SteadyPosts, path: Path) -> Recording:
+    """Write the posts to ``path``."""
+    random = np.random.default_rng(steady.seed)
+    busy_s = min(steady.seconds, steady.quiet_after_s or steady.seconds)
+    rate, quiet_rate = steady.posts_a_second, steady.posts_a_second * steady.quiet_share
+    at_start = np.zeros(steady.first)
+    busy = np.arange(round(busy_s * rate)) * (1000 / rate)
+    quiet = np.arange(round((steady.seconds - busy_s) * quiet_rate)) * (1000 / quiet_rate)
+    due_ms = np.concatenate([at_start, busy, busy_s * 1000 + quiet]).astype(np.int64)
+    made = len(due_ms) - len(steady.opening)
+    texts = [*steady.opening, *_texts(steady.vocabulary, random, made)]
+    return write_recording(path, due_ms, texts)
+
+
+def _due_ms(day: MadeDay, random: np.random.Generator) -> NDArray[np.int64]:
+    day_time = np.linspace(0.0, 1.0, _STEPS + 1)
+    rate = _LOWEST + (1 - _LOWEST) * np.sin(np.pi * day_time) ** 3
+    for begin in random.uniform(0.25, 0.8, day.bursts):
+        height, decay = random.uniform(0.15, 0.35), random.uniform(0.01, 0.02)
+        since = day_time - begin
+        rate += np.where(since >= 0, height * np.exp(-since.clip(0) / decay), 0.0)
+    step_s = day.seconds / _STEPS
+    arrived = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * step_s)])
+    arrived *= day.noon_posts_a_second
+    rows = np.arange(0.5, int(arrived[-1]))
+    due: NDArray[np.int64] = np.interp(rows, arrived, day_time * day.seconds * 1000).astype(
+        np.int64
+    )
+    return due
+
+
+def _texts(vocabulary: int, random: np.random.Generator, posts: int) -> Iterator[str]:
+    words = np.array(_words(vocabulary), dtype=object)
+    frequency = 1.0 / np.arange(1, vocabulary + 1) ** _ZIPF
+    cumulative = np.cumsum(frequency) / frequency.sum()
+    fewest, most = _WORDS_A_POST
+    lengths = random.integers(fewest, most + 1, posts)
+    ends = np.cumsum(lengths)
+    drawn = words[np.searchsorted(cumulative, random.random(int(ends[-1]) if posts else 0))]
+    begins = ends - lengths
+    return (" ".join(drawn[lb:ub]) for lb, ub in zip(begins, ends, strict=True))
+
+
+_SYLLABLES = [consonant + vowel for consonant, vowel in product("bdfgklmnprstvz", "aeiou")]
+
+
+def _words(number: int) -> list[str]:
+    """Return so many pronounceable words, the shortest first."""
+    made = ("".join(parts) for length in (1, 2, 3) for parts in product(_SYLLABLES, repeat=length))
+    return [word for word, _ in zip(made, range(number), strict=False)]

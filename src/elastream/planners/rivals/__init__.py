@@ -1,1 +1,0 @@
-"""What others do: the papers' own algorithms and the usual baselines."""

@@ -1,0 +1,1 @@
+"""Sessions: Java, the settings that steering needs, clusters and who may end them."""

@@ -1,0 +1,305 @@
+"""The embedded cluster: real executor processes on this machine, from one call.
+
+``local-cluster`` is Spark's own standalone cluster inside the driver: each executor is a process
+with its own memory, its own RocksDB and its own death, so that "an executor dies" and "state
+moves" mean the same here as on a real cluster.
+
+``local-cluster[max,1,memory]`` launches all its executors at once; the surplus is taken away before
+it is up and comes back when the pool grows. Settings favour a quick start on a small machine:
+the first compiler tier only, one collector thread, one core and little memory an executor.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastream.model.checks import count
+from elastream.model.errors import ProblemError, SparkError
+from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
+from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
+from elastream.spark.sessions.java import java_home
+from elastream.spark.sessions.settings import session_settings
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+__all__ = ["EmbeddedCluster", "embedded", "scratch_folder", "stop"]
+
+_JVM_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData "
+    "-Xshare:auto"
+)
+"""Quick to start. One level of compilation brings a code cache of 48 MB, which a long query fills:
+then nothing more is compiled."""
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedCluster:
+    """What the embedded cluster shall look like; checked when made."""
+
+    executors: int = 2
+    """How many executors there are at the start."""
+    max_executors: int = 4
+    """How many there can ever be at once."""
+    executor_memory_mb: int = 800
+    driver_memory_mb: int = 1024
+    checkpoint_in_memory: bool = False
+    """Keep the scratch folder in memory-backed storage, where the machine has it."""
+    java: Path | None = None
+    """The ``JAVA_HOME`` to use; ``None`` finds one."""
+    app_name: str = "elastream"
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of the session; they win over elastream's."""
+
+    def __post_init__(self) -> None:
+        count("max_executors", self.max_executors, least=1)
+        count("executors", self.executors, least=1)
+        if self.executors > self.max_executors:
+            raise ProblemError(
+                "executors", f"{self.executors} is above max_executors, {self.max_executors}"
+            )
+        count("executor_memory_mb", self.executor_memory_mb, least=500)
+        count("driver_memory_mb", self.driver_memory_mb, least=500)
+
+    def settings(self, scratch: Path) -> dict[str, str]:
+        """Return the settings of the session, with its files under ``scratch``."""
+        memory = self.executor_memory_mb
+        return {
+            **session_settings(),
+            "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
+            "spark.app.name": self.app_name,
+            "spark.executor.memory": f"{memory}m",
+            "spark.driver.memory": f"{self.driver_memory_mb}m",
+            "spark.executor.extraJavaOptions": _JVM_OPTIONS,
+            "spark.driver.extraJavaOptions": _JVM_OPTIONS,
+            "spark.driver.host": _LOOPBACK,
+            "spark.driver.bindAddress": _LOOPBACK,
+            "spark.local.dir": str(scratch / "local"),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            # A peer on this machine that refuses a connection is dead: no use in asking again.
+            "spark.shuffle.io.maxRetries": "1",
+            "spark.shuffle.io.retryWait": "500ms",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            **self.config,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    spark: SparkSession
+    scratch: Path
+
+
+_running: list[_Running] = []
+"""At most one: a Python process can hold one Spark context."""
+
+
+def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0) -> SparkSession:
+    """Start the cluster and return its session; :func:`stop` ends both, so does the interpreter.
+
+    Waits until exactly ``cluster.executors`` executors are alive.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    cluster = cluster or EmbeddedCluster()
+    if SparkContext._active_spark_context is not None:
+        raise SparkError("a Spark session runs in this process already; stop it first")
+    home = cluster.java or java_home()
+    scratch = Path(tempfile.mkdtemp(prefix="elastream-", dir=_scratch_parent(cluster)))
+    _end_driver()
+    conf = SparkConf(loadDefaults=False).setAll(list(cluster.settings(scratch).items()))
+    try:
+        with interrupts_kept(), _environment(_spark_environment(home, scratch)):
+            context = SparkContext(gateway=_driver(conf, scratch / "driver.log"), conf=conf)
+        keep_first_executors(context, cluster.executors, cluster.max_executors)
+        spark = SparkSession(context)
+        _await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
+    except BaseException:
+        with interrupts_ignored():
+            _shut_down(scratch)
+        raise
+    _running.append(_Running(spark, scratch))
+    return spark
+
+
+def scratch_folder(spark: SparkSession) -> Path:
+    """Return the folder that lives as long as the session; the driver's log is in it."""
+    for running in _running:
+        if running.spark is spark:
+            return running.scratch
+    raise SparkError("the session is not an embedded one, so it has no scratch folder")
+
+
+def stop(spark: SparkSession, *, timeout_s: float = 30.0) -> None:
+    """End the embedded session, its driver and its executors, and remove its files."""
+    for running in [running for running in _running if running.spark is spark]:
+        _running.remove(running)
+        _shut_down(running.scratch, timeout_s)
+
+
+def _shut_down(scratch: Path, timeout_s: float = 30.0) -> None:
+    from pyspark import SparkContext
+
+    driver = getattr(SparkContext._gateway, "proc", None)
+    family = [] if driver is None else [driver.pid, *_descendants(driver.pid)]
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with contextlib.suppress(Exception):  # a driver that died has nothing left to stop
+            context.stop()
+    _end_driver()
+    _await_end(family, timeout_s)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _driver(conf: SparkConf, log: Path) -> Any:
+    """Start the driver's JVM, with all that it says in ``log``."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    with log.open("w") as output:
+        try:
+            redirected = {"stdout": output, "stderr": subprocess.STDOUT}
+            return launch_gateway(conf, redirected)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            said = "; ".join(log.read_text().strip().splitlines()[:2]) or "it said nothing"
+            raise SparkError(f"the Spark driver did not start: {said}") from error
+
+
+@atexit.register
+def _stop_all() -> None:
+    while _running:
+        stop(_running[-1].spark)
+
+
+def _await_executors(door: PrivateDoor, wanted: int, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while (alive := len(door.executors())) != wanted:
+        if time.monotonic() > deadline:
+            raise SparkError(f"{alive} of {wanted} executors came up within {timeout_s:g} s")
+        time.sleep(0.05)
+
+
+def _scratch_parent(cluster: EmbeddedCluster) -> str | None:
+    shared_memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
+    if cluster.checkpoint_in_memory and os.access(shared_memory, os.W_OK):
+        return str(shared_memory)
+    return None
+
+
+def _spark_environment(home: Path, scratch: Path) -> dict[str, str]:
+    """Return the environment of the driver: its own Java, and a Spark home of its own.
+
+    Standalone workers write into the Spark home. A folder of links to the installed one keeps the
+    installation clean and lets it be read-only.
+    """
+    import pyspark
+
+    spark_home = scratch / "spark"
+    spark_home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "work":
+            (spark_home / entry.name).symlink_to(entry)
+    return {
+        "JAVA_HOME": str(home),
+        "SPARK_HOME": str(spark_home),
+        "SPARK_LOCAL_IP": _LOOPBACK,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+@contextlib.contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _end_driver() -> None:
+    """End the driver's JVM, which outlives its session, so that the next one gets its own."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    driver = getattr(gateway, "proc", None)
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    with contextlib.suppress(Exception):  # the other side may be gone already
+        gateway.shutdown()
+    if driver is not None and driver.stdin is not None:
+        driver.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            driver.wait(timeout=20)
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for child, parent in _processes().items():
+        children.setdefault(parent, []).append(child)
+    found = list(children.get(pid, ()))
+    for child in found:
+        found.extend(children.get(child, ()))
+    return found
+
+
+def _await_end(family: list[int], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while alive := _processes().keys() & set(family):
+        if time.monotonic() > deadline:
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.1)
+
+
+def _processes() -> dict[int, int]:
+    """Return the parent of every process that has not ended."""
+    listing = Path("/proc").glob("[0-9]*/stat")
+    rows = [row for file in listing if (row := _status(file)) is not None] or _told_by_ps()
+    return {pid: parent for pid, state, parent in rows if state not in "ZX"}
+
+
+def _status(file: Path) -> tuple[int, str, int] | None:
+    """Return id, state and parent of a process; its name, in brackets, may hold anything."""
+    try:
+        state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
+    except OSError:  # it has ended meanwhile
+        return None
+    return int(file.parent.name), state, int(parent)
+
+
+def _told_by_ps() -> list[tuple[int, str, int]]:
+    """Return the same where the system has no ``/proc``."""
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid=,stat=,ppid="],  # noqa: S607 - where ps is differs by system
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = (line.split() for line in listed.stdout.splitlines())
+    return [(int(pid), state[0], int(parent)) for pid, state, parent in rows]

@@ -1,1 +1,0 @@
-"""Traces: what each task had to do and to hold in every interval of a past load."""

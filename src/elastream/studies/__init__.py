@@ -1,1 +1,0 @@
-"""The papers' experiments, one file a figure or table."""

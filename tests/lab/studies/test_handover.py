@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elastream.cli.main import main
+from elastream.model.errors import ProblemError
+from elastream_lab.applications.readings.source import Readings
+from elastream_lab.studies.handover.figures import cost_table, response_figure, response_table
+from elastream_lab.studies.handover.outputs import QUERIES, Output, Written, responses, spread
+from elastream_lab.studies.handover.run import HandoverSettings, QueryRun
+
+READINGS = Readings(0, rows=120, gap_ms=40, places=3)
+RANGE_MS = 400
+SETTINGS = HandoverSettings(range_s=0.4, gap_ms=40)
+
+
+def made_run(name: str, slower_ms: float = 0.0) -> QueryRun:
+    """A run whose results all take 300 or 500 ms, and more with a handover if told so."""
+    query = QUERIES[name]
+    due = query.due(READINGS, RANGE_MS)
+    alone = [
+        Written(output, at + (300 if i % 2 else 500)) for i, (output, at) in enumerate(due.items())
+    ]
+    handed = [replace(each, at_ms=each.at_ms + slower_ms) for each in alone]
+    half = len(handed) // 2
+    return QueryRun(
+        query,
+        due,
+        tuple(handed[:half]),
+        tuple(handed[half:]),
+        tuple(alone),
+        handover_ms=2400,
+        decided_in_ms=120,
+        joined_in_ms=900,
+        stopped_in_ms=1400,
+        rows_twice=17,
+    )
+
+
+def test_a_pair_is_due_with_its_later_reading_and_counted_from_its_earlier() -> None:
+    query, (s, t) = QUERIES["q1"], [replace(READINGS, stream=i).all() for i in (0, 1)]
+    due = query.due(READINGS, RANGE_MS)
+    for (coordinate, left, right, *_), at in due.items():
+        times = [s[int(left)][1], t[int(right)][1]]
+        assert [coordinate, at] == sorted(times)
+        assert at - int(coordinate) < RANGE_MS
+    near = [1 for a in s for b in t if a[2] == b[2] and abs(a[1] - b[1]) < RANGE_MS]
+    assert len(due) == len(near)
+
+
+def test_a_window_of_pairs_is_due_with_its_last_pair_in_the_order_of_their_later_readings() -> None:
+    ordered = sorted(
+        (at, int(left), int(right), int(measure))
+        for (_, left, right, _, measure, _), at in QUERIES["q1"].due(READINGS, RANGE_MS).items()
+    )
+    windows = QUERIES["q3"].due(READINGS, RANGE_MS)
+    assert list(windows.items()) == [
+        ((i, ordered[i][0], sum(pair[3] for pair in ordered[i : i + 5])), ordered[i + 4][0])
+        for i in range(len(ordered) - 4)
+    ]
+
+
+def test_results_are_read_with_times_relative_to_the_start(tmp_path: Path) -> None:
+    line = {"coordinate": 3, "starts_at_ms": 1_050, "total": 9}
+    (tmp_path / "00000000.jsonl").write_text(json.dumps(line) + "\n")
+    (found,) = QUERIES["q2"].written(tmp_path, 1_000)
+    assert found.output == (3, 50, 9)
+
+
+def test_response_times_run_from_the_last_reading_to_the_writing() -> None:
+    due: dict[Output, int] = {(1,): 100, (2,): 200, (3,): 900}
+    found = responses([Written((1,), 150.0), Written((2,), 350.0), Written((3,), 901.0)], due)
+    assert found == [(100, 50.0), (200, 150.0), (900, 1.0)]
+    near = spread(found, 100, 900)
+    assert near is not None
+    assert (near.mean_ms, near.deviation_ms, near.worst_ms, near.outputs) == (100, 50, 150, 2)
+    assert spread(found, 300, 400) is None
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_handover_that_does_not_show_holds_the_trend(name: str) -> None:
+    figure = response_figure(made_run(name), SETTINGS)
+    assert figure.trend_holds
+    assert figure.figure == f"002 fig. {QUERIES[name].figure}"
+    assert re.search(
+        r"the same output, and 40. ms \(100\) with a handover against 40. ms", figure.says
+    )
+    assert {row["run"] for row in figure.rows} == {"with a handover", "without"}
+
+
+def test_a_handover_that_shows_does_not() -> None:
+    assert response_figure(made_run("q2", slower_ms=90), SETTINGS).trend_holds
+    assert not response_figure(made_run("q2", slower_ms=110), SETTINGS).trend_holds
+
+
+@pytest.mark.parametrize("change", ["lost", "doubled", "other"])
+def test_an_output_that_differs_is_said(change: str) -> None:
+    run = made_run("q2")
+    by_target = {
+        "lost": run.by_target[1:],
+        "doubled": (*run.by_target, run.by_origin[0]),
+        "other": (*run.by_target, Written((0, 0, -1), 0.0)),
+    }[change]
+    wrong = replace(run, by_target=by_target)
+    assert not wrong.is_exact
+    assert not response_figure(wrong, SETTINGS).trend_holds
+    assert not cost_table([run, wrong], SETTINGS).trend_holds
+
+
+def test_the_table_has_a_row_for_each_query() -> None:
+    table = cost_table([made_run(name) for name in QUERIES], SETTINGS)
+    told = table.as_json("handover")
+    assert json.loads(json.dumps(told)) == told
+    assert [row["query"] for row in table.rows] == ["q1", "q2", "q3"]
+    assert all(row["exact"] and row["rows_twice"] == 17 for row in table.rows)
+    assert "17 in q1" in table.says
+
+
+def test_the_response_times_of_both_runs_stand_side_by_side() -> None:
+    table = response_table([made_run("q1"), made_run("q2", slower_ms=110)], SETTINGS)
+    assert [(row["query"], row["run"]) for row in table.rows] == [
+        ("q1", "with a handover"),
+        ("q1", "without"),
+        ("q2", "with a handover"),
+        ("q2", "without"),
+    ]
+    assert not table.trend_holds
+    assert "within it for q1, beyond it for q2" in table.says
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"queries": ("q4",)}, "--queries: there is no 'q4'; there are q1, q2, q3"),
+        ({"queries": ()}, "--queries: is empty"),
+        ({"range_s": 0.0}, "--range-s: 0 is below a millisecond"),
+        ({"range_s": -1.0}, "--range-s: -1.0 is negative"),
+        ({"join_at_s": 1.0}, "--join-at-s: 1 is below 2"),
+        ({"gap_ms": 0}, "--gap-ms: 0 is too small"),
+        ({"seed": -1}, "--seed: -1 is too small"),
+        ({"trigger_s": 0.0}, "--trigger-s: 0 is not positive"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(changes: dict[str, object], line: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        HandoverSettings(**changes)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(line)
+
+
+def test_a_wrong_option_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "none" / "x.json"
+    assert main(["study", "handover", "--queries", "q9", "--json", str(missing)]) == 2
+    assert main(["study", "handover", "--json", str(missing)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_is_handed_over_between_two_applications(tmp_path: Path, name: str) -> None:
+    file, picture = tmp_path / "handover.json", tmp_path / "handover.png"
+    options = ["--queries", name, "--range-s", "2", "--join-at-s", "4"]
+    files = ["--json", str(file), "--picture", str(picture)]
+    assert main(["study", "handover", *options, *files]) == 0
+    figure, times, table = json.loads(file.read_text())
+    (row,) = table["rows"]
+    assert row["exact"]
+    assert row["by_origin"] > 0
+    assert row["by_target"] > 0
+    assert {each["study"] for each in (figure, times, table)} == {"handover"}
+    assert picture.stat().st_size > 0

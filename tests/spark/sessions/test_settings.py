@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.sessions.settings import advised, session_settings, wrong_among
+
+GOOD = session_settings()
+
+
+def test_the_session_settings_serve() -> None:
+    assert wrong_among(GOOD) == ()
+
+
+def test_spark_as_it_comes_does_not_serve_and_every_setting_to_change_is_named() -> None:
+    wrong = {setting.name: setting for setting in wrong_among({})}
+    assert {name for name, setting in wrong.items() if setting.required} == {
+        "spark.locality.wait",
+        "spark.shuffle.reduceLocality.enabled",
+    }
+    assert all(GOOD[name] == setting.wanted for name, setting in wrong.items())
+    line = str(wrong["spark.locality.wait"])
+    assert line.startswith("spark.locality.wait is 3s; set it to 30s: ")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("value", ["10s", "10000", "10000ms", "1m", "2min", "1h", " 30 s "])
+def test_any_long_enough_wait_serves(value: str) -> None:
+    assert wrong_among({**GOOD, "spark.locality.wait": value}) == ()
+
+
+@pytest.mark.parametrize("value", ["9s", "3s", "0", "10", "soon", "-30s", ""])
+def test_a_short_or_unreadable_wait_does_not(value: str) -> None:
+    (wrong,) = wrong_among({**GOOD, "spark.locality.wait": value})
+    assert (wrong.name, wrong.value, wrong.required) == ("spark.locality.wait", value, True)
+
+
+@pytest.mark.parametrize(
+    "name", ["spark.dynamicAllocation.enabled", "spark.speculation", "spark.locality.wait.process"]
+)
+def test_what_moves_state_behind_our_back_is_refused(name: str) -> None:
+    value = "0s" if "wait" in name else "true"
+    assert [wrong.name for wrong in wrong_among({**GOOD, name: value})] == [name]
+
+
+def test_the_in_memory_state_store_is_advised_against_only() -> None:
+    store = "spark.sql.streaming.stateStore.providerClass"
+    (wrong,) = wrong_among({name: value for name, value in GOOD.items() if name != store})
+    assert (wrong.name, wrong.required) == (store, False)
+
+
+def test_a_session_that_cannot_be_steered_is_refused_by_the_setting_to_change() -> None:
+    with pytest.raises(UnsupportedSparkError, match=r"spark\.locality\.wait is 3s.*\(and 1 more\)"):
+        advised(wrong_among({}))
+
+
+def test_what_only_costs_more_is_returned_as_advice() -> None:
+    name = "spark.decommission.enabled"
+    wrong = wrong_among({**GOOD, name: "false"})
+    assert [setting.name for setting in advised(wrong)] == [name]
