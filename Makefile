@@ -31,7 +31,7 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadgroup
+	@$(BIN)/pytest -m "not slow" --numprocesses 3 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest

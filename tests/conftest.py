@@ -36,17 +36,28 @@ OWN_CLUSTER = {
 }
 """Files whose tests start a cluster of their own."""
 
+FIRST_CLUSTER = {
+    "spark/test_application.py",
+    "spark/test_executors.py",
+    "spark/test_goals.py",
+    "spark/test_monitor.py",
+    "spark/test_shapes.py",
+}
+"""Files whose tests take about half of the time on a shared cluster; the others are the other half.
+Each half has a worker and a cluster of its own: live executors mostly wait."""
+
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs live executors, and keep what shares a session on one worker."""
+    """Mark what needs live executors, and keep what shares a cluster on one worker."""
     for item in items:
-        own = item.path.relative_to(Path(__file__).parent).as_posix() in OWN_CLUSTER
+        file = item.path.relative_to(Path(__file__).parent).as_posix()
+        own = file in OWN_CLUSTER
         shared = "spark" in getattr(item, "fixturenames", ())
         if own or shared:
             item.add_marker(pytest.mark.spark)
-            group = "shared cluster" if shared else "own cluster"
-            item.add_marker(pytest.mark.xdist_group(group))
+            half = "first cluster" if file in FIRST_CLUSTER else "second cluster"
+            item.add_marker(pytest.mark.xdist_group(half if shared else "own clusters"))
 
 
 EXECUTORS = 2
