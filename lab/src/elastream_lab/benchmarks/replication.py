@@ -19,7 +19,7 @@ from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
 SEEDS = range(3)
-MILP_SECONDS = 120.0
+MILP_TIME_LIMIT_S = 120.0
 MILP_VARIABLES = 600_000
 """Larger programs take gigabytes to write down; they are not tried."""
 
@@ -125,7 +125,7 @@ def _program(problem: ReplicationProblem) -> tuple[ReplicationPlan | Infeasible 
     process = Process(target=_solve, args=(sender, problem), daemon=True)
     began = time.perf_counter()
     process.start()
-    found = receiver.recv() if receiver.poll(1.5 * MILP_SECONDS) else None
+    found = receiver.recv() if receiver.poll(1.5 * MILP_TIME_LIMIT_S) else None
     took = time.perf_counter() - began
     process.kill()
     process.join()
@@ -133,4 +133,4 @@ def _program(problem: ReplicationProblem) -> tuple[ReplicationPlan | Infeasible 
 
 
 def _solve(sender: Connection, problem: ReplicationProblem) -> None:
-    sender.send(replication_milp(problem, seconds=MILP_SECONDS))
+    sender.send(replication_milp(problem, time_limit_s=MILP_TIME_LIMIT_S))

@@ -39,7 +39,8 @@ __all__ = ["Schedule", "ScheduledPlanner"]
 
 _MOST_AHEAD: Final = 4
 """So many sizes are planned together; further ones hardly change what moves now."""
-_EFFORT_S: Final = 5.0
+_EFFORT: Final = 300_000_000
+"""Cells of the sequence planner: some five seconds of an ordinary core."""
 _MOST_SIZES: Final = 10_000
 
 Moment = datetime | str | float
@@ -198,7 +199,7 @@ class ScheduledPlanner:
             (problem.target, *later),
             gamma=self.gamma,
         )
-        plan = sequence(whole, seconds=_EFFORT_S)
+        plan = sequence(whole, effort=_EFFORT)
         return plan if isinstance(plan, Infeasible) else plan.steps[0]
 
     def explain(self, plan: StepPlan) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.planners.branches import branches_of
 from elastream.planners.free_step.assignment_milp import proven
 from elastream.planners.free_step.content_prices import Prices
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
@@ -42,12 +43,10 @@ class _Contents:
     """The holder each is for, or ``holders`` for any idle node."""
 
 
-def content_choice(
-    step: WholeStep, prices: Prices, known: Ints | None, *, seconds: float
-) -> Answer:
+def content_choice(step: WholeStep, prices: Prices, known: Ints | None, *, effort: float) -> Answer:
     """Return the cheapest placement found (``known`` at least) and what is proven.
 
-    ``seconds`` limits each of the programs; their sizes grow from one to the next.
+    ``effort`` limits each of the programs; their sizes grow from one to the next.
     """
     upper = int(step.state.sum()) + 1 if known is None else step.cost(known)
     lower = prices.lower_bound
@@ -57,7 +56,10 @@ def content_choice(
         contents = _within(step, prices, top * prices.fractions - prices.bound)
         if contents is None:
             break
-        found = _choose(step, contents, seconds)
+        branches = branches_of(effort, len(contents.kind))
+        if branches == 0:
+            break
+        found = _choose(step, contents, branches)
         if found.x is not None:
             place = _placed(step, contents, found.x)
             if step.fits(place) and step.cost(place) < upper:
@@ -75,7 +77,7 @@ def _scale(step: WholeStep) -> float:
     return min(1.0, 1e6 / max(1, int(step.state.max())))
 
 
-def _choose(step: WholeStep, contents: _Contents, seconds: float) -> Any:  # OptimizeResult
+def _choose(step: WholeStep, contents: _Contents, branches: int) -> Any:  # OptimizeResult
     """Choose contents that hold every task once, at least cost."""
     from scipy import sparse
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -92,7 +94,7 @@ def _choose(step: WholeStep, contents: _Contents, seconds: float) -> Any:  # Opt
             LinearConstraint(sparse.csr_array(kinds * 1.0), 0, [1] * step.holders + [step.idle]),
             LinearConstraint(np.ones((1, count)), 0, step.allowed),
         ],
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        options={"node_limit": branches, "mip_rel_gap": 0.0},
     )
 
 

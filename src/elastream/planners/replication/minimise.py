@@ -12,13 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.replication.configurations import Configurations, Floats, Ints
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import (
     Form,
     limit_forms,
@@ -61,16 +61,16 @@ def minimise(
     instance: Instance,
     goal: Goal,
     *,
-    stop: Callable[[], bool],
+    effort: Effort,
     in_order: list[tuple[int, int]],
     start: list[Ints] | None = None,
 ) -> Minimum:
-    """Return the least of ``goal``, or the best found by the time ``stop`` says so.
+    """Return the least of ``goal``, or the best found by the time ``effort`` is spent.
 
     ``in_order`` are pairs of interchangeable nodes: the second is used only where the first is.
     ``start`` is a row of each operator to begin with; it need not be allowed.
     """
-    work = _Work(instance, goal, stop, in_order)
+    work = _Work(instance, goal, effort, in_order)
     everything = _everything(instance)
     if start is not None:
         work.improve(work.search(everything, instance.narrowed(start)))
@@ -111,11 +111,11 @@ class _Work:
         self,
         instance: Instance,
         goal: Goal,
-        stop: Callable[[], bool],
+        effort: Effort,
         in_order: list[tuple[int, int]],
     ) -> None:
         self._goal = goal
-        self._stop = stop
+        self._effort = effort
         self._in_order = in_order
         self._paths = longest_paths(instance)
         self._objective = objective_forms(instance, goal, self._paths)
@@ -137,7 +137,7 @@ class _Work:
         bound = _lowest(part.ranks(self._goal, group))
         if bound >= self.below - LEAST_GAIN:
             return np.inf
-        if self._stop() and self.best is not None:
+        if self._effort.spent and self.best is not None:
             return bound
         thinned = self.thinned(group, part.instance)
         if thinned is None:
@@ -148,7 +148,7 @@ class _Work:
                 return np.inf
         search = self.search(group, thinned.instance)
         self.improve(search)
-        unseen = search.run(self.below, self._stop, self._keep)
+        unseen = search.run(self.below, self._keep)
         return max(bound, unseen) if np.isfinite(unseen) else np.inf
 
     def thinned(
@@ -158,7 +158,7 @@ class _Work:
         fitted = instance.fitted()
         forms = self._objective + self._limits(group, instance)
         while fitted is not None:
-            bounds = relaxed_bounds(fitted, forms)
+            bounds = relaxed_bounds(fitted, forms, self._effort)
             least = [bound[: len(self._objective)].max(axis=0) for bound in bounds]
             before = _Thinned(fitted, least)
             within = [(bound[len(self._objective) :] <= _WITHIN).all(axis=0) for bound in bounds]
@@ -187,7 +187,7 @@ class _Work:
             ranks = thinned.ranks(self._goal, group)
             rows = [np.sort(np.argsort(rank, kind="stable")[:most]) for rank in ranks]
             found = self.improve(self.search(group, thinned.instance.narrowed(rows)))
-            if self.best is not None or self._stop():
+            if self.best is not None or self._effort.spent:
                 break
         return found
 
@@ -207,6 +207,7 @@ class _Work:
             limits=self._limits(group, instance),
             least_downtime_ms=group.shortest_ms,
             in_order=self._in_order,
+            effort=self._effort,
         )
 
     def _limits(self, group: _Group, instance: Instance) -> list[Form]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.replication.configurations import Floats
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Goal, Instance
 from elastream.planners.replication.rent import Rent
@@ -77,13 +78,15 @@ class Search:
         limits: list[Form],
         least_downtime_ms: float,
         in_order: list[tuple[int, int]],
+        effort: Effort,
     ) -> None:
         self._instance = instance
+        self._effort = effort
         self._goal = goal
         self._tables = stream_tables(instance)
         self._rent = Rent(instance)
         forms = objective + limits
-        self._costs = [cost_to_go(instance, self._tables, form) for form in forms]
+        self._costs = [cost_to_go(instance, self._tables, form, effort) for form in forms]
         self._money = np.array([form.money for form in forms])
         self._objectives = len(objective)
         last = len(instance.domains)
@@ -115,7 +118,7 @@ class Search:
             partial = partial.rows(order[:width])
         return self._best_complete(partial, last, below)
 
-    def run(self, below: float, stop: Callable[[], bool], found: Callable[[Found], None]) -> float:
+    def run(self, below: float, found: Callable[[Found], None]) -> float:
         """Report better and better deployments; return a lower bound of what is left unseen.
 
         That is infinite where nothing worth less than the last report is left.
@@ -123,7 +126,7 @@ class Search:
         last = len(self._instance.domains) - 1
         stack = [(0, self._nothing())] if self.root < below - LEAST_GAIN else []
         while stack:
-            if stop():
+            if self._effort.spent:
                 return min(float(self._worth(partial).min()) for _, partial in stack)
             t, partial = stack.pop()
             partial = partial.rows(np.flatnonzero(self._worth(partial) < below - LEAST_GAIN))
@@ -170,6 +173,7 @@ class Search:
         room = below - LEAST_GAIN - self._goal.downtime * partial.downtime_ms
         first = self._costs[0].all_next(partial.choice, partial.bounds[:, 0], t)
         rows, cols = np.nonzero(first < room[:, None])
+        self._effort.spend(first.size + len(rows) * len(self._costs))
         bounds = [first[rows, cols]]
         kept = np.ones(len(rows), dtype=bool)
         downtime = np.maximum(partial.downtime_ms[rows], domain.downtime_ms[cols])

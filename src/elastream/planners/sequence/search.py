@@ -1,6 +1,7 @@
 """The search for the best sequence of cuts: prices, a pool of cuts and proofs in turn.
 
-Effort is counted, not timed, so that equal problems have equal answers on any machine. First the
+Effort is counted in cells, values of the pair tables, and never timed, so that equal problems have
+equal answers on any machine; an ordinary core fills 60 million compiled ones a second. First the
 sweep is tried without prices: small problems need no more. Then rounds follow, each half as long
 again as the one before: the ascent lowers the bound, the pool turns the cuts it meets into
 sequences, and a sweep guided by the best prices tries to prove the rest, with a quarter of the
@@ -19,10 +20,7 @@ from elastream.planners.sequence.pool import CutPool
 from elastream.planners.sequence.prices import Ascent, Prices, potential
 from elastream.planners.sequence.sweep import sweep
 
-__all__ = ["CELLS_PER_SECOND", "Found", "search"]
-
-CELLS_PER_SECOND = 60_000_000
-"""Values of pair tables, compiled, that an ordinary core fills in a second."""
+__all__ = ["Found", "search"]
 
 _CELLS_PER_LABEL = 30
 """A label of the sweep takes as long as so many values."""
@@ -50,11 +48,11 @@ class Found(NamedTuple):
     """No sequence keeps more."""
 
 
-def search(chain: Chain, cuts: Sequence[tuple[int, ...]], seconds: float) -> Found:
-    """Return the best sequence found from ``cuts`` on, with effort worth so many seconds."""
+def search(chain: Chain, cuts: Sequence[tuple[int, ...]], effort: float) -> Found:
+    """Return the best sequence found from ``cuts`` on, with an effort of so many cells."""
     found = _Search(chain, cuts)
     if found.cells <= _MOST_CELLS:
-        found.spend(seconds * CELLS_PER_SECOND)
+        found.spend(effort)
     return Found(found.cuts, found.kept, found.bound)
 
 

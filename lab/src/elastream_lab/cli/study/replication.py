@@ -140,7 +140,7 @@ def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None
     for cell in measured(
         sizes=_SIZES,
         degrees=_DEGREES,
-        milp_seconds=milp_seconds,
+        milp_limit_s=milp_seconds,
         milp_most_variables=_MOST_VARIABLES,
         clock=time.perf_counter,
     ):

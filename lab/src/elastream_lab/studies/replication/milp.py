@@ -20,6 +20,7 @@ The configurations are those of the exact planner, so saturated ones have no var
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -47,9 +48,9 @@ def variables(instance: Instance) -> int:
 
 
 def replication_milp(
-    problem: ReplicationProblem, *, seconds: float = 60.0
+    problem: ReplicationProblem, *, time_limit_s: float = math.inf
 ) -> ReplicationPlan | Infeasible | None:
-    """Return the deployment of least objective; None where HiGHS finds none in ``seconds``."""
+    """Return the deployment of least objective; None where HiGHS finds none in time."""
     from scipy.optimize import Bounds, milp
 
     instance = instance_of(problem)
@@ -61,7 +62,7 @@ def replication_milp(
         integrality=program.whole(),
         bounds=Bounds(0, program.upper()),
         constraints=program.constraints(),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
     )
     if found.status == 2:
         return Infeasible("the integer program has no solution")

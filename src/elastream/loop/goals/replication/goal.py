@@ -126,7 +126,7 @@ class Replication(ReplicationSettings):
             unknown = self._hold(observed, "; not every task has been measured yet")
             return memory, unknown, questions
         memory = replace(memory, solving=True, plans=memory.plans + 1)
-        solve = Think(Solve(problem, self.seconds))
+        solve = Think(Solve(problem, self.effort))
         return memory, self._hold(observed, f"; {why}: solved anew"), (*questions, solve)
 
     def answered(

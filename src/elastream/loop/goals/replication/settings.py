@@ -62,8 +62,8 @@ class ReplicationSettings(Goal):
     """How long after a plan, or the end of its change, nothing is solved."""
     catch_up_s: float = 120.0
     """In how long a backlog should be worked off, where the source can tell it."""
-    seconds: float = 10.0
-    """How long the solver may look for a proof."""
+    effort: float = 1.5e9
+    """How many values the solver may compute for a proof: some ten seconds of an ordinary core."""
 
     sync_ms: float = 500.0
     """What a batch takes longer because something moves in it, until moves have shown it."""
@@ -80,7 +80,7 @@ class ReplicationSettings(Goal):
 
     def __post_init__(self) -> None:
         for name in (
-            "response_ms", "downtime_ms", "period_s", "catch_up_s", "seconds", "load_bytes_per_s",
+            "response_ms", "downtime_ms", "period_s", "catch_up_s", "effort", "load_bytes_per_s",
             "probe_every_s",
         ):  # fmt: skip
             positive(f"goal.{name}", getattr(self, name))
