@@ -37,7 +37,7 @@ RoutePlanner = Literal["free-step", "single-step"] | MadePlanner
 
 _COMPILED = 20_000
 """So many tasks are planned by compiled code throughout."""
-_PROOF_EFFORT = 300_000
+_PROOF_EFFORT = 500_000
 """A query that needs more executors should not wait long for the proof that a plan is the best."""
 
 

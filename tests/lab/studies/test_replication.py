@@ -19,7 +19,7 @@ from elastream_lab.studies.replication.hour import (
     table_three,
 )
 from elastream_lab.studies.replication.reference import ans_network, made_network, reference_problem
-from elastream_lab.studies.replication.scale import PAPER, measured, table_four
+from elastream_lab.studies.replication.scale import PAPER, table_four_cells, table_four
 
 pytestmark = pytest.mark.xdist_group("replication study")  # the hours are made once
 
@@ -62,7 +62,7 @@ def test_the_summaries_have_the_fields_of_the_contract(hours: list[Hour]) -> Non
 def test_table_four_is_measured_cell_by_cell_and_agrees_with_the_program() -> None:
     ticking = count()
     cells = list(
-        measured(
+        table_four_cells(
             sizes=(4,),
             degrees=(2,),
             milp_limit_s=math.inf,

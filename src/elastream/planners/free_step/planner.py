@@ -50,7 +50,7 @@ from elastream.planners.single_step import cheapest_intervals
 
 __all__ = ["EFFORT", "free_step"]
 
-EFFORT = 2_000_000
+EFFORT = 3_000_000
 """What an integer program may take where nothing else is said: its variables times its branches."""
 
 _PROVEN = 10**9

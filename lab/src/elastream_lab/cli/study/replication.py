@@ -134,10 +134,10 @@ def _on_spark(
 
 def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:
     from elastream_lab.cli.study.output import show
-    from elastream_lab.studies.replication.scale import measured, table_four
+    from elastream_lab.studies.replication.scale import table_four_cells, table_four
 
     cells = []
-    for cell in measured(
+    for cell in table_four_cells(
         sizes=_SIZES,
         degrees=_DEGREES,
         milp_limit_s=milp_seconds,

@@ -20,7 +20,7 @@ from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
-__all__ = ["PAPER", "Measured", "measured", "table_four"]
+__all__ = ["PAPER", "TableFourCell", "table_four_cells", "table_four"]
 
 _RATE = 150.0
 """The bounds can be met on 8 nodes; at the peak of 220 they cannot."""
@@ -51,7 +51,7 @@ PAPER: dict[tuple[int, int, str], tuple[float | None, float | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TableFourCell:
     """One cell of table IV."""
 
     nodes: int
@@ -71,7 +71,7 @@ class Measured:
     """Printed in the paper: CPLEX 12.6.3 on another machine."""
 
 
-def measured(
+def table_four_cells(
     *,
     sizes: tuple[int, ...],
     degrees: tuple[int, ...],
@@ -79,7 +79,7 @@ def measured(
     milp_most_variables: int,
     clock: Callable[[], float],
     rate: float = _RATE,
-) -> Iterator[Measured]:
+) -> Iterator[TableFourCell]:
     """Yield the cells one by one, as they are measured; ``milp_limit_s`` 0 leaves HiGHS out."""
     for max_replicas in degrees:
         for nodes in sizes:
@@ -109,7 +109,7 @@ def _cell(
     milp_limit_s: float,
     milp_most_variables: int,
     clock: Callable[[], float],
-) -> Measured:
+) -> TableFourCell:
     began = clock()
     plan = replication(problem)
     seconds = clock() - began
@@ -128,12 +128,12 @@ def _cell(
             their_seconds = took
             agrees = abs(program.objective - plan.objective) <= _HIGHS_GAP
     paper = PAPER.get(key, (None, None))
-    return Measured(
+    return TableFourCell(
         *key, size, seconds, plan.objective, plan.status == "optimal", their_seconds, agrees, *paper
     )
 
 
-def table_four(cells: list[Measured], milp_limit_s: float) -> Figure:
+def table_four(cells: list[TableFourCell], milp_limit_s: float) -> Figure:
     """Return table IV as the summary of a study."""
     proven = all(cell.proven for cell in cells)
     agree = all(cell.milp_agrees is not False for cell in cells)
@@ -151,7 +151,7 @@ def table_four(cells: list[Measured], milp_limit_s: float) -> Figure:
     )
 
 
-def _told(cells: list[Measured], milp_limit_s: float) -> str:
+def _told(cells: list[TableFourCell], milp_limit_s: float) -> str:
     """Return how HiGHS did on the paper's program."""
     if not milp_limit_s:
         return "HiGHS on the paper's program was left out"
