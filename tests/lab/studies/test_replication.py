@@ -19,7 +19,7 @@ from elastream_lab.studies.replication.hour import (
     table_three,
 )
 from elastream_lab.studies.replication.reference import ans_network, made_network, reference_problem
-from elastream_lab.studies.replication.scale import PAPER, table_four_cells, table_four
+from elastream_lab.studies.replication.scale import PAPER, table_four, table_four_cells
 
 pytestmark = pytest.mark.xdist_group("replication study")  # the hours are made once
 

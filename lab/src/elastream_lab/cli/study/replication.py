@@ -134,7 +134,7 @@ def _on_spark(
 
 def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:
     from elastream_lab.cli.study.output import show
-    from elastream_lab.studies.replication.scale import table_four_cells, table_four
+    from elastream_lab.studies.replication.scale import table_four, table_four_cells
 
     cells = []
     for cell in table_four_cells(
