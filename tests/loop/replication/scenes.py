@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from elastream.loop.application import Bounds, Observed, Query
+from elastream.loop.application import GoalBounds, Observed, Query
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import outside_ms
 from elastream.loop.goals.replication.problem import Seen
@@ -94,7 +94,7 @@ def observed(
         recent = (*known.recent_ms, batch.duration_ms)[-10:]
         queries[batch.query] = replace(known, load=load, recent_ms=recent)
     now_ms = max((batch.finished_at_ms for batch in batches), default=0)
-    bounds = Bounds(1, most or max(1, len(nodes)), 0.2)
+    bounds = GoalBounds(1, most or max(1, len(nodes)), 0.2)
     return Observed(now_ms, bounds, nodes, dict(sorted(queries.items())))
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.goals.goal import (
     Goal,
     MadePlanner,
@@ -94,7 +94,7 @@ class Schedule(Goal):
         again = "" if self.every is None else f", every {self.every}"
         return f"schedule of {len(self.sizes)} sizes{again}"
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         """Refuse sizes beyond the bounds."""
         for i, (_, number) in enumerate(self._times()):
             if not bounds.least <= number <= bounds.most:

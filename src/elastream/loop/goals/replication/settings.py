@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from elastream.loop.application import Bounds
+from elastream.loop.application import GoalBounds
 from elastream.loop.goals.goal import Goal
 from elastream.loop.goals.replication.latency import LatencyModel
 from elastream.model.checks import amount, count, positive, shown
@@ -155,7 +155,7 @@ class ReplicationSettings(Goal):
         dearest = max(price.values(), default=1.0)
         return dearest if host is None else price.get(host, dearest)
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         """Refuse more replicas of an operator than executors."""
         if self.most_of_all > bounds.most and isinstance(self.max_replicas, Mapping):
             most = max(self.max_replicas, key=lambda name: self.max_replicas[name])  # type: ignore[index]
