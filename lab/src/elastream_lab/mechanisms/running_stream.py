@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
 from elastream.spark.steer.graceful_stop import stop_gracefully
@@ -46,7 +46,7 @@ class RunningStream:
         self.query = self._start_query(self.spark)
         run = self.door.queries.of(self.query).id
         roll = ExecutorRoll(self.door)
-        self.monitor = Monitor(self.door, roll, lambda query: query.id == run)
+        self.monitor = SparkMonitor(self.door, roll, lambda query: query.id == run)
         batches_of(self.monitor, self._heard)
         self.monitor.start()
 
