@@ -23,7 +23,7 @@ from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.infeasibility import reason_of
 from elastream.planners.replication.instance import Goal, Instance, instance_of
 from elastream.planners.replication.minimise import Minimum, minimise
-from elastream.planners.replication.search import LEAST_GAIN, Found
+from elastream.planners.replication.search import LEAST_GAIN, ValuedDeployment
 from elastream.planners.replication.symmetry import consecutive_members, without_mirror_images
 
 __all__ = ["EFFORT", "deployment_of", "goal_of", "plan_of", "replication"]
@@ -105,7 +105,9 @@ def goal_of(problem: ReplicationProblem) -> Goal:
     )
 
 
-def deployment_of(problem: ReplicationProblem, instance: Instance, found: Found) -> Deployment:
+def deployment_of(
+    problem: ReplicationProblem, instance: Instance, found: ValuedDeployment
+) -> Deployment:
     """Return the deployment by names, operators and nodes in the problem's order."""
     places = dict(zip(instance.names, found.places, strict=True))
     return {

@@ -27,7 +27,7 @@ from elastream.planners.replication.forms import (
 )
 from elastream.planners.replication.instance import Goal, Instance
 from elastream.planners.replication.relaxation import relaxed_bounds
-from elastream.planners.replication.search import LEAST_GAIN, Found, Search
+from elastream.planners.replication.search import LEAST_GAIN, Search, ValuedDeployment
 
 __all__ = ["Minimum", "minimise"]
 
@@ -44,7 +44,7 @@ _WITHIN = 1 + 1e-9
 class Minimum:
     """The best deployment seen, and a bound on all others."""
 
-    best: Found | None
+    best: ValuedDeployment | None
     lower_bound: float
     """No deployment is worth less; infinite where there is none at all."""
 
@@ -121,7 +121,7 @@ class _Work:
         self._objective = objective_forms(instance, goal, self._paths)
         longest = max(float(domain.downtime_ms.max()) for domain in instance.domains)
         self._ceiling = goal.ceiling + goal.downtime * longest
-        self.best: Found | None = None
+        self.best: ValuedDeployment | None = None
 
     @property
     def below(self) -> float:
@@ -214,7 +214,7 @@ class _Work:
         below = self.below - self._goal.downtime * group.shortest_ms
         return limit_forms(instance, self._goal, self._paths, below=below)
 
-    def _keep(self, found: Found) -> None:
+    def _keep(self, found: ValuedDeployment) -> None:
         self.best = found
 
 

@@ -22,7 +22,7 @@ from elastream.planners.replication.instance import Goal, Instance
 from elastream.planners.replication.rent import Rent
 from elastream.planners.replication.tables import cost_to_go, stream_tables
 
-__all__ = ["LEAST_GAIN", "Found", "Search"]
+__all__ = ["LEAST_GAIN", "Search", "ValuedDeployment"]
 
 LEAST_GAIN = 1e-12
 """A deployment that is not better by more than this is not looked for."""
@@ -33,7 +33,7 @@ _BATCH = 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ValuedDeployment:
     """A complete deployment: the nodes of each operator's replicas, and the objective."""
 
     places: tuple[tuple[int, ...], ...]
@@ -103,7 +103,7 @@ class Search:
             return np.inf
         return float(self._worth(nothing)[0])
 
-    def beam(self, width: int, below: float) -> Found | None:
+    def beam(self, width: int, below: float) -> ValuedDeployment | None:
         """Return a deployment worth less than ``below``, where the best few lead to one."""
         if not self.root < below:
             return None
@@ -118,7 +118,7 @@ class Search:
             partial = partial.rows(order[:width])
         return self._best_complete(partial, last, below)
 
-    def run(self, below: float, found: Callable[[Found], None]) -> float:
+    def run(self, below: float, found: Callable[[ValuedDeployment], None]) -> float:
         """Report better and better deployments; return a lower bound of what is left unseen.
 
         That is infinite where nothing worth less than the last report is left.
@@ -221,7 +221,7 @@ class Search:
             fits &= taken <= self._instance.capacity[node]
         return fits
 
-    def _best_complete(self, partial: _Partial, t: int, below: float) -> Found | None:
+    def _best_complete(self, partial: _Partial, t: int, below: float) -> ValuedDeployment | None:
         complete = _joined([self._expanded(part, t, below) for part in self._batches(partial, t)])
         if not len(complete):
             return None
@@ -232,7 +232,7 @@ class Search:
         chosen = complete.choice[best].tolist()
         domains = self._instance.domains
         places = (tuple(d.replicas(row)) for d, row in zip(domains, chosen, strict=True))
-        return Found(tuple(places), float(value[best]))
+        return ValuedDeployment(tuple(places), float(value[best]))
 
     def _measured(self, complete: _Partial) -> Floats:
         """Return the objective of complete deployments; infinite where a limit is exceeded."""

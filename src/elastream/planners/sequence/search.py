@@ -20,7 +20,7 @@ from elastream.planners.sequence.pool import CutPool
 from elastream.planners.sequence.prices import Ascent, Prices, potential
 from elastream.planners.sequence.sweep import sweep
 
-__all__ = ["Found", "search"]
+__all__ = ["BoundedSequence", "search"]
 
 _CELLS_PER_LABEL = 30
 """A label of the sweep takes as long as so many values."""
@@ -38,7 +38,7 @@ _POOL_SIZE = 40
 _POOL_EVERY = 20
 
 
-class Found(NamedTuple):
+class BoundedSequence(NamedTuple):
     """A sequence and how good it can be at most."""
 
     cuts: tuple[tuple[int, ...], ...]
@@ -48,12 +48,12 @@ class Found(NamedTuple):
     """No sequence keeps more."""
 
 
-def search(chain: Chain, cuts: Sequence[tuple[int, ...]], effort: float) -> Found:
+def search(chain: Chain, cuts: Sequence[tuple[int, ...]], effort: float) -> BoundedSequence:
     """Return the best sequence found from ``cuts`` on, with an effort of so many cells."""
     found = _Search(chain, cuts)
     if found.cells <= _MOST_CELLS:
         found.spend(effort)
-    return Found(found.cuts, found.kept, found.bound)
+    return BoundedSequence(found.cuts, found.kept, found.bound)
 
 
 class _Search:

@@ -35,7 +35,7 @@ from elastream.planners.replication.configurations import Floats, Ints
 from elastream.planners.replication.exact import deployment_of, goal_of, plan_of
 from elastream.planners.replication.forms import all_paths
 from elastream.planners.replication.instance import Instance, instance_of
-from elastream.planners.replication.search import Found
+from elastream.planners.replication.search import ValuedDeployment
 from elastream.planners.replication.tables import stream_tables
 
 __all__ = ["replication_milp", "variables"]
@@ -72,7 +72,7 @@ def replication_milp(
         tuple(domain.replicas(int(np.argmax(found.x[start : start + len(domain)]))))
         for domain, start in zip(instance.domains, program.x_start, strict=True)
     )
-    deployment = deployment_of(problem, instance, Found(places, float(found.fun)))
+    deployment = deployment_of(problem, instance, ValuedDeployment(places, float(found.fun)))
     bound = found.mip_dual_bound
     return plan_of(problem, deployment, -np.inf if bound is None else float(bound))
 
