@@ -13,7 +13,7 @@ from elastream.planners.replication import elimination
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.elimination import Factor, least_over_others
 from elastream.planners.replication.evaluation import evaluate
-from elastream.planners.replication.exact import goal_of
+from elastream.planners.replication.exact import objective_of
 from elastream.planners.replication.forms import longest_paths, objective_forms
 from elastream.planners.replication.instance import instance_of
 from elastream.planners.replication.relaxation import relaxed_bounds
@@ -29,7 +29,7 @@ def test_no_deployment_is_below_the_bound_of_a_configuration_in_it(seed: int) ->
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return
-    goal = goal_of(problem)
+    goal = objective_of(problem)
     forms = objective_forms(instance, goal, longest_paths(instance))
     bounds = relaxed_bounds(instance, forms, Effort(0))
     number = {node.name: u for u, node in enumerate(problem.nodes)}

@@ -21,12 +21,12 @@ from elastream.planners.replication.configurations import Ints
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.infeasibility import reason_of
-from elastream.planners.replication.instance import Goal, Instance, instance_of
+from elastream.planners.replication.instance import Instance, Objective, instance_of
 from elastream.planners.replication.minimise import Minimum, minimise
 from elastream.planners.replication.search import LEAST_GAIN, ValuedDeployment
 from elastream.planners.replication.symmetry import consecutive_members, without_mirror_images
 
-__all__ = ["EFFORT", "deployment_of", "goal_of", "plan_of", "replication"]
+__all__ = ["EFFORT", "deployment_of", "objective_of", "plan_of", "replication"]
 
 EFFORT = 9e9
 """Values that a plan may take where nothing else is said: about a minute of an ordinary core."""
@@ -50,10 +50,10 @@ def replication(
     in_order = consecutive_members(problem)
     start = _current_rows(problem, instance)
 
-    def solve(goal: Goal) -> Minimum:
+    def solve(goal: Objective) -> Minimum:
         return minimise(instance, goal, effort=left, in_order=in_order, start=start)
 
-    least = solve(goal_of(problem))
+    least = solve(objective_of(problem))
     if least.best is not None:
         found = deployment_of(problem, instance, least.best)
         return _or_stay(problem, plan_of(problem, found, least.lower_bound))
@@ -93,10 +93,10 @@ def _in_order(problem: ReplicationProblem, deployment: Deployment) -> Deployment
     }
 
 
-def goal_of(problem: ReplicationProblem) -> Goal:
+def objective_of(problem: ReplicationProblem) -> Objective:
     """Return equation 12 with the bounds as limits."""
     weights, bounds = problem.scaled_weights, problem.bounds
-    return Goal(
+    return Objective(
         weights.response / bounds.response_ms,
         weights.cost / bounds.cost,
         weights.downtime / bounds.downtime_ms,

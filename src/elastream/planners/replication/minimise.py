@@ -25,7 +25,7 @@ from elastream.planners.replication.forms import (
     longest_paths,
     objective_forms,
 )
-from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.instance import Instance, Objective
 from elastream.planners.replication.relaxation import relaxed_bounds
 from elastream.planners.replication.search import LEAST_GAIN, Search, ValuedDeployment
 
@@ -59,7 +59,7 @@ class _Group:
 
 def minimise(
     instance: Instance,
-    goal: Goal,
+    goal: Objective,
     *,
     effort: Effort,
     in_order: list[tuple[int, int]],
@@ -91,7 +91,7 @@ class _Thinned:
     least: list[Floats]
     """The least objective with each configuration of each operator, downtime aside."""
 
-    def ranks(self, goal: Goal, group: _Group) -> list[Floats]:
+    def ranks(self, goal: Objective, group: _Group) -> list[Floats]:
         """Return the least objective with each configuration in a group."""
         return [
             _ranked(goal, group, domain, least)
@@ -110,7 +110,7 @@ class _Work:
     def __init__(
         self,
         instance: Instance,
-        goal: Goal,
+        goal: Objective,
         effort: Effort,
         in_order: list[tuple[int, int]],
     ) -> None:
@@ -218,7 +218,7 @@ class _Work:
         self.best = found
 
 
-def _ranked(goal: Goal, group: _Group, domain: Configurations, least: Floats) -> Floats:
+def _ranked(goal: Objective, group: _Group, domain: Configurations, least: Floats) -> Floats:
     return least + goal.downtime * np.maximum(domain.downtime_ms, group.shortest_ms)
 
 
@@ -231,7 +231,7 @@ def _everything(instance: Instance) -> _Group:
     return _Group(least, max(float(domain.downtime_ms.max()) for domain in instance.domains))
 
 
-def _groups(instance: Instance, goal: Goal) -> list[_Group]:
+def _groups(instance: Instance, goal: Objective) -> list[_Group]:
     """Cut the downtimes that deployments can have at the largest gaps, the least one by itself."""
     least = _everything(instance).shortest_ms
     levels = np.unique(np.concatenate([domain.downtime_ms for domain in instance.domains]))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from elastream.planners.replication.configurations import Floats
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import Form
-from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.instance import Instance, Objective
 from elastream.planners.replication.rent import Rent
 from elastream.planners.replication.tables import cost_to_go, stream_tables
 
@@ -72,7 +72,7 @@ class Search:
     def __init__(
         self,
         instance: Instance,
-        goal: Goal,
+        goal: Objective,
         *,
         objective: list[Form],
         limits: list[Form],

@@ -32,7 +32,7 @@ from elastream.model.plan import Infeasible
 from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication.configurations import Floats, Ints
-from elastream.planners.replication.exact import deployment_of, goal_of, plan_of
+from elastream.planners.replication.exact import deployment_of, objective_of, plan_of
 from elastream.planners.replication.forms import all_paths
 from elastream.planners.replication.instance import Instance, instance_of
 from elastream.planners.replication.search import ValuedDeployment
@@ -107,7 +107,7 @@ class _Program:
         self._columns = self._response + 2
 
     def objective(self) -> Floats:
-        goal = goal_of(self._problem)
+        goal = objective_of(self._problem)
         objective = goal.cost * self._cost()
         objective[self._response :] = goal.response, goal.downtime
         return objective
