@@ -41,7 +41,7 @@ from elastream.planners.free_step.annealing import anneal
 from elastream.planners.free_step.assignment_milp import assignment_milp
 from elastream.planners.free_step.content_choice import content_choice
 from elastream.planners.free_step.content_prices import Prices, content_prices
-from elastream.planners.free_step.keeping import Kept, keep
+from elastream.planners.free_step.keeping import Keeping, keep
 from elastream.planners.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.planners.free_step.packing import crowd, level, return_home, settle
 from elastream.planners.free_step.scarce_room import scarce_room
@@ -114,7 +114,7 @@ def _climb(problem: StepProblem, step: WholeStep, effort: float) -> Answer:
     return known
 
 
-def _climb_on(step: WholeStep, kept: Kept, known: Answer, effort: float) -> Answer:
+def _climb_on(step: WholeStep, kept: Keeping, known: Answer, effort: float) -> Answer:
     """Return what the rungs for small problems make of the answer."""
     known, prices = _price(step, kept, known)
     elsewhere = keep(step, prices.worths(step))
@@ -128,7 +128,7 @@ def _climb_on(step: WholeStep, kept: Kept, known: Answer, effort: float) -> Answ
     return known
 
 
-def _price(step: WholeStep, kept: Kept, known: Answer) -> tuple[Answer, Prices]:
+def _price(step: WholeStep, kept: Keeping, known: Answer) -> tuple[Answer, Prices]:
     """Return what prices add to the bound, first on the heaviest tasks, then on more and more.
 
     Few prices mostly suffice, and are found much sooner than many.
@@ -152,7 +152,7 @@ def _price(step: WholeStep, kept: Kept, known: Answer) -> tuple[Answer, Prices]:
         heaviest = most if 6 * heaviest > most else 4 * heaviest
 
 
-def _pack(step: WholeStep, kept: Kept) -> Answer:
+def _pack(step: WholeStep, kept: Keeping) -> Answer:
     """Return the kept tasks with all others packed around them, or all tasks packed anew."""
     nowhere = np.full(len(step.work), -1)
     for place in (kept.place, nowhere):
@@ -162,7 +162,7 @@ def _pack(step: WholeStep, kept: Kept) -> Answer:
     return Answer(None, kept.lower_bound)
 
 
-def _anneal(step: WholeStep, kept: Kept, known: Answer) -> Answer:
+def _anneal(step: WholeStep, kept: Keeping, known: Answer) -> Answer:
     """Return the answer with the best that annealing makes of it."""
     open_nodes = kept.open_nodes
     start = crowd(step, settle(step, kept.place, open_nodes, steps=_FEW_STEPS), open_nodes)

@@ -30,7 +30,7 @@ import numpy as np
 
 from elastream.planners.free_step.content_shares import Floats, Mixture, mixture, whole_mixture
 from elastream.planners.free_step.contents import Contents, best_contents, contents_of
-from elastream.planners.free_step.keeping import Kept
+from elastream.planners.free_step.keeping import Keeping
 from elastream.planners.free_step.largest_shares import largest_shares
 from elastream.planners.free_step.packing import return_home, settle
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
@@ -62,7 +62,7 @@ _WHOLE, _UNCOVERED = 1 - 1e-6, 1e-6
 """Shares beyond these count as whole, and as none."""
 
 
-def scarce_room(step: WholeStep, kept: Kept, known: Answer, *, effort: float) -> Answer:
+def scarce_room(step: WholeStep, kept: Keeping, known: Answer, *, effort: float) -> Answer:
     """Return the best placement and bound found; ``effort`` limits each integer program."""
     search = _Search.beginning(step, kept, known, effort)
     for number in range(1, _ROUNDS + 1):
@@ -103,7 +103,7 @@ class _Search:
     programs_left: int = _PROGRAMS
 
     @classmethod
-    def beginning(cls, step: WholeStep, kept: Kept, known: Answer, effort: float) -> _Search:
+    def beginning(cls, step: WholeStep, kept: Keeping, known: Answer, effort: float) -> _Search:
         total = int(step.state.sum())
         most_priced = min(len(step.work), _MOST_PRICED)
         fractions = max(1, min(_FINEST, _LARGEST // ((most_priced + 1) * (total + 1))))
@@ -228,7 +228,7 @@ class _Search:
         return np.flatnonzero(covered < 1 - _UNCOVERED)
 
 
-def _first_contents(step: WholeStep, kept: Kept, place: Ints | None) -> Contents:
+def _first_contents(step: WholeStep, kept: Keeping, place: Ints | None) -> Contents:
     """Return what each holder keeps by itself, nothing, and what it holds in the placement."""
     tasks = np.flatnonzero(kept.alone >= 0)
     sizes = np.bincount(kept.alone[tasks], minlength=step.holders)
