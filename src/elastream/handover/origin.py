@@ -30,7 +30,7 @@ from elastream.handover.events import (
     KeepFailed,
     Kept,
     LastWindowProduced,
-    Log,
+    LogNote,
     Received,
     ReleaseBarrier,
     Send,
@@ -356,5 +356,5 @@ def _note(
     owner: Owner,
     reason: str,
     boundary: Boundary | None = None,
-) -> Log:
-    return Log(Note("origin", kind, handover, owner, reason, boundary))
+) -> LogNote:
+    return LogNote(Note("origin", kind, handover, owner, reason, boundary))

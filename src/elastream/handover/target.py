@@ -29,7 +29,7 @@ from elastream.handover.events import (
     Keep,
     KeepFailed,
     Kept,
-    Log,
+    LogNote,
     Look,
     Received,
     Send,
@@ -327,5 +327,5 @@ def _owned(boundary: Boundary) -> str:
 
 def _note(
     target: Target, kind: str, owner: Owner, reason: str, boundary: Boundary | None = None
-) -> Log:
-    return Log(Note("target", kind, target.handover, owner, reason, boundary))
+) -> LogNote:
+    return LogNote(Note("target", kind, target.handover, owner, reason, boundary))
