@@ -26,7 +26,7 @@ from elastream.planners.sequence.chain import Chain, chain_of
 from elastream.planners.sequence.intervals import graph_within
 from elastream.planners.sequence.planner import EFFORT, sequence
 from elastream.planners.sequence.pool import CutPool
-from elastream.planners.sequence.prices import Ascent, Prices, potential
+from elastream.planners.sequence.prices import Ascent, CutPrices, potential
 from elastream.planners.sequence.sweep import sweep
 from elastream.planners.sequence.weights import Weights
 from elastream.planners.single_step import single_step
@@ -149,7 +149,7 @@ def test_whatever_the_prices_sweep_and_pool_find_the_best_and_the_bound_holds(
     most = int(chain.states[0][-1])
     inner = [[random.randint(-most, most) for _ in g.start] for g in chain.graphs[1:-1]]
     ends = (np.zeros_like(graph.start) for graph in (chain.graphs[0], chain.graphs[-1]))
-    prices = Prices(
+    prices = CutPrices(
         (next(ends), *(np.array(each) for each in inner), next(ends)),
         (0, *(random.randint(0, most) for _ in chain.graphs[1:])),
     )
@@ -165,7 +165,7 @@ def test_whatever_the_prices_sweep_and_pool_find_the_best_and_the_bound_holds(
     for _ in range(5):
         ascent.move(swept.kept)
     assert min(guide.bound, ascent.least) >= swept.kept
-    assert potential(chain, Prices.zero(chain)).bound <= chain.total
+    assert potential(chain, CutPrices.zero(chain)).bound <= chain.total
 
 
 @given(sequences())

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elastream.planners.branches import branches_of
 from elastream.planners.free_step.assignment_milp import proven
-from elastream.planners.free_step.content_prices import Prices
+from elastream.planners.free_step.content_prices import ContentPrices
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
 from elastream.planners.kernel import kernel
 
@@ -43,7 +43,9 @@ class _Contents:
     """The holder each is for, or ``holders`` for any idle node."""
 
 
-def content_choice(step: WholeStep, prices: Prices, known: Ints | None, *, effort: float) -> Answer:
+def content_choice(
+    step: WholeStep, prices: ContentPrices, known: Ints | None, *, effort: float
+) -> Answer:
     """Return the cheapest placement found (``known`` at least) and what is proven.
 
     ``effort`` limits each of the programs; their sizes grow from one to the next.
@@ -109,7 +111,7 @@ def _placed(step: WholeStep, contents: _Contents, x: NDArray[np.float64]) -> Int
     return place
 
 
-def _within(step: WholeStep, prices: Prices, window: int) -> _Contents | None:
+def _within(step: WholeStep, prices: ContentPrices, window: int) -> _Contents | None:
     """Return all contents that a placement within the window can use; ``None`` if too many."""
     tasks = [np.zeros((0, len(step.work)), dtype=np.bool_)]
     kinds = [np.zeros(0, dtype=np.int64)]

@@ -40,7 +40,7 @@ from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.planners.free_step.annealing import anneal
 from elastream.planners.free_step.assignment_milp import assignment_milp
 from elastream.planners.free_step.content_choice import content_choice
-from elastream.planners.free_step.content_prices import Prices, content_prices
+from elastream.planners.free_step.content_prices import ContentPrices, content_prices
 from elastream.planners.free_step.keeping import Keeping, keep
 from elastream.planners.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.planners.free_step.packing import crowd, level, return_home, settle
@@ -128,7 +128,7 @@ def _climb_on(step: WholeStep, kept: Keeping, known: Answer, effort: float) -> A
     return known
 
 
-def _price(step: WholeStep, kept: Keeping, known: Answer) -> tuple[Answer, Prices]:
+def _price(step: WholeStep, kept: Keeping, known: Answer) -> tuple[Answer, ContentPrices]:
     """Return what prices add to the bound, first on the heaviest tasks, then on more and more.
 
     Few prices mostly suffice, and are found much sooner than many.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from elastream.planners.partition_cost import kept_state
 from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.pool import CutPool
-from elastream.planners.sequence.prices import Ascent, Prices, potential
+from elastream.planners.sequence.prices import Ascent, CutPrices, potential
 from elastream.planners.sequence.sweep import sweep
 
 __all__ = ["BoundedSequence", "search"]
@@ -74,7 +74,7 @@ class _Search:
     def spend(self, effort: float) -> None:
         """Improve the sequence and the bound until they meet or the effort, in cells, is spent."""
         per_move = self.cells + _CELLS_PER_PAIR * len(self.cuts)
-        effort -= self.prove(Prices.zero(self.chain), min(_FIRST_EFFORT, effort))
+        effort -= self.prove(CutPrices.zero(self.chain), min(_FIRST_EFFORT, effort))
         if self.proven:
             return
         ascent, pool = Ascent(self.chain), CutPool(self.chain, _POOL_SIZE)
@@ -99,7 +99,7 @@ class _Search:
                 return move
         return moves
 
-    def prove(self, prices: Prices, effort: float) -> float:
+    def prove(self, prices: CutPrices, effort: float) -> float:
         """Try to prove the sequence best or to find the best; return the effort it took."""
         labels = int(min(effort / _CELLS_PER_LABEL, _MOST_LABELS))
         if self.proven or labels == 0 or effort < self.cells:
