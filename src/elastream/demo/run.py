@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from elastream.harness.commit_log import CommittedBatch
     from elastream.harness.recording import Recording
 
-__all__ = ["Demo", "Sample", "prepared", "run"]
+__all__ = ["Demo", "DemoSample", "prepared", "run"]
 
 _LEAD_BATCHES = 6
 _LOOK_S = 0.5
@@ -41,7 +41,7 @@ _STUCK_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DemoSample:
     """What was seen at one moment."""
 
     at_s: float
@@ -69,7 +69,7 @@ class Demo:
     """Rows that were opened before that, to warm the query."""
     decisions: list[Decision] = field(default_factory=list)
     batches: list[CommittedBatch] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[DemoSample] = field(default_factory=list)
     exact: bool | None = None
     """Whether every word's count is that of the batch job; ``None`` before the check."""
     wrong_words: int = 0
@@ -218,7 +218,7 @@ def _look(demo: Demo, job: WordCount, attachment: Attachment) -> None:
         tasks_of.setdefault(executor, []).append(task.partition)
     measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
     demo.samples.append(
-        Sample(
+        DemoSample(
             at_s=time.time() - (demo.start_ms or 0) / 1000,
             executors=len(executors),
             tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},
