@@ -8,7 +8,7 @@ from dataclasses import replace
 from elastream.loop.application import GoalBounds, Observed, Query
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import outside_ms
-from elastream.loop.goals.replication.problem import Seen
+from elastream.loop.goals.replication.problem import ProblemInputs
 from elastream.loop.load import QueryLoad, smoothed
 from elastream.model.observation import (
     BatchObservation,
@@ -104,10 +104,10 @@ def seen(
     *,
     round_trips_ms: Mapping[tuple[str, str], float] | None = None,
     experience: Experience | None = None,
-) -> Seen:
+) -> ProblemInputs:
     """What has been learnt where the last batch of each query was the usual one."""
     outside = {batch.query: outside_ms(batch, nodes) for batch in batches}
-    return Seen({}, outside, round_trips_ms or {}, experience or Experience())
+    return ProblemInputs({}, outside, round_trips_ms or {}, experience or Experience())
 
 
 def scene(
