@@ -25,7 +25,7 @@ MILP_VARIABLES = 600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class NetworkSize:
     """A network, a degree of replication, and the seconds it may take."""
 
     nodes: int
@@ -36,13 +36,13 @@ class Size:
 
 
 SIZES = (
-    Size(8, 2, False, None, rate=150.0),
-    Size(24, 2, False, 1),
-    Size(24, 3, False, 8),
-    Size(50, 2, False, 5),
-    Size(24, 4, False, None),
-    Size(24, 2, True, 1),
-    Size(24, 4, True, 1),
+    NetworkSize(8, 2, False, None, rate=150.0),
+    NetworkSize(24, 2, False, 1),
+    NetworkSize(24, 3, False, 8),
+    NetworkSize(50, 2, False, 5),
+    NetworkSize(24, 4, False, None),
+    NetworkSize(24, 2, True, 1),
+    NetworkSize(24, 4, True, 1),
 )
 
 
