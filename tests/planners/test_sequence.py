@@ -28,7 +28,7 @@ from elastream.planners.sequence.planner import EFFORT, sequence
 from elastream.planners.sequence.pool import CutPool
 from elastream.planners.sequence.prices import Ascent, CutPrices, potential
 from elastream.planners.sequence.sweep import sweep
-from elastream.planners.sequence.weights import Weights
+from elastream.planners.sequence.weights import StepWeights
 from elastream.planners.single_step import single_step
 
 Cut = tuple[int, ...]
@@ -107,7 +107,7 @@ def whole_chain(problem: SequenceProblem) -> Chain:
         graph_within(work, limit * (1 + LOAD_TOLERANCE), target.nodes)
         for limit, target in zip(limits, problem.targets, strict=True)
     ]
-    return chain_of(problem.state, current, graphs, Weights.of(problem).of_steps)
+    return chain_of(problem.state, current, graphs, StepWeights.of(problem).of_steps)
 
 
 def planned(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePlan:

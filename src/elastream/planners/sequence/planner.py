@@ -43,7 +43,7 @@ from elastream.planners.sequence.chain import chain_of
 from elastream.planners.sequence.intervals import IntervalGraph, graph_within
 from elastream.planners.sequence.reduction import needed_steps, stretched
 from elastream.planners.sequence.search import search
-from elastream.planners.sequence.weights import Weights
+from elastream.planners.sequence.weights import StepWeights
 from elastream.planners.single_step import single_step
 
 __all__ = ["EFFORT", "sequence"]
@@ -68,7 +68,7 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
         if isinstance(step, Infeasible):
             return Infeasible(f"targets[{number}]: {step.reason}")
         direct.append(step)
-    weights = Weights.of(problem)
+    weights = StepWeights.of(problem)
     least = weights.least(direct)
     current, _ = _cut(problem.current)
     graphs = _graphs(problem)
@@ -129,7 +129,7 @@ def _greedy(problem: SequenceProblem, current: Assignment, steps: Sequence[int])
 
 
 def _plan(
-    problem: SequenceProblem, weights: Weights, cuts: Sequence[Cut], least: Fraction | None
+    problem: SequenceProblem, weights: StepWeights, cuts: Sequence[Cut], least: Fraction | None
 ) -> SequencePlan:
     """Give every interval a node, so that in each step the least state moves.
 
