@@ -31,8 +31,7 @@ from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
 from elastream.loop.words import counted
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
-from elastream.model.migration import Destination as SizeTarget
-from elastream.model.migration import StepProblem
+from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 
@@ -179,7 +178,7 @@ def _order(
             for place, load in zip(places, loads, strict=True)
         ),
         current=Assignment(_filled(places), len(nodes)),
-        target=SizeTarget(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
+        target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
     )
     return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
 
