@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.door.queries import RunningQuery
-    from elastream.spark.observe.monitor import Monitor
-    from elastream.spark.steer.executors import ExecutorPool
+    from elastream.spark.observe.monitor import SparkMonitor
+    from elastream.spark.steer.executors import SparkExecutorPool
 
 __all__ = ["Attachment", "attach"]
 
@@ -73,7 +73,7 @@ class Attachment:
         return self._application.controller.state
 
     @property
-    def monitor(self) -> Monitor:
+    def monitor(self) -> SparkMonitor:
         """What the application does, fact by fact: ``subscribe``."""
         return self._application.monitor
 
@@ -162,18 +162,18 @@ class _Application:
         trace: Path | str | None,
     ) -> None:
         from elastream.spark.observe.host_delays import HostProbe
-        from elastream.spark.observe.monitor import Monitor
+        from elastream.spark.observe.monitor import SparkMonitor
         from elastream.spark.observe.roll import ExecutorRoll
-        from elastream.spark.steer.executors import ExecutorPool
-        from elastream.spark.steer.placement import StatePlacement as Placement
+        from elastream.spark.steer.executors import SparkExecutorPool
+        from elastream.spark.steer.placement import SparkStatePlacement as Placement
         from elastream.traces.learner import ProcessLearner
         from elastream.traces.recorder import TraceRecorder
 
         self.door = door
         self._wanted: tuple[_Wanted, ...] = ()
         roll = ExecutorRoll(door)
-        self.monitor = Monitor(door, roll, self._wants, backlog=backlog)
-        self.pool: ExecutorPool = ExecutorPool(door, roll, self.monitor, stream=stream)
+        self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
+        self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)
         runtime = Runtime(

@@ -14,9 +14,9 @@ import pytest
 from elastream.handover.events import Timing
 from elastream.handover.ledger import Note, Record, RecordFile
 from elastream.handover.messages import Join
-from elastream.handover.origin import Committed, Origin
+from elastream.handover.origin import Committed, OriginMachine
 from elastream.handover.session import hand_over, take_over
-from elastream.handover.target import Left, Owning, Prepared, Target
+from elastream.handover.target import Left, Owning, Prepared, TargetMachine
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary, QueryShape, Window
@@ -62,16 +62,16 @@ def uninterrupted() -> list[Output]:
 class Side:
     """A side's session in a thread of its own."""
 
-    def __init__(self, run: Callable[[threading.Event], Origin | Target]) -> None:
+    def __init__(self, run: Callable[[threading.Event], OriginMachine | TargetMachine]) -> None:
         self.stop = threading.Event()
-        self.machine: Origin | Target | None = None
+        self.machine: OriginMachine | TargetMachine | None = None
         self._thread = threading.Thread(target=self._run, args=(run,))
         self._thread.start()
 
-    def _run(self, run: Callable[[threading.Event], Origin | Target]) -> None:
+    def _run(self, run: Callable[[threading.Event], OriginMachine | TargetMachine]) -> None:
         self.machine = run(self.stop)
 
-    def ended(self, *, stop: bool = True) -> Origin | Target:
+    def ended(self, *, stop: bool = True) -> OriginMachine | TargetMachine:
         if stop:
             self.stop.set()
         self._thread.join(60)
@@ -132,7 +132,7 @@ def joining(
     link = TargetLink(address, token)
     records = RecordFile(tmp_path / "target.json")
 
-    def run(stop: threading.Event) -> Target:
+    def run(stop: threading.Event) -> TargetMachine:
         try:
             return take_over(
                 feed.target, shape, link, records,

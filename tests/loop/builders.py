@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from elastream.loop.application import Bounds, Observed, Query
+from elastream.loop.application import GoalBounds, Observed, Query
 from elastream.loop.load import QueryLoad, TaskLoad
 from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 
@@ -90,16 +90,16 @@ def load(
     )
 
 
-def bounds(least: int = 1, most: int = 8, **more: float) -> Bounds:
+def bounds(least: int = 1, most: int = 8, **more: float) -> GoalBounds:
     settings = {"tau": 0.2, **more}
-    return Bounds(least, most, **settings)  # type: ignore[arg-type]
+    return GoalBounds(least, most, **settings)  # type: ignore[arg-type]
 
 
 def observed(
     loads: QueryLoad | Mapping[str, QueryLoad],
     alive: tuple[Executor, ...],
     *,
-    within: Bounds | None = None,
+    within: GoalBounds | None = None,
     **more: object,
 ) -> Observed:
     """An application whose queries have these loads."""

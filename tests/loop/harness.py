@@ -25,7 +25,7 @@ from elastream.loop.events import (
     Place,
     Plan,
     QueryJoined,
-    Record,
+    RecordSample,
     Rehearse,
     Release,
     Tick,
@@ -81,7 +81,7 @@ class Harness:
                     self.feed(Answered(instruction.ticket, self._result(instruction)))
                 case Cancel(ticket=ticket):
                     self.pending = deque(a for a in self.pending if a.ticket != ticket)
-                case Log() | Record() | Rehearse():
+                case Log() | RecordSample() | Rehearse():
                     pass
                 case action:
                     self.pending.append(action)
@@ -152,7 +152,7 @@ class Harness:
         assert len({place.query for place in places}) == len(places), "one mini-migration a batch"
         for instruction in told:
             if policy.advise_only:
-                assert isinstance(instruction, Log | Plan | Record | Cancel | Rehearse), (
+                assert isinstance(instruction, Log | Plan | RecordSample | Cancel | Rehearse), (
                     "advice acts not"
                 )
             match instruction:

@@ -15,7 +15,7 @@ from elastream.loop.events import (
     Log,
     MoveRequested,
     Plan,
-    Record,
+    RecordSample,
     ScaleRequested,
     Stuck,
 )
@@ -215,7 +215,10 @@ class Accidents(RuleBasedStateMachine):
         before = len(run.told)
         run.seconds(30)
         quiet = [
-            i for told in run.told[before:] for i in told if not isinstance(i, Log | Plan | Record)
+            i
+            for told in run.told[before:]
+            for i in told
+            if not isinstance(i, Log | Plan | RecordSample)
         ]
         story = "\n".join(f"{d.at_ms} {d.kind} {d.query} {d.reason}" for d in run.decisions[-60:])
         assert quiet == [], f"a constant load leads to no change for ever\n{story}"

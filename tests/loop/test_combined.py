@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.loop.builders import batch, bounds, executors, load, observed
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.decisions import Decision
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.combined import Combined
@@ -51,7 +51,7 @@ class Saying(Goal):
     def memory(self) -> tuple[object, ...]:
         return ()
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         if bounds.most < 2:
             raise ProblemError("goal", f"{self.called} needs two executors")
 

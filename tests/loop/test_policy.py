@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elastream.loop.application import Bounds
+from elastream.loop.application import GoalBounds
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.combined import Combined
 from elastream.loop.goals.replication.goal import Replication
@@ -16,7 +16,7 @@ from elastream.model.errors import ProblemError
 
 def test_only_the_most_executors_must_be_given() -> None:
     policy = Policy(max_executors=4)
-    assert policy.bounds == Bounds(least=1, most=4, tau=0.2, contiguous=False, idle_s=60.0)
+    assert policy.bounds == GoalBounds(least=1, most=4, tau=0.2, contiguous=False, idle_s=60.0)
     assert policy.goal == Utilisation()
     assert (policy.planner, policy.planner_name) == ("free-step", "free-step")
 

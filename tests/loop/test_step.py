@@ -37,7 +37,7 @@ from elastream.loop.events import (
     QueryJoined,
     QueryLeft,
     QueryPassedOver,
-    Record,
+    RecordSample,
     Rehearse,
     ScaleRequested,
     Status,
@@ -76,7 +76,7 @@ def test_a_scale_out_grows_warms_plans_moves_and_ends() -> None:
         *["migrate"] * moves,
         *("wait", "done"),
     ]
-    actions = [type(i) for told in run.told for i in told if not isinstance(i, Log | Record)]
+    actions = [type(i) for told in run.told for i in told if not isinstance(i, Log | RecordSample)]
     assert actions == [Grow, Warm, Plan, *[Place] * moves]
     held = list(run.cluster.where().values())
     assert sorted(held.count(node) for node in set(held)) == [2, 3, 3]
@@ -346,7 +346,7 @@ def test_idle_time_makes_the_load_of_a_query_fade() -> None:
 
 
 def samples(told: tuple[object, ...]) -> list[Sample]:
-    return [each.sample for each in told if isinstance(each, Record)]
+    return [each.sample for each in told if isinstance(each, RecordSample)]
 
 
 def test_a_sample_tells_what_every_task_cost_and_where_it_was() -> None:

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.loop.builders import bounds, executors, load, observed
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.goals.goal import Wanted, mean_utilisation
 from elastream.loop.goals.utilisation import Utilisation, attainable_tau, demand
 from elastream.loop.load import QueryLoad
@@ -31,7 +31,7 @@ def judged(seen: Observed, goal: Utilisation = GOAL) -> tuple[str, int]:
 
 
 def on(
-    work: Sequence[float], where: str, alive: tuple[Executor, ...], within: Bounds | None = None
+    work: Sequence[float], where: str, alive: tuple[Executor, ...], within: GoalBounds | None = None
 ) -> Observed:
     return observed(load(work, where), alive, within=within)
 
@@ -295,7 +295,7 @@ def test_without_work_any_tau_can_be_met() -> None:
     assert attainable_tau((0.0,) * 3, 2, 0.1, contiguous=True) == 0.1
 
 
-def spread(work: list[float], number: int, within: Bounds) -> Observed:
+def spread(work: list[float], number: int, within: GoalBounds) -> Observed:
     """The load as a good plan would leave it on so many executors."""
     ids = [f"e{i}" for i in range(number)]
     where = [""] * len(work)
@@ -312,7 +312,7 @@ def spread(work: list[float], number: int, within: Bounds) -> Observed:
 
 goals = st.builds(Utilisation, target=st.floats(0.4, 0.8), hysteresis=st.floats(0.02, 0.19))
 boundaries = st.builds(
-    Bounds,
+    GoalBounds,
     least=st.integers(0, 3),
     most=st.integers(3, 10),
     tau=st.sampled_from([0.0, 0.1, 0.2, 0.5]),
@@ -324,7 +324,7 @@ works = st.lists(st.floats(0, 1), min_size=1, max_size=20)
 @given(works, st.integers(1, 12), goals, boundaries)
 @settings(max_examples=300)
 def test_a_constant_load_settles_after_one_change(
-    work: list[float], number: int, goal: Utilisation, within: Bounds
+    work: list[float], number: int, goal: Utilisation, within: GoalBounds
 ) -> None:
     found = wanted(spread(work, number, within), goal)
     assume(found.need != "hold")
@@ -336,7 +336,7 @@ def test_a_constant_load_settles_after_one_change(
 @given(works, goals, boundaries, st.floats(-0.99, 0.99))
 @settings(max_examples=300)
 def test_going_back_takes_a_change_of_load_as_wide_as_the_band(
-    work: list[float], goal: Utilisation, within: Bounds, noise: float
+    work: list[float], goal: Utilisation, within: GoalBounds, noise: float
 ) -> None:
     first = wanted(spread(work, 3, within), goal)
     assume(first.need in ("scale-out", "scale-in"))

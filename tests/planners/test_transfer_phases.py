@@ -16,9 +16,9 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Move
 from elastream.planners.transfer.transfer_phases import (
-    Phase,
     TaskPart,
     Transfer,
+    TransferPhase,
     least_length,
     transfer_phases,
 )
@@ -27,7 +27,7 @@ from elastream_lab.rivals.even_split import even_split
 Volume = tuple[int, int, int | float]
 
 
-def faults(volumes: Sequence[Volume], phases: Sequence[Phase]) -> list[str]:
+def faults(volumes: Sequence[Volume], phases: Sequence[TransferPhase]) -> list[str]:
     """Check a schedule against the definition, sharing nothing with how it was made."""
     found = []
     wanted: Counter[tuple[int, int]] = Counter()
@@ -146,12 +146,12 @@ def test_a_task_is_split_where_the_least_time_asks_for_it() -> None:
 def test_one_transfer_is_one_phase_and_lists_its_tasks_in_order() -> None:
     phases = transfer_phases([Move(7, 0, 1, 5), Move(3, 0, 1, 2)])
     parts = (TaskPart(3, 2), TaskPart(7, 5))
-    assert phases == (Phase(7, (Transfer(0, 1, 7, parts),)),)
+    assert phases == (TransferPhase(7, (Transfer(0, 1, 7, parts),)),)
 
 
 def test_an_exchange_goes_both_ways_at_once() -> None:
     assert transfer_phases([(0, 1, 9), (1, 0, 9)]) == (
-        Phase(9, (Transfer(0, 1, 9), Transfer(1, 0, 9))),
+        TransferPhase(9, (Transfer(0, 1, 9), Transfer(1, 0, 9))),
     )
 
 

@@ -20,7 +20,7 @@ from elastream import Attachment, ByHand, Decision, Policy, TaskId, attach
 from elastream.loop.ports import ExecutorPool, StatePlacement
 from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.observe.watching import batches_of
 from elastream.spark.sessions.embedded_cluster import scratch_folder
@@ -70,7 +70,7 @@ class RunningQuery:
     heard: threading.Condition = field(default_factory=threading.Condition)
 
     @property
-    def monitor(self) -> Monitor:
+    def monitor(self) -> SparkMonitor:
         return self.attachment.monitor
 
     @property

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from elastream.harness.replaying import Replay
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
-__all__ = ["Demo", "Sample", "prepared", "run"]
+__all__ = ["Demo", "DemoSample", "prepared", "run"]
 
 _LEAD_BATCHES = 6
 _SETTLE_S = 30.0
@@ -38,7 +38,7 @@ _SETTLE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DemoSample:
     """What was seen at one moment."""
 
     at_s: float
@@ -66,7 +66,7 @@ class Demo:
     """Rows that were opened before that, to warm the query."""
     decisions: list[Decision] = field(default_factory=list)
     batches: list[CommittedBatch] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[DemoSample] = field(default_factory=list)
     exact: bool | None = None
     """Whether every word's count is that of the batch job; ``None`` before the check."""
     wrong_words: int = 0
@@ -189,13 +189,13 @@ def _replay(
     replay.wait(ended, each=look)
 
 
-def _sample(demo: Demo, attachment: Attachment) -> Sample:
+def _sample(demo: Demo, attachment: Attachment) -> DemoSample:
     executors = attachment.executors()
     tasks_of: dict[str, list[int]] = {executor.id: [] for executor in executors}
     for task, executor in attachment.where().items():
         tasks_of.setdefault(executor, []).append(task.partition)
     measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
-    return Sample(
+    return DemoSample(
         at_s=time.time() - (demo.start_ms or 0) / 1000,
         executors=len(executors),
         tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},

@@ -25,7 +25,7 @@ from elastream.handover.events import (
     KeepFailed,
     Kept,
     LastWindowProduced,
-    Log,
+    LogNote,
     Look,
     ReleaseBarrier,
     Send,
@@ -81,7 +81,7 @@ class OriginDriver:
             match instruction:
                 case Send(message):
                     self._send(message)
-                case Log(note):
+                case LogNote(note):
                     self._log(note)
                 case Keep(record):
                     answers.append(_kept(self._records, record))
@@ -130,7 +130,7 @@ class TargetDriver:
             match instruction:
                 case Send(message):
                     self._send(message)
-                case Log(note):
+                case LogNote(note):
                     self._log(note)
                 case Keep(record):
                     answers.append(_kept(self._records, record))

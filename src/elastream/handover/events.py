@@ -29,7 +29,7 @@ __all__ = [
     "KeepFailed",
     "Kept",
     "LastWindowProduced",
-    "Log",
+    "LogNote",
     "Look",
     "Received",
     "ReleaseBarrier",
@@ -141,7 +141,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogNote:
     """Append a line to the ownership log."""
 
     note: Note
@@ -191,7 +191,7 @@ class Disconnect:
 Instruction = (
     Send
     | Keep
-    | Log
+    | LogNote
     | FindBoundary
     | ReleaseBarrier
     | StopAfter

@@ -30,7 +30,7 @@ from elastream.handover.events import (
     KeepFailed,
     Kept,
     LastWindowProduced,
-    Log,
+    LogNote,
     Received,
     ReleaseBarrier,
     Send,
@@ -54,7 +54,7 @@ from elastream.handover.messages import (
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary, QueryShape
 
-__all__ = ["Origin", "origin_after", "origin_step"]
+__all__ = ["OriginMachine", "origin_after", "origin_step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ class Committed:
 
 
 Phase = Serving | Accepted | Bounding | Offered | Committing | Committed
-Step = tuple["Origin", tuple[Instruction, ...]]
+Step = tuple["OriginMachine", tuple[Instruction, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class OriginMachine:
     """All that the origin's machine remembers."""
 
     shape: QueryShape
@@ -142,7 +142,7 @@ def origin_after(
     shape: QueryShape, term: str, record: Record | None, timing: Timing | None = None
 ) -> Step:
     """Return the machine as it starts, or starts again after a crash, with what to do first."""
-    origin = Origin(shape, term, timing or Timing())
+    origin = OriginMachine(shape, term, timing or Timing())
     if record is None:
         return origin, ()
     if record.query != shape.name:
@@ -159,7 +159,7 @@ def origin_after(
     return origin, (StopAfter(record.boundary), note)
 
 
-def origin_step(origin: Origin, event: Event) -> Step:
+def origin_step(origin: OriginMachine, event: Event) -> Step:
     """Return the machine after the event, and what its driver has to do."""
     if isinstance(event, Clock):
         return _clock(replace(origin, now_ms=event.now_ms))
@@ -182,7 +182,7 @@ def origin_step(origin: Origin, event: Event) -> Step:
     return origin, ()
 
 
-def _clock(origin: Origin) -> Step:
+def _clock(origin: OriginMachine) -> Step:
     phase, now, timing = origin.phase, origin.now_ms, origin.timing
     if isinstance(phase, Accepted | Bounding | Offered):
         why = _impatience(phase, now, timing)
@@ -219,7 +219,7 @@ def _impatience(phase: Accepted | Bounding | Offered, now: int, timing: Timing) 
     return f"the target was not ready {waited}"
 
 
-def _heard(origin: Origin, message: Message) -> Step:
+def _heard(origin: OriginMachine, message: Message) -> Step:
     phase = origin.phase
     known = None if isinstance(phase, Serving) else phase.handover
     if isinstance(message, Join):
@@ -236,7 +236,7 @@ def _heard(origin: Origin, message: Message) -> Step:
     return origin, ()
 
 
-def _joined(origin: Origin, message: Join, known: str | None) -> Step:
+def _joined(origin: OriginMachine, message: Join, known: str | None) -> Step:
     asked = message.handover
     if asked == known:
         if isinstance(origin.phase, Committed):
@@ -259,7 +259,7 @@ def _joined(origin: Origin, message: Join, known: str | None) -> Step:
     return origin, (Send(Accept(asked, origin.term)), note)
 
 
-def _told(origin: Origin, message: Seen | Ready) -> Step:
+def _told(origin: OriginMachine, message: Seen | Ready) -> Step:
     """Hear the target of the handover that is under way."""
     phase = origin.phase
     if isinstance(message, Seen):
@@ -283,7 +283,7 @@ def _told(origin: Origin, message: Seen | Ready) -> Step:
     return replace(origin, phase=Committing(phase.handover, phase.boundary)), (Keep(record),)
 
 
-def _heard_when_committed(origin: Origin, phase: Committed, message: Message) -> Step:
+def _heard_when_committed(origin: OriginMachine, phase: Committed, message: Message) -> Step:
     if message.handover != phase.handover:
         if isinstance(message, Seen | Ready):
             why = "the query was handed over to another target"
@@ -306,7 +306,7 @@ def _heard_when_committed(origin: Origin, phase: Committed, message: Message) ->
     return origin, ()
 
 
-def _offered(origin: Origin, phase: Bounding, boundary: Boundary) -> Step:
+def _offered(origin: OriginMachine, phase: Bounding, boundary: Boundary) -> Step:
     reason = f"offered the windows that start at {boundary.activation} or later; not yet decided"
     note = _note("offer", phase.handover, "origin", reason, boundary)
     offer = Send(Offer(phase.handover, origin.term, boundary))
@@ -314,7 +314,7 @@ def _offered(origin: Origin, phase: Bounding, boundary: Boundary) -> Step:
     return replace(origin, phase=offered), (note, offer)
 
 
-def _committed(origin: Origin, phase: Committing) -> Step:
+def _committed(origin: OriginMachine, phase: Committing) -> Step:
     boundary = phase.boundary
     reason = (
         f"the origin owns the windows that start before {boundary.activation}, "
@@ -329,7 +329,7 @@ def _committed(origin: Origin, phase: Committing) -> Step:
     return replace(origin, phase=committed), done
 
 
-def _finished(origin: Origin, phase: Committed) -> Step:
+def _finished(origin: OriginMachine, phase: Committed) -> Step:
     if phase.finished:
         return origin, ()
     reason = "the origin has put out its last window"
@@ -337,7 +337,7 @@ def _finished(origin: Origin, phase: Committed) -> Step:
     return replace(origin, phase=replace(phase, finished=True)), (note,)
 
 
-def _aborted(origin: Origin, handover: str, why: str) -> Step:
+def _aborted(origin: OriginMachine, handover: str, why: str) -> Step:
     """End the handover before its commit; every window stays the origin's."""
     record = Record(handover, origin.shape.name, "aborted", term=origin.term, why=why)
     reason = f"the origin keeps all windows: {why}"
@@ -356,5 +356,5 @@ def _note(
     owner: Owner,
     reason: str,
     boundary: Boundary | None = None,
-) -> Log:
-    return Log(Note("origin", kind, handover, owner, reason, boundary))
+) -> LogNote:
+    return LogNote(Note("origin", kind, handover, owner, reason, boundary))

@@ -15,10 +15,10 @@ from elastream.handover.driver import OriginDriver, TargetDriver
 from elastream.handover.events import Clock, Received, Timing
 from elastream.handover.ledger import Note, Record, RecordFile
 from elastream.handover.messages import Abort, Commit, Message
-from elastream.handover.origin import Origin
+from elastream.handover.origin import OriginMachine
 from elastream.handover.ports import OriginQuery, TargetQuery
 from elastream.handover.seal import new_nonce
-from elastream.handover.target import Left, Prepared, Target
+from elastream.handover.target import Left, Prepared, TargetMachine
 from elastream.handover.transport import OriginServer, TargetLink
 from elastream.model.handover import QueryShape
 
@@ -36,7 +36,7 @@ def hand_over(
     log: Callable[[Note], None],
     stop: threading.Event,
     timing: Timing | None = None,
-) -> Origin:
+) -> OriginMachine:
     """Serve targets until the query is handed over, confirmed and finished, or ``stop`` is set."""
     with records.hold():
         driver = OriginDriver(
@@ -58,7 +58,7 @@ def take_over(
     stop: threading.Event,
     timing: Timing | None = None,
     origin_record: RecordFile | None = None,
-) -> Target:
+) -> TargetMachine:
     """Join, take over, and go on answering the origin until ``stop`` is set, or leave.
 
     ``origin_record``, where its file can be read from here, settles what a dead origin cannot.

@@ -29,7 +29,7 @@ from elastream.handover.events import (
     Keep,
     KeepFailed,
     Kept,
-    Log,
+    LogNote,
     Look,
     Received,
     Send,
@@ -52,7 +52,7 @@ from elastream.handover.messages import (
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary, QueryShape, Timestamps
 
-__all__ = ["Target", "target_after", "target_step"]
+__all__ = ["TargetMachine", "target_after", "target_step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class Left:
 
 
 Phase = Joining | Connecting | Waiting | Preparing | Prepared | Owning | Left
-Step = tuple["Target", tuple[Instruction, ...]]
+Step = tuple["TargetMachine", tuple[Instruction, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetMachine:
     """All that the target's machine remembers."""
 
     shape: QueryShape
@@ -147,24 +147,24 @@ def target_after(
         why = f"is of the query {record.query!r}, and this is {shape.name!r}; give another file"
         raise ProblemError("record", why)
     if record is None or record.state == "left":
-        target = Target(shape, handover, timing, Joining(0, 0))
+        target = TargetMachine(shape, handover, timing, Joining(0, 0))
         return target, (Send(Join(handover, shape)),)
     if record.state not in ("prepared", "owns") or record.boundary is None:
         raise ProblemError("record", f"is an origin's ({record.state}); the target needs its own")
     if record.state == "owns":
-        owning = Target(shape, record.handover, timing, Owning(record.boundary, 0, 0))
+        owning = TargetMachine(shape, record.handover, timing, Owning(record.boundary, 0, 0))
         reason = "started again; " + _owned(record.boundary)
         note = _note(owning, "restart", "split", reason, record.boundary)
         return owning, (Activate(record.boundary), note, Send(Taken(record.handover)))
     term = record.term or ""
     phase = Prepared(term, record.boundary, 0, 0)
-    bound = Target(shape, record.handover, timing, phase)
+    bound = TargetMachine(shape, record.handover, timing, phase)
     reason = "started again before the decision was known; asks the origin"
     note = _note(bound, "restart", "undecided", reason, record.boundary)
     return bound, (note, Send(Ready(record.handover, term, record.boundary)))
 
 
-def target_step(target: Target, event: Event) -> Step:
+def target_step(target: TargetMachine, event: Event) -> Step:
     """Return the machine after the event, and what its driver has to do."""
     if isinstance(event, Clock):
         return _clock(replace(target, now_ms=event.now_ms))
@@ -186,7 +186,7 @@ def target_step(target: Target, event: Event) -> Step:
     return target, ()
 
 
-def _clock(target: Target) -> Step:
+def _clock(target: TargetMachine) -> Step:
     phase, now, timing = target.phase, target.now_ms, target.timing
     if isinstance(phase, Prepared):
         return _asked(target, phase)
@@ -208,7 +208,7 @@ def _clock(target: Target) -> Step:
     return replace(target, phase=replace(phase, sent_ms=now)), (Send(again),)
 
 
-def _asked(target: Target, phase: Prepared) -> Step:
+def _asked(target: TargetMachine, phase: Prepared) -> Step:
     done: list[Instruction] = []
     now, timing = target.now_ms, target.timing
     if now - phase.sent_ms >= timing.repeat_ms:
@@ -224,7 +224,7 @@ def _asked(target: Target, phase: Prepared) -> Step:
     return replace(target, phase=phase), tuple(done)
 
 
-def _reminded(target: Target, phase: Owning) -> Step:
+def _reminded(target: TargetMachine, phase: Owning) -> Step:
     """Say again that the windows are taken: an origin that started again has to hear it."""
     now, timing = target.now_ms, target.timing
     if now - phase.sent_ms < timing.remind_ms or now - phase.since_ms >= timing.reach_ms:
@@ -241,7 +241,7 @@ def _impatience(phase: Joining | Connecting | Waiting, timing: Timing) -> str:
     return f"the origin was not heard again {waited}"
 
 
-def _heard(target: Target, message: Message) -> Step:
+def _heard(target: TargetMachine, message: Message) -> Step:
     phase, now = target.phase, target.now_ms
     if isinstance(phase, Joining):
         if isinstance(message, Accept):
@@ -268,7 +268,7 @@ def _heard(target: Target, message: Message) -> Step:
     return target, ()
 
 
-def _considered(target: Target, phase: Waiting, boundary: Boundary) -> Step:
+def _considered(target: TargetMachine, phase: Waiting, boundary: Boundary) -> Step:
     """Take the offer if every row it asks for is one that the target sees."""
     inputs = len(phase.whole_from)
     fits = len(boundary.from_timestamps) == len(boundary.discards) == inputs
@@ -283,7 +283,7 @@ def _considered(target: Target, phase: Waiting, boundary: Boundary) -> Step:
     return replace(target, phase=preparing), (Keep(record),)
 
 
-def _prepared(target: Target, phase: Preparing) -> Step:
+def _prepared(target: TargetMachine, phase: Preparing) -> Step:
     now, boundary = target.now_ms, phase.boundary
     reason = f"ready for the windows that start at {boundary.activation} or later; asks the origin"
     done = (
@@ -293,7 +293,7 @@ def _prepared(target: Target, phase: Preparing) -> Step:
     return replace(target, phase=Prepared(phase.term, boundary, now, now)), done
 
 
-def _owning(target: Target, phase: Prepared, boundary: Boundary) -> Step:
+def _owning(target: TargetMachine, phase: Prepared, boundary: Boundary) -> Step:
     if boundary != phase.boundary:
         return target, ()
     record = Record(target.handover, target.shape.name, "owns", boundary, term=phase.term)
@@ -307,7 +307,7 @@ def _owning(target: Target, phase: Prepared, boundary: Boundary) -> Step:
     return replace(target, phase=Owning(boundary, now, now)), done
 
 
-def _left(target: Target, why: str) -> Step:
+def _left(target: TargetMachine, why: str) -> Step:
     record = Record(target.handover, target.shape.name, "left", why=why)
     done: tuple[Instruction, ...] = (
         Keep(record),
@@ -326,6 +326,6 @@ def _owned(boundary: Boundary) -> str:
 
 
 def _note(
-    target: Target, kind: str, owner: Owner, reason: str, boundary: Boundary | None = None
-) -> Log:
-    return Log(Note("target", kind, target.handover, owner, reason, boundary))
+    target: TargetMachine, kind: str, owner: Owner, reason: str, boundary: Boundary | None = None
+) -> LogNote:
+    return LogNote(Note("target", kind, target.handover, owner, reason, boundary))

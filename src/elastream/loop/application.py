@@ -14,7 +14,7 @@ from typing import Final
 from elastream.loop.load import QueryLoad, TaskLoad
 from elastream.model.observation import Executor, OperatorGraph, TaskId
 
-__all__ = ["RECENT_BATCHES", "Bounds", "Observed", "Query"]
+__all__ = ["RECENT_BATCHES", "GoalBounds", "Observed", "Query"]
 
 RECENT_BATCHES: Final = 10
 """A change is compared with the median of so many batches of a query before it."""
@@ -68,7 +68,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class GoalBounds:
     """Between what a goal may choose."""
 
     least: int
@@ -88,7 +88,7 @@ class Observed:
     """All that a goal sees."""
 
     now_ms: int | None
-    bounds: Bounds
+    bounds: GoalBounds
     executors: tuple[Executor, ...] = ()
     """Those alive, oldest first."""
     queries: Mapping[str, Query] = field(default_factory=dict)

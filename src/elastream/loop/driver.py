@@ -35,7 +35,7 @@ from elastream.loop.events import (
     MoveRequested,
     Place,
     Plan,
-    Record,
+    RecordSample,
     Rehearse,
     Release,
     ScaleRequested,
@@ -241,7 +241,7 @@ class Controller:
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
-            case Log() | Record():
+            case Log() | RecordSample():
                 self._write(instruction)
             case Rehearse(tasks=tasks, nodes=nodes):
                 self._rehearse(tasks, nodes)
@@ -328,7 +328,7 @@ class Controller:
     def _stuck(self, what: str, after_s: float, back: bool) -> None:
         self.feed(Stuck(self._now_ms(), what, after_s, back))
 
-    def _write(self, instruction: Log | Record) -> None:
+    def _write(self, instruction: Log | RecordSample) -> None:
         logs = self._logs
 
         def write() -> None:

@@ -42,7 +42,7 @@ __all__ = [
     "QueryJoined",
     "QueryLeft",
     "QueryPassedOver",
-    "Record",
+    "RecordSample",
     "Rehearse",
     "Release",
     "ScaleRequested",
@@ -268,7 +268,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordSample:
     """Write a sample down; it is made where it is written, which may take a while."""
 
     observed: Observed
@@ -295,4 +295,4 @@ Event = (
 )
 Action = Grow | Warm | Plan | Release | Place | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
-Instruction = Action | Rehearse | Cancel | Log | Record
+Instruction = Action | Rehearse | Cancel | Log | RecordSample

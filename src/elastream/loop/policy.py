@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from elastream.loop.application import Bounds
+from elastream.loop.application import GoalBounds
 from elastream.loop.goals.goal import Goal, MadePlanner
 from elastream.loop.goals.utilisation import Utilisation
 from elastream.model.checks import amount, count, positive, shown
@@ -102,9 +102,9 @@ class Policy:
         self.goal.check(self.bounds)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> GoalBounds:
         """Between what the goal may choose."""
-        return Bounds(
+        return GoalBounds(
             self.min_executors, self.max_executors, self.tau, self.contiguous, self.idle_s
         )
 

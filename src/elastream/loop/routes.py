@@ -37,7 +37,7 @@ RoutePlanner = Literal["free-step", "single-step"] | MadePlanner
 
 _COMPILED = 20_000
 """So many tasks are planned by compiled code throughout."""
-_PROOF_S = 5.0
+_PROOF_EFFORT = 500_000
 """A query that needs more executors should not wait long for the proof that a plan is the best."""
 
 
@@ -131,7 +131,7 @@ def _planner(
     if order.planner == "free-step":
         from elastream.planners.free_step.planner import free_step
 
-        return partial(free_step, seconds=_PROOF_S), ()
+        return partial(free_step, effort=_PROOF_EFFORT), ()
     made = None if isinstance(order.planner, str) else order.planner
     if order.problem.current.intervals is None and (made is None or made.contiguous):
         name = "single-step" if made is None else made.name

@@ -19,7 +19,7 @@ from elastream.loop.events import (
     Instruction,
     Learn,
     MoveRequested,
-    Record,
+    RecordSample,
     ScaleRequested,
     Stuck,
 )
@@ -172,7 +172,7 @@ def _sampled(state: LoopState) -> Transition:
         return state, ()
     change = getattr(state.phase, "change", None)
     wanted = change.executors if isinstance(change, Change) else len(state.executors)
-    record = Record(state.observed, wanted)
+    record = RecordSample(state.observed, wanted)
     return replace(state, sampled_ms=state.now_ms, unsampled=0), (record,)
 
 

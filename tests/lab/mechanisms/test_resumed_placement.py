@@ -13,7 +13,7 @@ from elastream.harness.recording import write_recording
 from elastream.harness.replay import ReplayClock
 from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
 from elastream_lab.mechanisms.resumed_placement import place_resumed
@@ -43,7 +43,7 @@ def test_a_query_started_again_loads_its_state_where_it_is_wanted(
     (resumed,) = job.start(spark)  # plans no batch before there are rows
     try:
         place_resumed(door, resumed, operators, goal)
-        monitor = Monitor(door, ExecutorRoll(door), lambda query: query.id == str(resumed.id))
+        monitor = SparkMonitor(door, ExecutorRoll(door), lambda query: query.id == str(resumed.id))
         batches_of(monitor, told.put)
         with monitor:
             clock.open(400)

@@ -11,7 +11,7 @@ from elastream.cli.main import main
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.figures import cost_table, response_figure, response_table
-from elastream_lab.studies.handover.outputs import QUERIES, Output, Written, responses, spread
+from elastream_lab.studies.handover.outputs import QUERIES, Output, WrittenOutput, responses, spread
 from elastream_lab.studies.handover.run import HandoverSettings, QueryRun
 
 READINGS = Readings(0, rows=120, gap_ms=40, places=3)
@@ -24,7 +24,8 @@ def made_run(name: str, slower_ms: float = 0.0) -> QueryRun:
     query = QUERIES[name]
     due = query.due(READINGS, RANGE_MS)
     alone = [
-        Written(output, at + (300 if i % 2 else 500)) for i, (output, at) in enumerate(due.items())
+        WrittenOutput(output, at + (300 if i % 2 else 500))
+        for i, (output, at) in enumerate(due.items())
     ]
     handed = [replace(each, at_ms=each.at_ms + slower_ms) for each in alone]
     half = len(handed) // 2
@@ -74,7 +75,9 @@ def test_results_are_read_with_times_relative_to_the_start(tmp_path: Path) -> No
 
 def test_response_times_run_from_the_last_reading_to_the_writing() -> None:
     due: dict[Output, int] = {(1,): 100, (2,): 200, (3,): 900}
-    found = responses([Written((1,), 150.0), Written((2,), 350.0), Written((3,), 901.0)], due)
+    found = responses(
+        [WrittenOutput((1,), 150.0), WrittenOutput((2,), 350.0), WrittenOutput((3,), 901.0)], due
+    )
     assert found == [(100, 50.0), (200, 150.0), (900, 1.0)]
     near = spread(found, 100, 900)
     assert near is not None
@@ -104,7 +107,7 @@ def test_an_output_that_differs_is_said(change: str) -> None:
     by_target = {
         "lost": run.by_target[1:],
         "doubled": (*run.by_target, run.by_origin[0]),
-        "other": (*run.by_target, Written((0, 0, -1), 0.0)),
+        "other": (*run.by_target, WrittenOutput((0, 0, -1), 0.0)),
     }[change]
     wrong = replace(run, by_target=by_target)
     assert not wrong.is_exact

@@ -9,7 +9,7 @@ import pytest
 from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
-from elastream_lab.benchmarks.migration.trace import Change, Trace, measured, share_on_new
+from elastream_lab.benchmarks.migration.trace import Resize, Trace, measured, share_on_new
 
 MB = 1_000_000
 
@@ -35,7 +35,7 @@ def trace_of(batches: Sequence[CommittedBatch], places: Sequence[str]) -> Trace:
     return Trace(tuple(batches), seen, due_ms, 0.0, 0)
 
 
-OUT = Change("live", 2, 3, asked_ms=12_600, ends_ms=100_000, stops=False)
+OUT = Resize("live", 2, 3, asked_ms=12_600, ends_ms=100_000, stops=False)
 
 
 def steady(number: int) -> list[CommittedBatch]:

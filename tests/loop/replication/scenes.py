@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from elastream.loop.application import Bounds, Observed, Query
+from elastream.loop.application import GoalBounds, Observed, Query
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import outside_ms
-from elastream.loop.goals.replication.problem import Seen
+from elastream.loop.goals.replication.problem import ProblemInputs
 from elastream.loop.load import QueryLoad, smoothed
 from elastream.model.observation import (
     BatchObservation,
@@ -94,7 +94,7 @@ def observed(
         recent = (*known.recent_ms, batch.duration_ms)[-10:]
         queries[batch.query] = replace(known, load=load, recent_ms=recent)
     now_ms = max((batch.finished_at_ms for batch in batches), default=0)
-    bounds = Bounds(1, most or max(1, len(nodes)), 0.2)
+    bounds = GoalBounds(1, most or max(1, len(nodes)), 0.2)
     return Observed(now_ms, bounds, nodes, dict(sorted(queries.items())))
 
 
@@ -104,10 +104,10 @@ def seen(
     *,
     round_trips_ms: Mapping[tuple[str, str], float] | None = None,
     experience: Experience | None = None,
-) -> Seen:
+) -> ProblemInputs:
     """What has been learnt where the last batch of each query was the usual one."""
     outside = {batch.query: outside_ms(batch, nodes) for batch in batches}
-    return Seen({}, outside, round_trips_ms or {}, experience or Experience())
+    return ProblemInputs({}, outside, round_trips_ms or {}, experience or Experience())
 
 
 def scene(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.loop.replication.scenes import executors, looked, observed, scene
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.decisions import Decision
 from elastream.loop.driver import Controller
 from elastream.loop.goals.goal import Failure, Probe, Think, Wanted
@@ -141,7 +141,7 @@ def test_nothing_is_asked_while_too_little_is_known() -> None:
 def test_the_bounds_on_executors_come_first() -> None:
     goal = Replication(response_ms=900)
     memory, seen = after_batches(goal, scene(WHERE, run_ms=RUN_MS, rows=ROWS), executors(3))
-    _, wanted, _ = goal.wanted(memory, replace(seen, bounds=Bounds(4, 8, 0.2)))
+    _, wanted, _ = goal.wanted(memory, replace(seen, bounds=GoalBounds(4, 8, 0.2)))
     assert (wanted.need, wanted.executors) == ("scale-out", 4)
 
 

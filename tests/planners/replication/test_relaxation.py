@@ -10,9 +10,10 @@ from tests.planners.replication.generated import deployments, generated
 
 from elastream.model.plan import Infeasible
 from elastream.planners.replication import elimination
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.elimination import Factor, least_over_others
 from elastream.planners.replication.evaluation import evaluate
-from elastream.planners.replication.exact import goal_of
+from elastream.planners.replication.exact import objective_of
 from elastream.planners.replication.forms import longest_paths, objective_forms
 from elastream.planners.replication.instance import instance_of
 from elastream.planners.replication.relaxation import relaxed_bounds
@@ -28,9 +29,9 @@ def test_no_deployment_is_below_the_bound_of_a_configuration_in_it(seed: int) ->
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return
-    goal = goal_of(problem)
+    goal = objective_of(problem)
     forms = objective_forms(instance, goal, longest_paths(instance))
-    bounds = relaxed_bounds(instance, forms)
+    bounds = relaxed_bounds(instance, forms, Effort(0))
     number = {node.name: u for u, node in enumerate(problem.nodes)}
     for deployment in deployments(problem):
         worth = evaluate(problem, deployment)
@@ -64,7 +65,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Factor], list[int], int]:
 @given(tables())
 @settings(max_examples=150)
 def test_elimination_finds_the_least_sum(case: tuple[list[Factor], list[int], int]) -> None:
-    assert least_over_others(*case, {}).tolist() == pytest.approx(brute(*case))
+    assert least_over_others(*case, {}, Effort(0)).tolist() == pytest.approx(brute(*case))
 
 
 @given(tables())
@@ -74,7 +75,7 @@ def test_elimination_in_groups_is_still_a_lower_bound(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elimination, "_LARGEST", 6)
-        bound = least_over_others(*case, {})
+        bound = least_over_others(*case, {}, Effort(0))
     assert (bound <= np.array(brute(*case)) + 1e-9).all()
 
 

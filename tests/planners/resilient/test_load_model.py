@@ -8,22 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.errors import ProblemError
-from elastream.model.resilience.graph import Operator, QueryGraph
+from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.planners.resilient.load_model import LoadModel, linear_load
 
 
-def graph(inputs: list[str], *operators: Operator, transfer_cost: float = 0) -> QueryGraph:
+def graph(inputs: list[str], *operators: GraphOperator, transfer_cost: float = 0) -> QueryGraph:
     return QueryGraph.of(inputs, operators, transfer_cost)
 
 
-def op(name: str, inputs: list[str], cost: float = 1, selectivity: float | None = 1) -> Operator:
-    return Operator.of(name, inputs, cost, selectivity)
+def op(
+    name: str, inputs: list[str], cost: float = 1, selectivity: float | None = 1
+) -> GraphOperator:
+    return GraphOperator.of(name, inputs, cost, selectivity)
 
 
 def join(
     name: str, inputs: list[str], *, window: float, cost: float, selectivity: float | None
-) -> Operator:
-    return Operator.of(name, inputs, cost, selectivity, kind="join", window=window)
+) -> GraphOperator:
+    return GraphOperator.of(name, inputs, cost, selectivity, kind="join", window=window)
 
 
 def test_example_2_of_the_paper_has_the_load_of_its_table_2() -> None:
@@ -218,14 +220,14 @@ def test_every_new_variable_is_needed(graph: QueryGraph) -> None:
             lambda: graph(["I"], op("x", ["I", "b"]), op("a", ["x"]), op("b", ["a"])),
             "the streams run in a cycle: 'x -> a -> b -> x'",
         ),
-        (lambda: Operator.of("o", ["I"], 1, kind="sort"), "kind: 'sort' is not known"),
-        (lambda: Operator.of("o", ["I"], 1, window=3), "window: is given, but"),
-        (lambda: Operator.of("o", ["I"], 1, kind="join", window=3), "inputs: a join reads two"),
-        (lambda: Operator.of("o", ["I", "J"], 1, kind="join"), "window: is missing"),
-        (lambda: Operator.of("o", ["I", "J"], 1, kind="join", window=0), "window: is 0"),
-        (lambda: Operator.of("o", ["I"], -1), "cost: -1 is negative"),
-        (lambda: Operator.of("", ["I"], 1), "name: '' is not a name"),
-        (lambda: Operator.of("o", "I", 1), "inputs: 'I' is not a list of names"),
+        (lambda: GraphOperator.of("o", ["I"], 1, kind="sort"), "kind: 'sort' is not known"),
+        (lambda: GraphOperator.of("o", ["I"], 1, window=3), "window: is given, but"),
+        (lambda: GraphOperator.of("o", ["I"], 1, kind="join", window=3), "inputs: a join reads"),
+        (lambda: GraphOperator.of("o", ["I", "J"], 1, kind="join"), "window: is missing"),
+        (lambda: GraphOperator.of("o", ["I", "J"], 1, kind="join", window=0), "window: is 0"),
+        (lambda: GraphOperator.of("o", ["I"], -1), "cost: -1 is negative"),
+        (lambda: GraphOperator.of("", ["I"], 1), "name: '' is not a name"),
+        (lambda: GraphOperator.of("o", "I", 1), "inputs: 'I' is not a list of names"),
         (lambda: linear_load(graph(["I"], op("o", ["I"], 0))).problem([1]), "graph: no operator"),
     ],
 )  # fmt: skip

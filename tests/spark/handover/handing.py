@@ -16,7 +16,7 @@ from tests.spark.handover.expected import Expected, Result
 from elastream.handover.events import Timing
 from elastream.handover.ledger import Note, RecordFile
 from elastream.handover.session import hand_over, take_over
-from elastream.handover.target import Target
+from elastream.handover.target import TargetMachine
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.handover import QueryShape
 from elastream.spark.handover.origin_stream import OriginStream
@@ -114,7 +114,7 @@ class Handover:
         self.joined = True
         self._run(lambda: self.taken_over(self._query.shape, TOKEN, "target.json"))
 
-    def taken_over(self, shape: QueryShape, token: str, record: str) -> Target:
+    def taken_over(self, shape: QueryShape, token: str, record: str) -> TargetMachine:
         link = TargetLink(self.server.address, token)
         try:
             return take_over(

@@ -95,7 +95,7 @@ def _current(problem: SequenceProblem) -> Cut:
     return (0, *sorted(ub for lb, ub in intervals if lb < ub))
 
 
-def by_milp(problem: SequenceProblem, *, seconds: float) -> tuple[float, float]:
+def by_milp(problem: SequenceProblem, *, time_limit_s: float) -> tuple[float, float]:
     """Return the cost of the best plan HiGHS finds in time, and its lower bound."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
@@ -109,7 +109,7 @@ def by_milp(problem: SequenceProblem, *, seconds: float) -> tuple[float, float]:
         constraints=LinearConstraint(matrix, np.array(model.low), np.array(model.high)),
         bounds=Bounds(0, 1),
         integrality=np.array(model.whole),
-        options={"time_limit": seconds, "mip_rel_gap": 0},
+        options={"time_limit": time_limit_s, "mip_rel_gap": 0},
     )
     total = float(exact_sum(problem.state)) * len(problem.targets)
     cost = total + outcome.fun if outcome.x is not None else np.inf

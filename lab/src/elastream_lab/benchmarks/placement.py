@@ -26,7 +26,7 @@ from elastream.spark.sessions.embedded_cluster import (
     scratch_folder,
     stop,
 )
-from elastream.spark.steer.placement import StatePlacement
+from elastream.spark.steer.placement import SparkStatePlacement
 from elastream.spark.steer.warm_up import aggregation_stream
 
 __all__ = ["run"]
@@ -67,7 +67,7 @@ def _trials(seen: Watching) -> list[tuple[int | None, int]]:
     """Return, for each trial, the batches until it held, and how many tasks moved."""
     heard: Queue[BatchObservation] = Queue()
     batches_of(seen.monitor, heard.put)
-    placement = StatePlacement(seen.door, seen.monitor)
+    placement = SparkStatePlacement(seen.door, seen.monitor)
     executors = [entry.id for entry in seen.door.executors()]
     (name,) = {task.query for task in seen.tasks}
     dice = random.Random(SEED)

@@ -19,13 +19,13 @@ from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
 SEEDS = range(3)
-MILP_SECONDS = 120.0
+MILP_TIME_LIMIT_S = 120.0
 MILP_VARIABLES = 600_000
 """Larger programs take gigabytes to write down; they are not tried."""
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class NetworkSize:
     """A network, a degree of replication, and the seconds it may take."""
 
     nodes: int
@@ -36,13 +36,13 @@ class Size:
 
 
 SIZES = (
-    Size(8, 2, False, None, rate=150.0),
-    Size(24, 2, False, 1),
-    Size(24, 3, False, 8),
-    Size(50, 2, False, 5),
-    Size(24, 4, False, None),
-    Size(24, 2, True, 1),
-    Size(24, 4, True, 1),
+    NetworkSize(8, 2, False, None, rate=150.0),
+    NetworkSize(24, 2, False, 1),
+    NetworkSize(24, 3, False, 8),
+    NetworkSize(50, 2, False, 5),
+    NetworkSize(24, 4, False, None),
+    NetworkSize(24, 2, True, 1),
+    NetworkSize(24, 4, True, 1),
 )
 
 
@@ -125,7 +125,7 @@ def _program(problem: ReplicationProblem) -> tuple[ReplicationPlan | Infeasible 
     process = Process(target=_solve, args=(sender, problem), daemon=True)
     began = time.perf_counter()
     process.start()
-    found = receiver.recv() if receiver.poll(1.5 * MILP_SECONDS) else None
+    found = receiver.recv() if receiver.poll(1.5 * MILP_TIME_LIMIT_S) else None
     took = time.perf_counter() - began
     process.kill()
     process.join()
@@ -133,4 +133,4 @@ def _program(problem: ReplicationProblem) -> tuple[ReplicationPlan | Infeasible 
 
 
 def _solve(sender: Connection, problem: ReplicationProblem) -> None:
-    sender.send(replication_milp(problem, seconds=MILP_SECONDS))
+    sender.send(replication_milp(problem, time_limit_s=MILP_TIME_LIMIT_S))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from elastream.harness.job import Job, RunningJob
 from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
 
@@ -56,6 +56,8 @@ class RunningStream:
 
     def _watch(self) -> None:
         run = self.door.queries.of(self.query).id
-        self.monitor = Monitor(self.door, ExecutorRoll(self.door), lambda query: query.id == run)
+        self.monitor = SparkMonitor(
+            self.door, ExecutorRoll(self.door), lambda query: query.id == run
+        )
         batches_of(self.monitor, self._heard)
         self.monitor.start()

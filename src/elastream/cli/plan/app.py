@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from elastream.cli import problem_files
+from elastream.cli.plan.effort import BRANCHES_A_SECOND, CELLS_A_SECOND, Seconds, effort_of
 from elastream.cli.plan.handover import handover
-from elastream.cli.plan.printing import ProblemFile, Seconds, print_plan, refuse
+from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.plan.replication import replication
 from elastream.cli.plan.resilient import resilient
 from elastream.cli.plan.transition import transition
@@ -57,16 +58,17 @@ def single_step(file: ProblemFile, draw: Draw = False) -> None:
 
 
 @app.command("free-step")
-def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = 30.0) -> None:
+def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:
     """Least state moved in one migration; a node may hold any tasks, as on Spark.
 
     Fields as for single-step; current may also be the node of each task. A plan that is not
     proven optimal has the status "feasible" and a proven lower bound.
     """
+    from elastream.planners.free_step.planner import EFFORT
     from elastream.planners.free_step.planner import free_step as planner
 
     problem = problem_files.step_problem(problem_files.read_fields(file))
-    outcome = planner(problem, seconds=seconds)
+    outcome = planner(problem, effort=effort_of(seconds, BRANCHES_A_SECOND, EFFORT))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
     if draw:
@@ -85,18 +87,19 @@ def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = 30.0) ->
 
 
 @app.command("sequence")
-def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = 60.0) -> None:
+def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:
     """Least state moved over several migrations that are all known beforehand.
 
     Fields as for single-step, with "targets": [{"nodes": 3, "tau": 0.4}, ...] in place of nodes
     and tau. With "gamma", from 0 to 1, each further migration counts so much less, and the
     weighted cost is least and printed too.
     """
+    from elastream.planners.sequence.planner import EFFORT
     from elastream.planners.sequence.planner import sequence as planner
 
     given = problem_files.read_fields(file)
     problem = problem_files.sequence_problem(given)
-    outcome = planner(problem, seconds=seconds)
+    outcome = planner(problem, effort=effort_of(seconds, CELLS_A_SECOND, EFFORT))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
     if draw:

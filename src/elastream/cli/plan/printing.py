@@ -12,13 +12,10 @@ import typer
 from elastream.cli.exits import INFEASIBLE
 from elastream.model.plan import Infeasible
 
-__all__ = ["ProblemFile", "Seconds", "print_plan", "refuse"]
+__all__ = ["ProblemFile", "print_plan", "refuse"]
 
 ProblemFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="The problem as JSON; - reads standard input.")
-]
-Seconds = Annotated[
-    float, typer.Option(min=0.1, help="Stop proving after so long; print the best with its bound.")
 ]
 
 

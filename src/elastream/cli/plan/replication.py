@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from elastream.cli.plan.printing import ProblemFile, Seconds, print_plan, refuse
+from elastream.cli.plan.effort import VALUES_A_SECOND, Seconds, effort_of
+from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.model.checks import amount, amounts, count, shown
 from elastream.model.errors import ProblemError
@@ -28,18 +29,24 @@ __all__ = ["replication", "replication_problem"]
 _Made = TypeVar("_Made")
 
 
-def replication(file: ProblemFile, seconds: Seconds = 60.0) -> None:
+def replication(file: ProblemFile, seconds: Seconds = None) -> None:
     """How many replicas of each operator, and on which nodes, proven best.
 
     Fields: operators, streams, nodes, links, datastore, sync_ms, bounds, weights; if it runs
     already, current; restricted, distinct, downtime. docs/plan-files.md has an example. A plan
-    that is not proven optimal in the time given has the status "feasible" and its proven gap.
+    that is not proven optimal with the effort given has the status "feasible" and its proven gap.
     """
+    from elastream.planners.replication.exact import EFFORT
     from elastream.planners.replication.exact import replication as planner
 
     problem = replication_problem(read_fields(file))
     began = time.perf_counter()
-    outcome = planner(problem, seconds=seconds)
+    try:
+        outcome = planner(problem, effort=effort_of(seconds, VALUES_A_SECOND, EFFORT))
+    except ProblemError as error:
+        if error.field == "effort":
+            raise ProblemError("--seconds", error.why) from error
+        raise
     took = time.perf_counter() - began
     if isinstance(outcome, Infeasible):
         refuse(outcome)

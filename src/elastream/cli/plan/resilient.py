@@ -12,7 +12,7 @@ from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.resilience.graph import Operator, QueryGraph
+from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def _graph(data: object) -> QueryGraph:
     return QueryGraph.of(data["inputs"], operators, data.get("transfer_cost", 0), field="graph.")
 
 
-def _operator(field: str, data: object) -> Operator:
+def _operator(field: str, data: object) -> GraphOperator:
     if not isinstance(data, dict):
         raise ProblemError(field, f"{shown(data)} is not an object")
     required = ("name", "inputs", "cost", "selectivity")
     expect_fields(f"{field}.", data, required=required, optional=("kind", "window"))
-    return Operator.of(
+    return GraphOperator.of(
         data["name"],
         data["inputs"],
         data["cost"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.goals.goal import Goal, MadePlanner, Question, Wanted
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
@@ -44,7 +44,7 @@ class Combined(Goal):
         """What the log calls it."""
         return f"{self.how_many.name}, placed {self.where.name}"
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         """Ask both."""
         self.how_many.check(bounds)
         self.where.check(bounds)

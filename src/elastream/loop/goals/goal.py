@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.words import counted
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
@@ -103,7 +103,7 @@ class Goal(ABC):
     def name(self) -> str:
         """What the log calls it, with its main settings."""
 
-    def check(self, bounds: Bounds) -> None:  # noqa: B027
+    def check(self, bounds: GoalBounds) -> None:  # noqa: B027
         """Raise ``ProblemError`` where the goal contradicts the bounds."""
 
     def check_start(  # noqa: B027

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.goals.goal import (
     Goal,
     MadePlanner,
@@ -93,7 +93,7 @@ class Resilient(Goal):
         """What the log calls it."""
         return f"resilient, by {self.method}"
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         """Contradict nothing."""
 
     def memory(self) -> ResilientMemory:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from elastream.loop.application import Bounds, Observed
+from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.goals.goal import (
     Goal,
     MadePlanner,
@@ -39,7 +39,8 @@ __all__ = ["Schedule", "ScheduledPlanner"]
 
 _MOST_AHEAD: Final = 4
 """So many sizes are planned together; further ones hardly change what moves now."""
-_EFFORT_S: Final = 5.0
+_EFFORT: Final = 300_000_000
+"""Cells of the sequence planner: some five seconds of an ordinary core."""
 _MOST_SIZES: Final = 10_000
 
 Moment = datetime | str | float
@@ -93,7 +94,7 @@ class Schedule(Goal):
         again = "" if self.every is None else f", every {self.every}"
         return f"schedule of {len(self.sizes)} sizes{again}"
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         """Refuse sizes beyond the bounds."""
         for i, (_, number) in enumerate(self._times()):
             if not bounds.least <= number <= bounds.most:
@@ -198,7 +199,7 @@ class ScheduledPlanner:
             (problem.target, *later),
             gamma=self.gamma,
         )
-        plan = sequence(whole, seconds=_EFFORT_S)
+        plan = sequence(whole, effort=_EFFORT)
         return plan if isinstance(plan, Infeasible) else plan.steps[0]
 
     def explain(self, plan: StepPlan) -> str:

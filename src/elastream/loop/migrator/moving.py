@@ -53,11 +53,11 @@ from elastream.loop.words import listed
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
 
-__all__ = ["Moving", "Target", "moved_first", "portions"]
+__all__ = ["Destination", "Moving", "moved_first", "portions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """Where a change leads."""
 
     goal: Mapping[TaskId, str]
@@ -72,7 +72,7 @@ class Target:
     @classmethod
     def of(
         cls, goal: Mapping[TaskId, str], moving: Iterable[TaskId], leaving: tuple[str, ...] = ()
-    ) -> Target:
+    ) -> Destination:
         """Return the target of a plan that moves these tasks, in this order."""
         order: dict[str, list[TaskId]] = {}
         for task in moving:
@@ -80,7 +80,7 @@ class Target:
         tuples = {query: tuple(tasks) for query, tasks in order.items()}
         return cls(goal, tuples, leaving, frozenset(goal.values()))
 
-    def without(self, query: str) -> Target:
+    def without(self, query: str) -> Destination:
         """Return the target of the other queries."""
         goal = {task: node for task, node in self.goal.items() if task.query != query}
         order = {name: tasks for name, tasks in self.order.items() if name != query}
@@ -104,7 +104,7 @@ class Moving(Phase):
     """Tasks are moving."""
 
     change: Change
-    target: Target
+    target: Destination
     since_ms: int | None
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """What was asked for last, by query."""
@@ -325,7 +325,7 @@ class Moving(Phase):
         return f"{self.change.kind}: {sum(left.values())} tasks of {listed(list(left))} are left"
 
 
-def moved_first(state: LoopState, change: Change, target: Target) -> Transition:
+def moved_first(state: LoopState, change: Change, target: Destination) -> Transition:
     """Begin to move; tasks are asked for at the next boundary of their query."""
     if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"

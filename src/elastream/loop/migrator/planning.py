@@ -25,14 +25,13 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
 from elastream.loop.migrator.change import Change, abandoned, replanned
-from elastream.loop.migrator.moving import Target, moved_first
+from elastream.loop.migrator.moving import Destination, moved_first
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
 from elastream.loop.words import counted
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
-from elastream.model.migration import StepProblem
-from elastream.model.migration import Target as SizeTarget
+from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 
@@ -83,7 +82,7 @@ class Planning(Phase):
             for task, node in zip(self.plan.tasks, plan.assignment.nodes_of_tasks, strict=True)
         }
         order = [self.plan.tasks[number] for step in route.steps for number in step]
-        target = Target.of(goal, order, self._leaving(goal))
+        target = Destination.of(goal, order, self._leaving(goal))
         log = noted(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
         state, instructions = moved_first(state, change, target)
         return state, (log, *instructions)
@@ -138,7 +137,7 @@ def planned_first(state: LoopState, change: Change) -> Transition:
         if state.policy.advise_only:
             return _advised(state, change, "", {})
         surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
-        return moved_first(state, change, Target.of({}, (), surplus))
+        return moved_first(state, change, Destination.of({}, (), surplus))
     order = _order(state, change, tasks, nodes, wanted)
     state, ticket = state.ticketed()
     plan = Plan(ticket, order, tasks, nodes)
@@ -179,7 +178,7 @@ def _order(
             for place, load in zip(places, loads, strict=True)
         ),
         current=Assignment(_filled(places), len(nodes)),
-        target=SizeTarget(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
+        target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
     )
     return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
 
@@ -222,7 +221,7 @@ def _filled(places: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(filled)
 
 
-def _by_hand(observed: Observed, placement: Mapping[TaskId, str]) -> Target:
+def _by_hand(observed: Observed, placement: Mapping[TaskId, str]) -> Destination:
     goal = {task: observed.where(task) for task, _ in observed.tasks()} | dict(placement)
     moving = [task for task in placement if observed.where(task) != goal[task]]
-    return Target.of(goal, moving)
+    return Destination.of(goal, moving)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from elastream.model.checks import Number, amount, shown
 from elastream.model.errors import ProblemError
 
-__all__ = ["Operator", "QueryGraph"]
+__all__ = ["GraphOperator", "QueryGraph"]
 
 _KINDS = ("linear", "join")
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class GraphOperator:
     """One operator, the least that can be placed."""
 
     name: str
@@ -44,7 +44,7 @@ class Operator:
         kind: object = "linear",
         window: object = None,
         field: str = "",
-    ) -> Operator:
+    ) -> GraphOperator:
         """Return the checked operator; ``field`` stands before the name of a wrong field."""
         if kind not in _KINDS:
             known = " or ".join(_KINDS)
@@ -67,7 +67,7 @@ class QueryGraph:
 
     inputs: tuple[str, ...]
     """Names of the streams that come from outside, at least one."""
-    operators: tuple[Operator, ...]
+    operators: tuple[GraphOperator, ...]
     """At least one, in any order; their names differ from each other and from the inputs'."""
     transfer_cost: Number = 0
     """CPU cycles a tuple takes at each end where it passes from one node to another."""
@@ -78,7 +78,7 @@ class QueryGraph:
     def of(
         cls,
         inputs: object,
-        operators: Sequence[Operator],
+        operators: Sequence[GraphOperator],
         transfer_cost: object = 0,
         *,
         field: str = "",
@@ -131,7 +131,7 @@ def _window(field: str, is_join: bool, streams: int, window: object) -> Number |
     return checked
 
 
-def _order(field: str, operators: Sequence[Operator]) -> tuple[int, ...]:
+def _order(field: str, operators: Sequence[GraphOperator]) -> tuple[int, ...]:
     """Return the operators in an order of the streams (Kahn), or name one on a cycle."""
     numbers = {operator.name: j for j, operator in enumerate(operators)}
     waits = [sum(name in numbers for name in operator.inputs) for operator in operators]
@@ -152,7 +152,7 @@ def _order(field: str, operators: Sequence[Operator]) -> tuple[int, ...]:
 
 
 def _refuse_cycle(
-    field: str, operators: Sequence[Operator], numbers: dict[str, int], done: set[int]
+    field: str, operators: Sequence[GraphOperator], numbers: dict[str, int], done: set[int]
 ) -> None:
     """Walk upstream from an operator that is never ready until one comes again: a cycle."""
     path = [next(j for j in range(len(operators)) if j not in done)]

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.planners.branches import branches_of
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
 
 __all__ = ["assignment_milp", "proven"]
@@ -37,12 +38,14 @@ def proven(dual_bound: float, scale: float) -> int:
     return max(0, math.ceil(bound - _RESOLUTION * abs(bound) - 1e-5))
 
 
-def assignment_milp(step: WholeStep, *, seconds: float) -> Answer:
-    """Solve the program; ``seconds`` limits the first solution, each later one gets half."""
+def assignment_milp(step: WholeStep, *, effort: float) -> Answer:
+    """Solve the program; ``effort`` limits the first solution, each later one gets half."""
     covers: list[Ints] = []
     lower_bound = 0
     for attempt in range(_ATTEMPTS):
-        found = _solve(step, covers, seconds / 2**attempt)
+        found = _solve(step, covers, effort / 2**attempt)
+        if found is None:
+            break
         if found.status == 2:
             return Answer(None, int(step.state.sum()) + 1)
         if found.mip_dual_bound is not None:
@@ -66,10 +69,13 @@ def _placed(step: WholeStep, x: NDArray[np.float64]) -> Ints:
     return np.asarray(x[: len(step.work) * nodes].reshape(-1, nodes).argmax(axis=1), np.int64)
 
 
-def _solve(step: WholeStep, covers: list[Ints], seconds: float) -> Any:  # OptimizeResult
+def _solve(step: WholeStep, covers: list[Ints], effort: float) -> Any:  # OptimizeResult | None
     from scipy.optimize import Bounds, milp
 
     tasks, nodes = len(step.work), len(step.nodes)
+    branches = branches_of(effort, (tasks + 1) * nodes)
+    if branches == 0:
+        return None
     away = step.home[:, None] != np.arange(nodes)
     cost = np.concatenate([(_scale(step) * step.state[:, None] * away).ravel(), np.zeros(nodes)])
     always_open = np.full(nodes, step.allowed == nodes)
@@ -78,7 +84,7 @@ def _solve(step: WholeStep, covers: list[Ints], seconds: float) -> Any:  # Optim
         integrality=np.ones(len(cost), dtype=np.int64),
         bounds=Bounds(np.concatenate([np.zeros(tasks * nodes), always_open]), np.ones(len(cost))),
         constraints=_constraints(step, covers),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        options={"node_limit": branches, "mip_rel_gap": 0.0},
     )
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.planners.branches import branches_of
 from elastream.planners.free_step.assignment_milp import proven
-from elastream.planners.free_step.content_prices import Prices
+from elastream.planners.free_step.content_prices import ContentPrices
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
 from elastream.planners.kernel import kernel
 
@@ -43,11 +44,11 @@ class _Contents:
 
 
 def content_choice(
-    step: WholeStep, prices: Prices, known: Ints | None, *, seconds: float
+    step: WholeStep, prices: ContentPrices, known: Ints | None, *, effort: float
 ) -> Answer:
     """Return the cheapest placement found (``known`` at least) and what is proven.
 
-    ``seconds`` limits each of the programs; their sizes grow from one to the next.
+    ``effort`` limits each of the programs; their sizes grow from one to the next.
     """
     upper = int(step.state.sum()) + 1 if known is None else step.cost(known)
     lower = prices.lower_bound
@@ -57,7 +58,10 @@ def content_choice(
         contents = _within(step, prices, top * prices.fractions - prices.bound)
         if contents is None:
             break
-        found = _choose(step, contents, seconds)
+        branches = branches_of(effort, len(contents.kind))
+        if branches == 0:
+            break
+        found = _choose(step, contents, branches)
         if found.x is not None:
             place = _placed(step, contents, found.x)
             if step.fits(place) and step.cost(place) < upper:
@@ -75,7 +79,7 @@ def _scale(step: WholeStep) -> float:
     return min(1.0, 1e6 / max(1, int(step.state.max())))
 
 
-def _choose(step: WholeStep, contents: _Contents, seconds: float) -> Any:  # OptimizeResult
+def _choose(step: WholeStep, contents: _Contents, branches: int) -> Any:  # OptimizeResult
     """Choose contents that hold every task once, at least cost."""
     from scipy import sparse
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -92,7 +96,7 @@ def _choose(step: WholeStep, contents: _Contents, seconds: float) -> Any:  # Opt
             LinearConstraint(sparse.csr_array(kinds * 1.0), 0, [1] * step.holders + [step.idle]),
             LinearConstraint(np.ones((1, count)), 0, step.allowed),
         ],
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        options={"node_limit": branches, "mip_rel_gap": 0.0},
     )
 
 
@@ -107,7 +111,7 @@ def _placed(step: WholeStep, contents: _Contents, x: NDArray[np.float64]) -> Int
     return place
 
 
-def _within(step: WholeStep, prices: Prices, window: int) -> _Contents | None:
+def _within(step: WholeStep, prices: ContentPrices, window: int) -> _Contents | None:
     """Return all contents that a placement within the window can use; ``None`` if too many."""
     tasks = [np.zeros((0, len(step.work)), dtype=np.bool_)]
     kinds = [np.zeros(0, dtype=np.int64)]

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from elastream.planners.free_step.knapsack import knapsack
 from elastream.planners.free_step.whole_step import Ints, WholeStep
 
-__all__ = ["Prices", "content_prices"]
+__all__ = ["ContentPrices", "content_prices"]
 
 _ROOM = 1 << 16
 """Length of the lists that a knapsack may build."""
@@ -48,7 +48,7 @@ _INERTIA = 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prices:
+class ContentPrices:
     """Prices of the tasks of a step, in fractions of a unit of state, and what they prove."""
 
     price: Ints
@@ -98,8 +98,8 @@ def content_prices(
     *,
     heaviest: int,
     iterations: int,
-    known: Prices | None = None,
-) -> Prices:
+    known: ContentPrices | None = None,
+) -> ContentPrices:
     """Return the prices of the best bound found in so many iterations.
 
     ``start`` is any placement within the capacity, unplaced tasks at -1. Only so many of the
@@ -192,7 +192,7 @@ def _solve(
 
 def _price(
     step: WholeStep, price: Ints, fractions: int, priced: NDArray[np.bool_]
-) -> tuple[Prices, _Contents]:
+) -> tuple[ContentPrices, _Contents]:
     """Return the bound that the prices prove, and for each node its best content.
 
     Idle nodes get contents with no task in common, so that one run serves them all.
@@ -214,7 +214,7 @@ def _price(
             kinds.append(kind)
             worth = np.where(content, 0, worth)
     used = sorted([*best[: step.holders], *[best[-1]] * step.idle], reverse=True)[: step.allowed]
-    prices = Prices(price, fractions, np.array(best), used[-1], int(price.sum()) - sum(used))
+    prices = ContentPrices(price, fractions, np.array(best), used[-1], int(price.sum()) - sum(used))
     return prices, _contents(step, held, kinds, priced)
 
 

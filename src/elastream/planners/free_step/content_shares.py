@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.planners.branches import branches_of
 from elastream.planners.free_step.contents import Contents
 from elastream.planners.free_step.whole_step import Ints, WholeStep
 
@@ -35,6 +36,7 @@ _SCALE = 1e4
 """The fine, as the solver sees it."""
 _PIVOT_STEPS = 5
 """A pivot of the simplex method takes so many inner steps a row."""
+_MOST_BRANCHES = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,13 +159,18 @@ def whole_mixture(
     default: Ints,
     priced: Ints,
     *,
-    seconds: float,
-    branchings: int,
+    effort: float,
 ) -> Floats | None:
-    """Return the shares of the cheapest mixture found that splits no content, if any."""
+    """Return the shares of the cheapest mixture found that splits no content, if any.
+
+    None as well where the program is too large for the ``effort``.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     program = _program(step, contents, default, priced)
+    branches = min(_MOST_BRANCHES, branches_of(effort, len(program.columns)))
+    if branches == 0:
+        return None
     found = milp(
         program.cost / max(1.0, float(np.abs(program.cost).max(initial=0)) / 1e6),
         integrality=np.ones(len(program.columns), dtype=np.int64),
@@ -173,7 +180,7 @@ def whole_mixture(
             LinearConstraint(program.on_kind, -np.inf, program.kind_limit),
             LinearConstraint(program.used[None, :], -np.inf, program.used_limit),
         ],
-        options={"time_limit": seconds, "node_limit": branchings, "mip_rel_gap": 1e-9},
+        options={"node_limit": branches, "mip_rel_gap": 1e-9},
     )
     return None if found.x is None else _shares(step, contents, default, program, found.x)
 

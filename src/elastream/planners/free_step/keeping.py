@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from elastream.planners.free_step.contents import best_contents
 from elastream.planners.free_step.whole_step import Ints, WholeStep
 
-__all__ = ["Kept", "keep"]
+__all__ = ["Keeping", "keep"]
 
 _ROOM, _ROOM_OF_ALL = 1 << 20, 1 << 24
 """How long the lists of a knapsack may get, and of all together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class Keeping:
     """The tasks that stay where they are, each node by itself."""
 
     alone: Ints
@@ -39,7 +39,7 @@ class Kept:
         return np.where(stays, self.alone, -1)
 
 
-def keep(step: WholeStep, worth: Ints | None = None) -> Kept:
+def keep(step: WholeStep, worth: Ints | None = None) -> Keeping:
     """Return what each node can keep; the nodes that keep most stay open.
 
     With ``worth``, the nodes worth most stay open: a task that finds no room elsewhere may be
@@ -53,4 +53,4 @@ def keep(step: WholeStep, worth: Ints | None = None) -> Kept:
     ranked = np.argsort(-(best.most if worth is None else worth), kind="stable")
     open_nodes = np.zeros(len(step.nodes), dtype=np.bool_)
     open_nodes[ranked[: step.allowed]] = True
-    return Kept(alone, open_nodes, best.bound)
+    return Keeping(alone, open_nodes, best.bound)

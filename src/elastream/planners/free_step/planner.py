@@ -34,21 +34,24 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.model.checks import Number
+from elastream.model.checks import Number, amount
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.planners.free_step.annealing import anneal
 from elastream.planners.free_step.assignment_milp import assignment_milp
 from elastream.planners.free_step.content_choice import content_choice
-from elastream.planners.free_step.content_prices import Prices, content_prices
-from elastream.planners.free_step.keeping import Kept, keep
+from elastream.planners.free_step.content_prices import ContentPrices, content_prices
+from elastream.planners.free_step.keeping import Keeping, keep
 from elastream.planners.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.planners.free_step.packing import crowd, level, return_home, settle
 from elastream.planners.free_step.scarce_room import scarce_room
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep, whole_step
 from elastream.planners.single_step import cheapest_intervals
 
-__all__ = ["free_step"]
+__all__ = ["EFFORT", "free_step"]
+
+EFFORT = 3_000_000
+"""What an integer program may take where nothing else is said: its variables times its branches."""
 
 _PROVEN = 10**9
 """A plan is optimal if no plan costs less by more than one part in so many."""
@@ -61,11 +64,13 @@ _SMALL = 2500
 _PRICINGS, _FEW_PRICINGS = 300, 40
 
 
-def free_step(problem: StepProblem, *, seconds: float = 30.0) -> StepPlan | Infeasible:
+def free_step(problem: StepProblem, *, effort: float = EFFORT) -> StepPlan | Infeasible:
     """Return a plan that moves the least state, or little and a proven bound, or why none exists.
 
-    ``seconds`` limits each integer program that a hard problem needs; most problems need none.
+    ``effort`` limits each integer program that a hard problem needs; most problems need none. It is
+    counted (:mod:`~elastream.planners.branches`): equal problems have equal plans.
     """
+    effort = amount("effort", effort)
     reason = heavy_task(problem)
     if reason is not None:
         return Infeasible(reason)
@@ -73,13 +78,13 @@ def free_step(problem: StepProblem, *, seconds: float = 30.0) -> StepPlan | Infe
     reason = misfit(step, problem)
     if reason is not None:
         return Infeasible(reason)
-    found = _climb(problem, step, seconds)
+    found = _climb(problem, step, effort)
     if found.place is None and found.gap(step) == 0:
         return Infeasible(no_packing(problem))
-    return _refined(problem, step, _plan(problem, step, found), seconds)
+    return _refined(problem, step, _plan(problem, step, found), effort)
 
 
-def _refined(problem: StepProblem, step: WholeStep, plan: StepPlan, seconds: float) -> StepPlan:
+def _refined(problem: StepProblem, step: WholeStep, plan: StepPlan, effort: float) -> StepPlan:
     """Plan again in finer units while their rounding alone keeps the plan from its proof."""
     for _ in range(_REFINEMENTS):
         open_gap = Fraction(plan.cost) - Fraction(plan.lower_bound)
@@ -87,43 +92,43 @@ def _refined(problem: StepProblem, step: WholeStep, plan: StepPlan, seconds: flo
         if plan.status != "feasible" or open_gap > error or error * _PROVEN <= plan.cost:
             break
         step = whole_step(problem, ceiling=plan.cost)
-        closer = _plan(problem, step, _climb(problem, step, seconds))
+        closer = _plan(problem, step, _climb(problem, step, effort))
         if closer.cost >= plan.cost:
             return _bounded(problem, plan.assignment.nodes_of_tasks, closer.lower_bound)
         plan = closer
     return plan
 
 
-def _climb(problem: StepProblem, step: WholeStep, seconds: float) -> Answer:
+def _climb(problem: StepProblem, step: WholeStep, effort: float) -> Answer:
     """Return the first proven answer, or the best after all rungs that the size allows."""
     kept = keep(step)
     known = _pack(step, kept)
     if known.gap(step):
         known = known.joined(_consecutive(problem, step), step)
     if known.gap(step):
-        known = scarce_room(step, kept, known, seconds=seconds / 5)
+        known = scarce_room(step, kept, known, effort=effort / 5)
     if known.gap(step) and len(step.work) <= _ANNEALED_TASKS:
         known = _anneal(step, kept, known)
     if known.gap(step) and len(step.work) * len(step.nodes) <= _SMALL:
-        known = _climb_on(step, kept, known, seconds)
+        known = _climb_on(step, kept, known, effort)
     return known
 
 
-def _climb_on(step: WholeStep, kept: Kept, known: Answer, seconds: float) -> Answer:
+def _climb_on(step: WholeStep, kept: Keeping, known: Answer, effort: float) -> Answer:
     """Return what the rungs for small problems make of the answer."""
     known, prices = _price(step, kept, known)
     elsewhere = keep(step, prices.worths(step))
     if known.gap(step) and (elsewhere.open_nodes != kept.open_nodes).any():
         known = _anneal(step, elsewhere, known.joined(_pack(step, elsewhere), step))
     if known.gap(step):
-        chosen = content_choice(step, prices, known.place, seconds=seconds / 3)
+        chosen = content_choice(step, prices, known.place, effort=effort / 3)
         known = known.joined(chosen, step)
     if known.gap(step):
-        known = known.joined(assignment_milp(step, seconds=seconds), step)
+        known = known.joined(assignment_milp(step, effort=effort), step)
     return known
 
 
-def _price(step: WholeStep, kept: Kept, known: Answer) -> tuple[Answer, Prices]:
+def _price(step: WholeStep, kept: Keeping, known: Answer) -> tuple[Answer, ContentPrices]:
     """Return what prices add to the bound, first on the heaviest tasks, then on more and more.
 
     Few prices mostly suffice, and are found much sooner than many.
@@ -147,7 +152,7 @@ def _price(step: WholeStep, kept: Kept, known: Answer) -> tuple[Answer, Prices]:
         heaviest = most if 6 * heaviest > most else 4 * heaviest
 
 
-def _pack(step: WholeStep, kept: Kept) -> Answer:
+def _pack(step: WholeStep, kept: Keeping) -> Answer:
     """Return the kept tasks with all others packed around them, or all tasks packed anew."""
     nowhere = np.full(len(step.work), -1)
     for place in (kept.place, nowhere):
@@ -157,7 +162,7 @@ def _pack(step: WholeStep, kept: Kept) -> Answer:
     return Answer(None, kept.lower_bound)
 
 
-def _anneal(step: WholeStep, kept: Kept, known: Answer) -> Answer:
+def _anneal(step: WholeStep, kept: Keeping, known: Answer) -> Answer:
     """Return the answer with the best that annealing makes of it."""
     open_nodes = kept.open_nodes
     start = crowd(step, settle(step, kept.place, open_nodes, steps=_FEW_STEPS), open_nodes)
@@ -188,9 +193,9 @@ def _plan(problem: StepProblem, step: WholeStep, found: Answer) -> StepPlan:
         place = crowd(step, place, kept.open_nodes)
     else:
         place = level(step, found.place, _open_nodes(step, found.place))
-    amount = found.lower_bound * step.state_unit
-    whole = amount.denominator == 1
-    lower_bound = int(amount) if whole else math.nextafter(float(amount), 0)
+    bound = found.lower_bound * step.state_unit
+    whole = bound.denominator == 1
+    lower_bound = int(bound) if whole else math.nextafter(float(bound), 0)
     return _bounded(problem, tuple(step.nodes[place].tolist()), lower_bound)
 
 

@@ -19,7 +19,7 @@ nothing is left to add, lighter tasks are priced.
 
 Cost: a round takes O(nodes (priced + tasks a node)) for the knapsacks and a linear program with a
 row for each priced task and each node. Both are counted in inner steps, and the search ends when
-so many are used up: the same on every machine. Only the integer programs look at the clock.
+so many are used up: the same on every machine. So are the branches of the integer programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 
 from elastream.planners.free_step.content_shares import Floats, Mixture, mixture, whole_mixture
 from elastream.planners.free_step.contents import Contents, best_contents, contents_of
-from elastream.planners.free_step.keeping import Kept
+from elastream.planners.free_step.keeping import Keeping
 from elastream.planners.free_step.largest_shares import largest_shares
 from elastream.planners.free_step.packing import return_home, settle
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep
@@ -55,16 +55,16 @@ _FEW = 10
 """Where these lead to fewer new contents, the new prices are tried as they are."""
 _LARGEST, _FINEST = 1 << 61, 1 << 20
 """Sums of prices stay below the first; a unit of state has the second number of fractions."""
-_PROGRAMS, _BRANCHINGS = 2, 1000
+_PROGRAMS = 2
 _NO_GAIN = 1e-10
 """Gains below this part of the fine are the solver's rounding."""
 _WHOLE, _UNCOVERED = 1 - 1e-6, 1e-6
 """Shares beyond these count as whole, and as none."""
 
 
-def scarce_room(step: WholeStep, kept: Kept, known: Answer, *, seconds: float) -> Answer:
-    """Return the best placement and bound found; ``seconds`` limits each integer program."""
-    search = _Search.beginning(step, kept, known, seconds)
+def scarce_room(step: WholeStep, kept: Keeping, known: Answer, *, effort: float) -> Answer:
+    """Return the best placement and bound found; ``effort`` limits each integer program."""
+    search = _Search.beginning(step, kept, known, effort)
     for number in range(1, _ROUNDS + 1):
         mixed = search.mix()
         if mixed is None:
@@ -98,12 +98,12 @@ class _Search:
     """The prices of the best bound so far, in fractions of a unit of state."""
     bound: int
     """That bound, in fractions."""
-    seconds: float
+    effort: float
     steps_left: int = _STEPS
     programs_left: int = _PROGRAMS
 
     @classmethod
-    def beginning(cls, step: WholeStep, kept: Kept, known: Answer, seconds: float) -> _Search:
+    def beginning(cls, step: WholeStep, kept: Keeping, known: Answer, effort: float) -> _Search:
         total = int(step.state.sum())
         most_priced = min(len(step.work), _MOST_PRICED)
         fractions = max(1, min(_FINEST, _LARGEST // ((most_priced + 1) * (total + 1))))
@@ -122,7 +122,7 @@ class _Search:
             fractions=fractions,
             price=step.state * fractions,
             bound=kept.lower_bound * fractions,
-            seconds=seconds,
+            effort=effort,
         )
 
     def mix(self) -> Mixture | None:
@@ -211,8 +211,7 @@ class _Search:
             self.contents,
             self.default,
             self.priced,
-            seconds=self.seconds,
-            branchings=_BRANCHINGS,
+            effort=self.effort,
         )
         if share is not None:
             self.place(share)
@@ -229,7 +228,7 @@ class _Search:
         return np.flatnonzero(covered < 1 - _UNCOVERED)
 
 
-def _first_contents(step: WholeStep, kept: Kept, place: Ints | None) -> Contents:
+def _first_contents(step: WholeStep, kept: Keeping, place: Ints | None) -> Contents:
     """Return what each holder keeps by itself, nothing, and what it holds in the placement."""
     tasks = np.flatnonzero(kept.alone >= 0)
     sizes = np.bincount(kept.alone[tasks], minlength=step.holders)

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from elastream.planners.replication.configurations import Floats
+from elastream.planners.replication.effort import Effort
 
 __all__ = ["Factor", "Memo", "least_over_others", "messages_of"]
 
@@ -39,7 +40,9 @@ Memo = dict[tuple[int, frozenset[Factor]], list[Factor]]
 """Messages by variable and bucket: what is far from the kept variable is the same for many."""
 
 
-def least_over_others(factors: list[Factor], sizes: Sequence[int], kept: int, memo: Memo) -> Floats:
+def least_over_others(
+    factors: list[Factor], sizes: Sequence[int], kept: int, memo: Memo, effort: Effort
+) -> Floats:
     """Return, for each value of ``kept``, a lower bound of the least sum over all others."""
     others = set(range(len(sizes))) - {kept}
     while others:
@@ -48,7 +51,7 @@ def least_over_others(factors: list[Factor], sizes: Sequence[int], kept: int, me
         bucket = [factor for factor in factors if variable in factor.scope]
         known = (variable, frozenset(bucket))
         if known not in memo:
-            memo[known] = messages_of(bucket, variable, sizes)
+            memo[known] = messages_of(bucket, variable, sizes, effort)
         factors = [factor for factor in factors if variable not in factor.scope] + memo[known]
     total = np.zeros(sizes[kept])
     for factor in factors:
@@ -56,7 +59,9 @@ def least_over_others(factors: list[Factor], sizes: Sequence[int], kept: int, me
     return total
 
 
-def messages_of(bucket: list[Factor], variable: int, sizes: Sequence[int]) -> list[Factor]:
+def messages_of(
+    bucket: list[Factor], variable: int, sizes: Sequence[int], effort: Effort
+) -> list[Factor]:
     """Return the minima over ``variable`` of the sum of ``bucket``, in groups where need be."""
     own = [factor for factor in bucket if factor.scope == (variable,)]
     joint = sorted((f for f in bucket if len(f.scope) > 1), key=lambda f: -f.table.size)
@@ -72,6 +77,7 @@ def messages_of(bucket: list[Factor], variable: int, sizes: Sequence[int]) -> li
         groups = [[]]
     share = 1 / len(groups)
     shared = [Factor(factor.scope, factor.table * share) for factor in own]
+    effort.spend(sum(_size(group, sizes) * len(group) for group in groups))
     return [_minimum(group + shared, variable, sizes) for group in groups]
 
 

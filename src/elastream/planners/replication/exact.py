@@ -10,38 +10,38 @@ The plan's figures come from ``evaluation``, which shares nothing with the searc
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 
+from elastream.model.checks import amount
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import Deployment, ReplicationProblem
 from elastream.planners.replication.configurations import Ints
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.infeasibility import reason_of
-from elastream.planners.replication.instance import Goal, Instance, instance_of
+from elastream.planners.replication.instance import Instance, Objective, instance_of
 from elastream.planners.replication.minimise import Minimum, minimise
-from elastream.planners.replication.search import LEAST_GAIN, Found
+from elastream.planners.replication.search import LEAST_GAIN, ValuedDeployment
 from elastream.planners.replication.symmetry import consecutive_members, without_mirror_images
 
-__all__ = ["deployment_of", "goal_of", "plan_of", "replication"]
+__all__ = ["EFFORT", "deployment_of", "objective_of", "plan_of", "replication"]
+
+EFFORT = 9e9
+"""Values that a plan may take where nothing else is said: about a minute of an ordinary core."""
 
 
 def replication(
-    problem: ReplicationProblem,
-    *,
-    seconds: float = 60.0,
-    clock: Callable[[], float] = time.monotonic,
+    problem: ReplicationProblem, *, effort: float = EFFORT
 ) -> ReplicationPlan | Infeasible:
     """Return the deployment of least objective, or why there is none.
 
-    After ``seconds`` the best deployment so far is returned with a proven lower bound. If by then
-    there is none and none is ruled out, that is an error that asks for more time.
+    ``effort`` is counted in values (:mod:`~elastream.planners.replication.effort`). Where it is
+    spent the best deployment so far is returned with a proven lower bound. If by then there is none
+    and not all are ruled out, that is an error that asks for more effort.
     """
-    end = clock() + seconds
+    left = Effort(amount("effort", effort))
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return instance
@@ -50,17 +50,15 @@ def replication(
     in_order = consecutive_members(problem)
     start = _current_rows(problem, instance)
 
-    def solve(goal: Goal) -> Minimum:
-        return minimise(instance, goal, stop=lambda: clock() >= end, in_order=in_order, start=start)
+    def solve(goal: Objective) -> Minimum:
+        return minimise(instance, goal, effort=left, in_order=in_order, start=start)
 
-    least = solve(goal_of(problem))
+    least = solve(objective_of(problem))
     if least.best is not None:
         found = deployment_of(problem, instance, least.best)
         return _or_stay(problem, plan_of(problem, found, least.lower_bound))
     if np.isfinite(least.lower_bound):
-        raise ProblemError(
-            "seconds", f"{seconds:g} were not enough to find a deployment or to rule all out"
-        )
+        raise ProblemError("effort", "more is needed to find a deployment or to rule all out")
     return Infeasible(reason_of(problem, solve))
 
 
@@ -95,10 +93,10 @@ def _in_order(problem: ReplicationProblem, deployment: Deployment) -> Deployment
     }
 
 
-def goal_of(problem: ReplicationProblem) -> Goal:
+def objective_of(problem: ReplicationProblem) -> Objective:
     """Return equation 12 with the bounds as limits."""
     weights, bounds = problem.scaled_weights, problem.bounds
-    return Goal(
+    return Objective(
         weights.response / bounds.response_ms,
         weights.cost / bounds.cost,
         weights.downtime / bounds.downtime_ms,
@@ -107,7 +105,9 @@ def goal_of(problem: ReplicationProblem) -> Goal:
     )
 
 
-def deployment_of(problem: ReplicationProblem, instance: Instance, found: Found) -> Deployment:
+def deployment_of(
+    problem: ReplicationProblem, instance: Instance, found: ValuedDeployment
+) -> Deployment:
     """Return the deployment by names, operators and nodes in the problem's order."""
     places = dict(zip(instance.names, found.places, strict=True))
     return {

@@ -20,7 +20,7 @@ from itertools import islice, pairwise
 import numpy as np
 
 from elastream.planners.replication.configurations import Configurations, Floats
-from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.instance import Instance, Objective
 
 __all__ = ["Form", "all_paths", "limit_forms", "longest_paths", "objective_forms"]
 
@@ -46,7 +46,7 @@ class Form:
         return np.asarray(self.latency[operator] * domain.latency_ms + self.money * domain.price)
 
 
-def objective_forms(instance: Instance, goal: Goal, paths: list[Path]) -> list[Form]:
+def objective_forms(instance: Instance, goal: Objective, paths: list[Path]) -> list[Form]:
     """Return forms that are at most the objective without its downtime; the best guess first."""
     shares = [_even(instance, [path]) for path in paths]
     if len(paths) > 1:
@@ -58,7 +58,9 @@ def objective_forms(instance: Instance, goal: Goal, paths: list[Path]) -> list[F
     ]
 
 
-def limit_forms(instance: Instance, goal: Goal, paths: list[Path], *, below: float) -> list[Form]:
+def limit_forms(
+    instance: Instance, goal: Objective, paths: list[Path], *, below: float
+) -> list[Form]:
     """Return forms that are at most 1 in every deployment within the goal's limits.
 
     A limit that every deployment worth less than ``below`` keeps anyway gets none.

@@ -13,22 +13,22 @@ from dataclasses import replace
 import numpy as np
 
 from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.replication.instance import Goal
+from elastream.planners.replication.instance import Objective
 from elastream.planners.replication.minimise import Minimum
 
 __all__ = ["reason_of"]
 
 
-def reason_of(problem: ReplicationProblem, solve: Callable[[Goal], Minimum]) -> str:
+def reason_of(problem: ReplicationProblem, solve: Callable[[Objective], Minimum]) -> str:
     """Return one sentence that names what cannot be met."""
     bounds = problem.bounds
-    response = Goal(1 / bounds.response_ms, 0.0, 0.0)
+    response = Objective(1 / bounds.response_ms, 0.0, 0.0)
     fastest = solve(response)
     if fastest.best is None and np.isinf(fastest.lower_bound):
         return _no_room(problem)
     if fastest.lower_bound > 1:
         return _above("response_ms", fastest, bounds.response_ms, "responds faster than", "ms")
-    cheapest = solve(Goal(0.0, 1 / bounds.cost, 0.0))
+    cheapest = solve(Objective(0.0, 1 / bounds.cost, 0.0))
     if cheapest.lower_bound > 1:
         return _above("cost", cheapest, bounds.cost, "costs less than", "an hour")
     within = solve(replace(response, cost_limit=float(bounds.cost)))

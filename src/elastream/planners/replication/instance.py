@@ -23,7 +23,7 @@ from elastream.planners.replication.configurations import (
     enumerated,
 )
 
-__all__ = ["Flow", "Goal", "Instance", "instance_of"]
+__all__ = ["Flow", "Instance", "Objective", "instance_of"]
 
 _TOLERANCE = 1e-9
 
@@ -37,7 +37,7 @@ class Flow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class Objective:
     """Least ``response R + cost C + downtime D``, with R and C within limits; C has the rent."""
 
     response: float

@@ -12,22 +12,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.replication.configurations import Configurations, Floats, Ints
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import (
     Form,
     limit_forms,
     longest_paths,
     objective_forms,
 )
-from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.instance import Instance, Objective
 from elastream.planners.replication.relaxation import relaxed_bounds
-from elastream.planners.replication.search import LEAST_GAIN, Found, Search
+from elastream.planners.replication.search import LEAST_GAIN, Search, ValuedDeployment
 
 __all__ = ["Minimum", "minimise"]
 
@@ -44,7 +44,7 @@ _WITHIN = 1 + 1e-9
 class Minimum:
     """The best deployment seen, and a bound on all others."""
 
-    best: Found | None
+    best: ValuedDeployment | None
     lower_bound: float
     """No deployment is worth less; infinite where there is none at all."""
 
@@ -59,18 +59,18 @@ class _Group:
 
 def minimise(
     instance: Instance,
-    goal: Goal,
+    goal: Objective,
     *,
-    stop: Callable[[], bool],
+    effort: Effort,
     in_order: list[tuple[int, int]],
     start: list[Ints] | None = None,
 ) -> Minimum:
-    """Return the least of ``goal``, or the best found by the time ``stop`` says so.
+    """Return the least of ``goal``, or the best found by the time ``effort`` is spent.
 
     ``in_order`` are pairs of interchangeable nodes: the second is used only where the first is.
     ``start`` is a row of each operator to begin with; it need not be allowed.
     """
-    work = _Work(instance, goal, stop, in_order)
+    work = _Work(instance, goal, effort, in_order)
     everything = _everything(instance)
     if start is not None:
         work.improve(work.search(everything, instance.narrowed(start)))
@@ -91,7 +91,7 @@ class _Thinned:
     least: list[Floats]
     """The least objective with each configuration of each operator, downtime aside."""
 
-    def ranks(self, goal: Goal, group: _Group) -> list[Floats]:
+    def ranks(self, goal: Objective, group: _Group) -> list[Floats]:
         """Return the least objective with each configuration in a group."""
         return [
             _ranked(goal, group, domain, least)
@@ -110,18 +110,18 @@ class _Work:
     def __init__(
         self,
         instance: Instance,
-        goal: Goal,
-        stop: Callable[[], bool],
+        goal: Objective,
+        effort: Effort,
         in_order: list[tuple[int, int]],
     ) -> None:
         self._goal = goal
-        self._stop = stop
+        self._effort = effort
         self._in_order = in_order
         self._paths = longest_paths(instance)
         self._objective = objective_forms(instance, goal, self._paths)
         longest = max(float(domain.downtime_ms.max()) for domain in instance.domains)
         self._ceiling = goal.ceiling + goal.downtime * longest
-        self.best: Found | None = None
+        self.best: ValuedDeployment | None = None
 
     @property
     def below(self) -> float:
@@ -137,7 +137,7 @@ class _Work:
         bound = _lowest(part.ranks(self._goal, group))
         if bound >= self.below - LEAST_GAIN:
             return np.inf
-        if self._stop() and self.best is not None:
+        if self._effort.spent and self.best is not None:
             return bound
         thinned = self.thinned(group, part.instance)
         if thinned is None:
@@ -148,7 +148,7 @@ class _Work:
                 return np.inf
         search = self.search(group, thinned.instance)
         self.improve(search)
-        unseen = search.run(self.below, self._stop, self._keep)
+        unseen = search.run(self.below, self._keep)
         return max(bound, unseen) if np.isfinite(unseen) else np.inf
 
     def thinned(
@@ -158,7 +158,7 @@ class _Work:
         fitted = instance.fitted()
         forms = self._objective + self._limits(group, instance)
         while fitted is not None:
-            bounds = relaxed_bounds(fitted, forms)
+            bounds = relaxed_bounds(fitted, forms, self._effort)
             least = [bound[: len(self._objective)].max(axis=0) for bound in bounds]
             before = _Thinned(fitted, least)
             within = [(bound[len(self._objective) :] <= _WITHIN).all(axis=0) for bound in bounds]
@@ -187,7 +187,7 @@ class _Work:
             ranks = thinned.ranks(self._goal, group)
             rows = [np.sort(np.argsort(rank, kind="stable")[:most]) for rank in ranks]
             found = self.improve(self.search(group, thinned.instance.narrowed(rows)))
-            if self.best is not None or self._stop():
+            if self.best is not None or self._effort.spent:
                 break
         return found
 
@@ -207,17 +207,18 @@ class _Work:
             limits=self._limits(group, instance),
             least_downtime_ms=group.shortest_ms,
             in_order=self._in_order,
+            effort=self._effort,
         )
 
     def _limits(self, group: _Group, instance: Instance) -> list[Form]:
         below = self.below - self._goal.downtime * group.shortest_ms
         return limit_forms(instance, self._goal, self._paths, below=below)
 
-    def _keep(self, found: Found) -> None:
+    def _keep(self, found: ValuedDeployment) -> None:
         self.best = found
 
 
-def _ranked(goal: Goal, group: _Group, domain: Configurations, least: Floats) -> Floats:
+def _ranked(goal: Objective, group: _Group, domain: Configurations, least: Floats) -> Floats:
     return least + goal.downtime * np.maximum(domain.downtime_ms, group.shortest_ms)
 
 
@@ -230,7 +231,7 @@ def _everything(instance: Instance) -> _Group:
     return _Group(least, max(float(domain.downtime_ms.max()) for domain in instance.domains))
 
 
-def _groups(instance: Instance, goal: Goal) -> list[_Group]:
+def _groups(instance: Instance, goal: Objective) -> list[_Group]:
     """Cut the downtimes that deployments can have at the largest gaps, the least one by itself."""
     least = _everything(instance).shortest_ms
     levels = np.unique(np.concatenate([domain.downtime_ms for domain in instance.domains]))

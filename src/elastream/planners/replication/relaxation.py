@@ -24,6 +24,7 @@ from elastream.planners.replication.configurations import (
     Floats,
     one_thread_product,
 )
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.elimination import Factor, Memo, least_over_others
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Instance
@@ -32,7 +33,7 @@ from elastream.planners.replication.rent import Rent
 __all__ = ["relaxed_bounds"]
 
 
-def relaxed_bounds(instance: Instance, forms: list[Form]) -> list[Floats]:
+def relaxed_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
     """Return for each operator a row a form, a column a configuration: least values with it."""
     relaxed = [_Relaxed(instance, form) for form in forms]
     rent, money = Rent(instance), np.array([form.money for form in forms])
@@ -41,7 +42,7 @@ def relaxed_bounds(instance: Instance, forms: list[Form]) -> list[Floats]:
         own = _OwnTables(instance, kept)
         sizes = [len(instance.capacity)] * len(instance.domains)
         sizes[kept] = len(domain)
-        rows = [least_over_others(r.factors(own), sizes, kept, r.memo) for r in relaxed]
+        rows = [least_over_others(r.factors(own), sizes, kept, r.memo, effort) for r in relaxed]
         bounds.append(np.array(rows))
         if rent.due:
             bounds[kept] += np.outer(money, _least_rent(instance, rent, kept))

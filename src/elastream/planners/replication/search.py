@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.replication.configurations import Floats
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import Form
-from elastream.planners.replication.instance import Goal, Instance
+from elastream.planners.replication.instance import Instance, Objective
 from elastream.planners.replication.rent import Rent
 from elastream.planners.replication.tables import cost_to_go, stream_tables
 
-__all__ = ["LEAST_GAIN", "Found", "Search"]
+__all__ = ["LEAST_GAIN", "Search", "ValuedDeployment"]
 
 LEAST_GAIN = 1e-12
 """A deployment that is not better by more than this is not looked for."""
@@ -32,7 +33,7 @@ _BATCH = 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ValuedDeployment:
     """A complete deployment: the nodes of each operator's replicas, and the objective."""
 
     places: tuple[tuple[int, ...], ...]
@@ -71,19 +72,21 @@ class Search:
     def __init__(
         self,
         instance: Instance,
-        goal: Goal,
+        goal: Objective,
         *,
         objective: list[Form],
         limits: list[Form],
         least_downtime_ms: float,
         in_order: list[tuple[int, int]],
+        effort: Effort,
     ) -> None:
         self._instance = instance
+        self._effort = effort
         self._goal = goal
         self._tables = stream_tables(instance)
         self._rent = Rent(instance)
         forms = objective + limits
-        self._costs = [cost_to_go(instance, self._tables, form) for form in forms]
+        self._costs = [cost_to_go(instance, self._tables, form, effort) for form in forms]
         self._money = np.array([form.money for form in forms])
         self._objectives = len(objective)
         last = len(instance.domains)
@@ -100,7 +103,7 @@ class Search:
             return np.inf
         return float(self._worth(nothing)[0])
 
-    def beam(self, width: int, below: float) -> Found | None:
+    def beam(self, width: int, below: float) -> ValuedDeployment | None:
         """Return a deployment worth less than ``below``, where the best few lead to one."""
         if not self.root < below:
             return None
@@ -115,7 +118,7 @@ class Search:
             partial = partial.rows(order[:width])
         return self._best_complete(partial, last, below)
 
-    def run(self, below: float, stop: Callable[[], bool], found: Callable[[Found], None]) -> float:
+    def run(self, below: float, found: Callable[[ValuedDeployment], None]) -> float:
         """Report better and better deployments; return a lower bound of what is left unseen.
 
         That is infinite where nothing worth less than the last report is left.
@@ -123,7 +126,7 @@ class Search:
         last = len(self._instance.domains) - 1
         stack = [(0, self._nothing())] if self.root < below - LEAST_GAIN else []
         while stack:
-            if stop():
+            if self._effort.spent:
                 return min(float(self._worth(partial).min()) for _, partial in stack)
             t, partial = stack.pop()
             partial = partial.rows(np.flatnonzero(self._worth(partial) < below - LEAST_GAIN))
@@ -170,6 +173,7 @@ class Search:
         room = below - LEAST_GAIN - self._goal.downtime * partial.downtime_ms
         first = self._costs[0].all_next(partial.choice, partial.bounds[:, 0], t)
         rows, cols = np.nonzero(first < room[:, None])
+        self._effort.spend(first.size + len(rows) * len(self._costs))
         bounds = [first[rows, cols]]
         kept = np.ones(len(rows), dtype=bool)
         downtime = np.maximum(partial.downtime_ms[rows], domain.downtime_ms[cols])
@@ -217,7 +221,7 @@ class Search:
             fits &= taken <= self._instance.capacity[node]
         return fits
 
-    def _best_complete(self, partial: _Partial, t: int, below: float) -> Found | None:
+    def _best_complete(self, partial: _Partial, t: int, below: float) -> ValuedDeployment | None:
         complete = _joined([self._expanded(part, t, below) for part in self._batches(partial, t)])
         if not len(complete):
             return None
@@ -228,7 +232,7 @@ class Search:
         chosen = complete.choice[best].tolist()
         domains = self._instance.domains
         places = (tuple(d.replicas(row)) for d, row in zip(domains, chosen, strict=True))
-        return Found(tuple(places), float(value[best]))
+        return ValuedDeployment(tuple(places), float(value[best]))
 
     def _measured(self, complete: _Partial) -> Floats:
         """Return the objective of complete deployments; infinite where a limit is exceeded."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.planners.replication.configurations import Floats, Ints, one_thread_product
+from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.elimination import Factor, messages_of
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Instance
@@ -90,7 +91,9 @@ class CostToGo:
         return total
 
 
-def cost_to_go(instance: Instance, tables: list[StreamTables], form: Form) -> CostToGo:
+def cost_to_go(
+    instance: Instance, tables: list[StreamTables], form: Form, effort: Effort
+) -> CostToGo:
     """Eliminate the operators from the last to the first and keep what that leaves behind."""
     sizes = instance.sizes()
     waiting = [Factor((i,), form.unary(i, d)) for i, d in enumerate(instance.domains)]
@@ -102,7 +105,7 @@ def cost_to_go(instance: Instance, tables: list[StreamTables], form: Form) -> Co
     messages: list[tuple[Factor, ...]] = []
     for variable in reversed(range(len(sizes))):
         bucket = [factor for factor in waiting if variable in factor.scope]
-        sent = messages_of(bucket, variable, sizes)
+        sent = messages_of(bucket, variable, sizes, effort)
         waiting = [factor for factor in waiting if variable not in factor.scope] + sent
         buckets.append(tuple(bucket))
         messages.append(tuple(sent))

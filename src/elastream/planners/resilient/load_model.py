@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from elastream.model.checks import Numbers, amounts
 from elastream.model.errors import ProblemError
-from elastream.model.resilience.graph import Operator, QueryGraph
+from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import Arc, ResilientProblem
 
 __all__ = ["LoadModel", "linear_load"]
@@ -96,7 +96,7 @@ class _PairVariables:
         self._known: dict[object, tuple[str, float]] = {}
         """By the directions of two rates: a variable, and what to divide their product by."""
 
-    def passing(self, join: Operator, left: Form, right: Form) -> Form:
+    def passing(self, join: GraphOperator, left: Form, right: Form) -> Form:
         """Return the pairs that pass through ``join`` in a unit of time."""
         sizes = sum(left.values()), sum(right.values())
         products = float(join.window or 0) * sizes[0] * sizes[1]
@@ -111,7 +111,7 @@ class _PairVariables:
         name, unit = self._known[key]
         return {name: products / unit}
 
-    def _free_name(self, join: Operator) -> str:
+    def _free_name(self, join: GraphOperator) -> str:
         name = f"pairs of {join.name}"
         while name in self._taken:
             name += "*"

@@ -11,16 +11,19 @@ from __future__ import annotations
 import numpy as np
 
 from elastream.model.plan import Infeasible
+from elastream.planners.branches import branches_of
 from elastream.planners.resilient.normalised import FULL, Ints, Space
 
 __all__ = ["packing_at_bound"]
 
 _TOLERANCE = 1e-6
 """How exactly the solver proves its bound."""
+_EFFORT = 1_000_000
+"""Variables of the program times its branches."""
 
 
-def packing_at_bound(space: Space, *, seconds: float = 5.0) -> Ints | Infeasible | None:
-    """Return a placement that fits, a proof that none does, or ``None`` where time ran out."""
+def packing_at_bound(space: Space, *, effort: float = _EFFORT) -> Ints | Infeasible | None:
+    """Return a placement that fits, a proof that none does, or ``None``: ``effort`` is spent."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     loads = space.shares @ space.bound
@@ -31,6 +34,9 @@ def packing_at_bound(space: Space, *, seconds: float = 5.0) -> Ints | Infeasible
             f"operator {heaviest} alone needs {part:.6g} times the largest node at the lower bound"
         )
     nodes, operators = len(space.capacity), len(loads)
+    branches = branches_of(effort, nodes * operators)
+    if branches == 0:
+        return None
     placed = np.hstack([np.tile(np.eye(operators), nodes), np.zeros((operators, 1))])
     filled = np.hstack([np.kron(np.eye(nodes), loads), -space.capacity[:, None]])
     cost = np.zeros(nodes * operators + 1)
@@ -40,7 +46,7 @@ def packing_at_bound(space: Space, *, seconds: float = 5.0) -> Ints | Infeasible
         integrality=np.append(np.ones(nodes * operators), 0),
         bounds=Bounds(0, np.append(np.ones(nodes * operators), np.inf)),
         constraints=[LinearConstraint(placed, 1, 1), LinearConstraint(filled, -np.inf, 0)],
-        options={"time_limit": seconds},
+        options={"node_limit": branches},
     )
     if outcome.x is not None:
         place = outcome.x[:-1].reshape(nodes, operators).argmax(axis=0).astype(np.int64)

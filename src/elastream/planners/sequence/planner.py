@@ -43,30 +43,32 @@ from elastream.planners.sequence.chain import chain_of
 from elastream.planners.sequence.intervals import IntervalGraph, graph_within
 from elastream.planners.sequence.reduction import needed_steps, stretched
 from elastream.planners.sequence.search import search
-from elastream.planners.sequence.weights import Weights
+from elastream.planners.sequence.weights import StepWeights
 from elastream.planners.single_step import single_step
 
-__all__ = ["sequence"]
+__all__ = ["EFFORT", "sequence"]
+
+EFFORT = 3_600_000_000
+"""Cells that a plan may take where nothing else is said: about a minute of an ordinary core."""
 
 Cut = tuple[int, ...]
 
 
-def sequence(problem: SequenceProblem, *, seconds: float = 60.0) -> SequencePlan | Infeasible:
+def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePlan | Infeasible:
     """Return the plan of least weighted cost: that of all state moved, where gamma is 1.
 
-    ``seconds`` bounds the effort, not the time: it is turned into a number of steps at a fixed
-    rate (``CELLS_PER_SECOND`` of :mod:`~elastream.planners.sequence.search`), so that equal
-    problems have equal plans on any machine. Where the effort does not suffice the plan is
-    ``feasible`` and its lower bound is proven.
+    ``effort`` is counted in cells (:mod:`~elastream.planners.sequence.search`), so that equal
+    problems have equal plans on any machine. Where it does not suffice the plan is ``feasible``
+    and its lower bound is proven.
     """
-    seconds = amount("seconds", seconds)
+    effort = amount("effort", effort)
     direct: list[StepPlan] = []
     for number, target in enumerate(problem.targets):
         step = single_step(StepProblem(problem.work, problem.state, problem.current, target))
         if isinstance(step, Infeasible):
             return Infeasible(f"targets[{number}]: {step.reason}")
         direct.append(step)
-    weights = Weights.of(problem)
+    weights = StepWeights.of(problem)
     least = weights.least(direct)
     current, _ = _cut(problem.current)
     graphs = _graphs(problem)
@@ -82,7 +84,7 @@ def sequence(problem: SequenceProblem, *, seconds: float = 60.0) -> SequencePlan
         [graphs[step] for step in searched],
         [weights.of_steps[step] for step in searched],
     )
-    found = search(chain, [_cut(plan.steps[step].assignment)[0] for step in searched], seconds)
+    found = search(chain, [_cut(plan.steps[step].assignment)[0] for step in searched], effort)
     most_kept = found.bound // chain.unit * chain.unit
     bound = None if most_kept <= found.kept else max(least, chain.tick * (chain.total - most_kept))
     reached = stretched(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
@@ -127,7 +129,7 @@ def _greedy(problem: SequenceProblem, current: Assignment, steps: Sequence[int])
 
 
 def _plan(
-    problem: SequenceProblem, weights: Weights, cuts: Sequence[Cut], least: Fraction | None
+    problem: SequenceProblem, weights: StepWeights, cuts: Sequence[Cut], least: Fraction | None
 ) -> SequencePlan:
     """Give every interval a node, so that in each step the least state moves.
 

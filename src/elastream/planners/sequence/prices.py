@@ -25,7 +25,7 @@ from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.intervals import IntervalGraph
 from elastream.planners.sequence.pairs import offsets, pair_cuts, pair_values
 
-__all__ = ["Ascent", "Copies", "Potential", "Prices", "potential"]
+__all__ = ["Ascent", "Copies", "CutPrices", "Potential", "potential"]
 
 Copies = list[tuple[Ints, Ints]]
 """For each pair the vertices at which the intervals of its old and of its new cut close."""
@@ -37,7 +37,7 @@ _MANY_MOVES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class CutPrices:
     """What an interval is worth in the new cut of a pair, and costs in the old cut of the next."""
 
     of_intervals: tuple[Ints, ...]
@@ -46,7 +46,7 @@ class Prices:
     """For each step what a new interval costs, because no more than ``most`` are allowed."""
 
     @classmethod
-    def zero(cls, chain: Chain) -> Prices:
+    def zero(cls, chain: Chain) -> CutPrices:
         """Return no prices and no fees."""
         return cls(tuple(np.zeros_like(g.start) for g in chain.graphs), (0,) * len(chain.graphs))
 
@@ -63,7 +63,7 @@ class Prices:
 class Potential:
     """The tables of all pairs for some prices, and the bound they prove."""
 
-    prices: Prices
+    prices: CutPrices
     values: tuple[Ints, ...]
     """For each pair, the first being steps 0 and 1, what ``pair_values`` filled in."""
     offsets: tuple[Ints, ...]
@@ -71,7 +71,7 @@ class Potential:
     """No sequence keeps more."""
 
 
-def potential(chain: Chain, prices: Prices) -> Potential:
+def potential(chain: Chain, prices: CutPrices) -> Potential:
     """Return the tables for these prices."""
     tables, places, bound = [], [], prices.refund(chain)
     for i, (old, new) in enumerate(pairwise(chain.graphs), start=1):
@@ -108,7 +108,7 @@ class Ascent:
     """Weight of the directions before."""
 
     def __init__(self, chain: Chain) -> None:
-        self.best = Prices.zero(chain)
+        self.best = CutPrices.zero(chain)
         self.least = chain.total
         """The lowest bound met; ``best`` are its prices."""
         self._chain = chain
@@ -186,7 +186,7 @@ class Ascent:
             self._directions[i] += self._scales[i] * (1 - self._MEMORY) * slope
         return norm
 
-    def _moved(self, length: float, spare: list[int], most: float) -> Prices:
+    def _moved(self, length: float, spare: list[int], most: float) -> CutPrices:
         prices = (
             np.clip(price - np.rint(length * direction), -most, most).astype(np.int64)
             for price, direction in zip(self._prices.of_intervals, self._directions, strict=True)
@@ -195,7 +195,7 @@ class Ascent:
             int(min(max(0.0, fee - length * scale * surplus), most))
             for fee, scale, surplus in zip(self._prices.fees, self._scales, spare, strict=True)
         )
-        return Prices(tuple(prices), tuple(fees))
+        return CutPrices(tuple(prices), tuple(fees))
 
 
 def _scales(chain: Chain) -> list[float]:

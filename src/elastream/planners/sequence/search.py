@@ -1,6 +1,7 @@
 """The search for the best sequence of cuts: prices, a pool of cuts and proofs in turn.
 
-Effort is counted, not timed, so that equal problems have equal answers on any machine. First the
+Effort is counted in cells, values of the pair tables, and never timed, so that equal problems have
+equal answers on any machine; an ordinary core fills 60 million compiled ones a second. First the
 sweep is tried without prices: small problems need no more. Then rounds follow, each half as long
 again as the one before: the ascent lowers the bound, the pool turns the cuts it meets into
 sequences, and a sweep guided by the best prices tries to prove the rest, with a quarter of the
@@ -16,13 +17,10 @@ from typing import NamedTuple
 from elastream.planners.partition_cost import kept_state
 from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.pool import CutPool
-from elastream.planners.sequence.prices import Ascent, Prices, potential
+from elastream.planners.sequence.prices import Ascent, CutPrices, potential
 from elastream.planners.sequence.sweep import sweep
 
-__all__ = ["CELLS_PER_SECOND", "Found", "search"]
-
-CELLS_PER_SECOND = 60_000_000
-"""Values of pair tables, compiled, that an ordinary core fills in a second."""
+__all__ = ["BoundedSequence", "search"]
 
 _CELLS_PER_LABEL = 30
 """A label of the sweep takes as long as so many values."""
@@ -40,7 +38,7 @@ _POOL_SIZE = 40
 _POOL_EVERY = 20
 
 
-class Found(NamedTuple):
+class BoundedSequence(NamedTuple):
     """A sequence and how good it can be at most."""
 
     cuts: tuple[tuple[int, ...], ...]
@@ -50,12 +48,12 @@ class Found(NamedTuple):
     """No sequence keeps more."""
 
 
-def search(chain: Chain, cuts: Sequence[tuple[int, ...]], seconds: float) -> Found:
-    """Return the best sequence found from ``cuts`` on, with effort worth so many seconds."""
+def search(chain: Chain, cuts: Sequence[tuple[int, ...]], effort: float) -> BoundedSequence:
+    """Return the best sequence found from ``cuts`` on, with an effort of so many cells."""
     found = _Search(chain, cuts)
     if found.cells <= _MOST_CELLS:
-        found.spend(seconds * CELLS_PER_SECOND)
-    return Found(found.cuts, found.kept, found.bound)
+        found.spend(effort)
+    return BoundedSequence(found.cuts, found.kept, found.bound)
 
 
 class _Search:
@@ -76,7 +74,7 @@ class _Search:
     def spend(self, effort: float) -> None:
         """Improve the sequence and the bound until they meet or the effort, in cells, is spent."""
         per_move = self.cells + _CELLS_PER_PAIR * len(self.cuts)
-        effort -= self.prove(Prices.zero(self.chain), min(_FIRST_EFFORT, effort))
+        effort -= self.prove(CutPrices.zero(self.chain), min(_FIRST_EFFORT, effort))
         if self.proven:
             return
         ascent, pool = Ascent(self.chain), CutPool(self.chain, _POOL_SIZE)
@@ -101,7 +99,7 @@ class _Search:
                 return move
         return moves
 
-    def prove(self, prices: Prices, effort: float) -> float:
+    def prove(self, prices: CutPrices, effort: float) -> float:
         """Try to prove the sequence best or to find the best; return the effort it took."""
         labels = int(min(effort / _CELLS_PER_LABEL, _MOST_LABELS))
         if self.proven or labels == 0 or effort < self.cells:

@@ -24,7 +24,7 @@ from elastream.model.checks import Number
 from elastream.model.migration import SequenceProblem
 from elastream.model.plan import StepPlan
 
-__all__ = ["Weights"]
+__all__ = ["StepWeights"]
 
 _LEAST_SEARCHED = Fraction(1, 2**40)
 """What counts less than this share of the first migration searched is not searched."""
@@ -33,7 +33,7 @@ _LEAST_COUNTED = Fraction(1, 2**1500)
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class StepWeights:
     """The weights of all migrations of a problem."""
 
     of_steps: tuple[Fraction, ...]
@@ -42,7 +42,7 @@ class Weights:
     """Whether the weighted cost of any plan is a whole number of bytes."""
 
     @classmethod
-    def of(cls, problem: SequenceProblem) -> Weights:
+    def of(cls, problem: SequenceProblem) -> StepWeights:
         """Return the weights of the problem's migrations."""
         factors = [Fraction(str(problem.gamma))] * (len(problem.targets) - 1)
         powers = tuple(accumulate(factors, _lighter, initial=Fraction(1)))

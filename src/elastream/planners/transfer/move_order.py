@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 __all__ = [
     "Batch",
     "Caps",
-    "Change",
+    "LoadChange",
     "MoveOrder",
     "Scope",
     "Strain",
@@ -92,7 +92,7 @@ class MoveOrder:
         return sum(max(0, load - self.limit) for load in loads)
 
 
-class Change(NamedTuple):
+class LoadChange(NamedTuple):
     """The load of a node before and after a step."""
 
     node: int
@@ -108,7 +108,7 @@ class Change(NamedTuple):
         return max(0, self.after - limit) - max(0, self.before - limit)
 
 
-def changes(order: MoveOrder, batches: Iterable[Batch]) -> Iterator[list[Change]]:
+def changes(order: MoveOrder, batches: Iterable[Batch]) -> Iterator[list[LoadChange]]:
     """Yield for each batch the nodes it changes, in node order: O(moves) for all together."""
     loads = list(order.loads)
     for batch in batches:
@@ -119,7 +119,7 @@ def changes(order: MoveOrder, batches: Iterable[Batch]) -> Iterator[list[Change]
             before.setdefault(target, loads[target])
             loads[source] -= work
             loads[target] += work
-        yield [Change(node, before[node], loads[node]) for node in sorted(before)]
+        yield [LoadChange(node, before[node], loads[node]) for node in sorted(before)]
 
 
 def strain_of(order: MoveOrder, batches: Sequence[Batch]) -> Strain:

@@ -39,7 +39,7 @@ from elastream.model.plan import Move
 from elastream.planners.transfer.phase_matchings import matched_phases
 from elastream.planners.whole_units import in_units, of_units
 
-__all__ = ["Phase", "TaskPart", "Transfer", "least_length", "transfer_phases"]
+__all__ = ["TaskPart", "Transfer", "TransferPhase", "least_length", "transfer_phases"]
 
 Volume = tuple[int, int, Number]
 """Source node, target node, bytes to move between them."""
@@ -67,7 +67,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TransferPhase:
     """Transfers that run side by side; no node sends in two of them, none receives in two."""
 
     length: Number
@@ -88,7 +88,7 @@ def least_length(moves: Iterable[Move | Volume]) -> Number:
     return of_units(longest, demand.units_in_one)
 
 
-def transfer_phases(moves: Iterable[Move | Volume]) -> tuple[Phase, ...]:
+def transfer_phases(moves: Iterable[Move | Volume]) -> tuple[TransferPhase, ...]:
     """Return phases that carry all ``moves`` and together last :func:`least_length`.
 
     Tasks between the same two nodes go one after the other in task order. A task that is under
@@ -99,7 +99,7 @@ def transfer_phases(moves: Iterable[Move | Volume]) -> tuple[Phase, ...]:
     volumes = sorted(demand.volumes().items())
     pairs = [pair for pair, _ in volumes]
     return tuple(
-        Phase(
+        TransferPhase(
             of_units(length, demand.units_in_one),
             tuple(demand.take(pairs[index], units) for index, units in sorted(sent)),
         )

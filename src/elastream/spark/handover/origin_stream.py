@@ -17,8 +17,8 @@ from elastream.spark.handover.row_windows import LATE, NUMBER
 from elastream.spark.handover.windowed import (
     COORDINATE,
     Sink,
-    Stream,
     WindowedQuery,
+    WindowedStream,
     highest,
     within,
 )
@@ -34,7 +34,7 @@ _RECENT_ROWS: Final = 100_000
 """Row windows: so many row times are remembered to count back to a target's first."""
 
 
-class OriginStream(Stream):
+class OriginStream(WindowedStream):
     """The query that is handed over."""
 
     def __init__(self, query: WindowedQuery, sink: Sink, folder: Path) -> None:

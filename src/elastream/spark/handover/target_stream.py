@@ -20,8 +20,8 @@ from elastream.spark.handover.row_windows import LATE, NUMBER
 from elastream.spark.handover.windowed import (
     COORDINATE,
     Sink,
-    Stream,
     WindowedQuery,
+    WindowedStream,
     highest,
     within,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TargetStream"]
 
 
-class TargetStream(Stream):
+class TargetStream(WindowedStream):
     """The query that takes over."""
 
     def __init__(

@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["COORDINATE", "Sink", "Stream", "WindowedQuery", "highest", "json_lines", "within"]
+__all__ = [
+    "COORDINATE",
+    "Sink",
+    "WindowedQuery",
+    "WindowedStream",
+    "highest",
+    "json_lines",
+    "within",
+]
 
 COORDINATE: Final = "coordinate"
 
@@ -87,7 +95,7 @@ class WindowedQuery:
         return (whole_at_controlling(starts, self.before),) * len(starts)
 
 
-class Stream:
+class WindowedStream:
     """A query under way; every batch goes through ``_chosen``."""
 
     def __init__(self, query: WindowedQuery, sink: Sink, folder: Path) -> None:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import BatchObservation, TaskId
-from elastream.model.resilience.graph import Operator, QueryGraph
+from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _outside(readings: Sequence[_Reading], executor: str) -> float:
     return sum(each.outside_s.get(executor, 0.0) / each.seconds for each in readings)
 
 
-def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[Operator]:
+def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[GraphOperator]:
     read_by = _read_by(query.operators)
     tasks = query.tasks
     found = []
@@ -267,7 +267,7 @@ def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[Oper
             )
         put_out = reading.rows_out[task]
         selectivity = None if put_out is None else put_out / rows
-        found.append(Operator.of(str(task), names, reading.run_s[task] / rows, selectivity))
+        found.append(GraphOperator.of(str(task), names, reading.run_s[task] / rows, selectivity))
     return found
 
 

@@ -35,7 +35,7 @@ from elastream.spark.observe.shapes import OWN_NAME, OWN_PROPERTY, refusal
 from elastream.spark.observe.task_events import finished_task
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
 
-__all__ = ["Monitor"]
+__all__ = ["SparkMonitor"]
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 """Local properties by which Spark marks the jobs of a batch."""
 
 
-class Monitor:
+class SparkMonitor:
     """Watches an application from :meth:`start` until :meth:`close` or the driver's end.
 
     ``wanted`` says of every query that is found whether it takes part; one that does, but cannot

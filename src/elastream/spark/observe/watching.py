@@ -12,7 +12,7 @@ from elastream.loop.events import BatchObserved, Fact
 from elastream.model.errors import QueryRefusedError
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import refusal
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
@@ -32,7 +32,7 @@ class Watching:
     """Running queries of one application, heard."""
 
     door: PrivateDoor
-    monitor: Monitor
+    monitor: SparkMonitor
     queries: tuple[StreamingQuery, ...]
     """As they were given."""
 
@@ -65,14 +65,16 @@ def watching(
         if why is not None:
             raise QueryRefusedError(f"the query {each.label} {why}")
     ids = {each.id for each in running}
-    monitor = Monitor(door, ExecutorRoll(door), lambda query: query.id in ids, backlog=backlog)
+    monitor = SparkMonitor(door, ExecutorRoll(door), lambda query: query.id in ids, backlog=backlog)
     with monitor:
         seen = Watching(door, monitor, tuple(given))
         _await_first_batches(seen)
         yield seen
 
 
-def batches_of(monitor: Monitor, heard: Callable[[BatchObservation], None]) -> Callable[[], None]:
+def batches_of(
+    monitor: SparkMonitor, heard: Callable[[BatchObservation], None]
+) -> Callable[[], None]:
     """Call ``heard`` with every batch that a monitor tells of; return how to stop that."""
 
     def told(fact: Fact) -> None:

@@ -28,7 +28,7 @@ from elastream.model.errors import GivenUpError, SparkError, StateHeldError
 from elastream.model.observation import Executor
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 from elastream.spark.door.queries import RunningQuery
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import OWN_NAME
 from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
@@ -36,7 +36,7 @@ from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ExecutorPool"]
+__all__ = ["SparkExecutorPool"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _POLL_S: Final = 0.05
 _RELEASE_TIMEOUT_S: Final = 60.0
 
 
-class ExecutorPool:
+class SparkExecutorPool:
     """Brings executors to an application and takes them away.
 
     ``stream`` makes the throw-away streaming aggregation, join or the like that warms a new
@@ -55,7 +55,7 @@ class ExecutorPool:
         self,
         door: PrivateDoor,
         roll: ExecutorRoll,
-        monitor: Monitor,
+        monitor: SparkMonitor,
         *,
         stream: Callable[[SparkSession], DataFrame] | None = None,
     ) -> None:

@@ -25,17 +25,17 @@ from elastream.loop.ports import Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.observe.monitor import Monitor
+from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.task_events import lead_of
 from elastream.spark.observe.watched_query import WatchedQuery
 
-__all__ = ["StatePlacement"]
+__all__ = ["SparkStatePlacement"]
 
 
-class StatePlacement:
+class SparkStatePlacement:
     """Sets the executor of every task of the queries that a monitor watches."""
 
-    def __init__(self, door: PrivateDoor, monitor: Monitor) -> None:
+    def __init__(self, door: PrivateDoor, monitor: SparkMonitor) -> None:
         self._door = door
         self._monitor = monitor
         self._stores: dict[tuple[str, TaskId], tuple[Any, ...]] = {}

@@ -31,7 +31,7 @@ from elastream.loop.events import (
     Log,
     Place,
     Plan,
-    Record,
+    RecordSample,
     Rehearse,
     Release,
     Tick,
@@ -204,7 +204,7 @@ class _Run:
                     if decision.kind == "done":
                         self._changes += 1
                         self._moved += int(decision.figures["tasks_moved"])
-                case Record(sample=sample):
+                case RecordSample(sample=sample):
                     self._log.append(sample)
                 case Rehearse(tasks=tasks, nodes=nodes):
                     rehearsed(tasks, nodes)

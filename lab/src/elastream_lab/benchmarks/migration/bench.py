@@ -48,7 +48,13 @@ from elastream_lab.benchmarks.migration.run import (
     run_applications,
     run_in_session,
 )
-from elastream_lab.benchmarks.migration.trace import Change, Measured, Trace, measured, share_on_new
+from elastream_lab.benchmarks.migration.trace import (
+    Resize,
+    ResizeFigures,
+    Trace,
+    measured,
+    share_on_new,
+)
 from elastream_lab.mechanisms.application import ApplicationSpec
 
 if TYPE_CHECKING:
@@ -110,8 +116,8 @@ class BenchResult:
     """One mechanism, one direction, one state."""
 
     state: str
-    change: Change
-    figures: Measured
+    change: Resize
+    figures: ResizeFigures
     exact: bool
     series: tuple[tuple[float, float], ...]
     """A batch each: seconds since the change was asked for, mean response time in seconds."""
@@ -316,7 +322,7 @@ def _figures(bench: _Bench, run: StreamRun, spark: SparkSession) -> Iterator[Ben
         yield BenchResult(bench.state, change, figures, exact, series, shares)
 
 
-def _series(trace: Trace, change: Change) -> tuple[tuple[float, float], ...]:
+def _series(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
     """Return the mean response time of every batch around the change."""
     begin_ms = change.asked_ms - 15_000
     batches = [b for b in trace.batches if begin_ms <= b.finished_ms <= change.ends_ms]

@@ -17,7 +17,7 @@ from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
 from elastream.spark.steer.warm_up import warm_up
 from elastream_lab.benchmarks.migration.mechanisms import STOPPING, Live, live_policy
-from elastream_lab.benchmarks.migration.trace import AROUND, Change, Trace
+from elastream_lab.benchmarks.migration.trace import AROUND, Resize, Trace
 from elastream_lab.mechanisms.application import Application, ApplicationSpec, read_observations
 from elastream_lab.mechanisms.baselines import Mechanism, Pause, Restart, Stock
 from elastream_lab.mechanisms.running_stream import RunningStream
@@ -52,7 +52,7 @@ class StreamRun:
     tau: float
     say: Callable[[str], None]
     seen: list[BatchObservation] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Resize] = field(default_factory=list)
 
     def trace(self) -> Trace:
         """Return what the run showed."""
@@ -128,7 +128,7 @@ def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> 
         replay.wait_for_batches(_BETWEEN)
         stops = run.mechanism in STOPPING
         ends_ms = time.time() * 1000
-        run.changes.append(Change(run.mechanism, before, after, asked_ms, ends_ms, stops))
+        run.changes.append(Resize(run.mechanism, before, after, asked_ms, ends_ms, stops))
         if after == most:
             _await_quiet(run, replay)
 

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AROUND", "Change", "Measured", "Trace", "measured", "share_on_new"]
+__all__ = ["AROUND", "Resize", "ResizeFigures", "Trace", "measured", "share_on_new"]
 
 AROUND = 10
 """So many batches before and after a change are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Resize:
     """One change of the number of executors."""
 
     mechanism: str
@@ -79,7 +79,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ResizeFigures:
     """What one change came to."""
 
     median_batch_ms_before: float
@@ -98,7 +98,7 @@ class Measured:
     """Counted from the first move; ``None`` where the load limit was never met."""
 
 
-def measured(trace: Trace, change: Change, *, tau: float) -> Measured:
+def measured(trace: Trace, change: Resize, *, tau: float) -> ResizeFigures:
     """Return the figures of one change."""
     before = [b for b in trace.batches if b.finished_ms <= change.asked_ms][-AROUND:]
     within = [b for b in trace.batches if change.asked_ms < b.finished_ms <= change.ends_ms]
@@ -117,7 +117,7 @@ def measured(trace: Trace, change: Change, *, tau: float) -> Measured:
         loaded = [size for sizes in moves.values() for size in sizes]
     earlier = [*before, *within[:first]][-AROUND:]
     moving, after = within[first : last + 1], within[last + 1 : last + 1 + AROUND]
-    return Measured(
+    return ResizeFigures(
         median_batch_ms_before=median(b.duration_ms for b in earlier),
         worst_batch_ms=max(gaps) if change.stops else max(b.duration_ms for b in moving),
         worst_preparation_ms=max((b.duration_ms for b in within[:first]), default=None),
@@ -132,7 +132,7 @@ def measured(trace: Trace, change: Change, *, tau: float) -> Measured:
     )
 
 
-def share_on_new(trace: Trace, change: Change) -> tuple[tuple[float, float], ...]:
+def share_on_new(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
     """Return which share of the work is done by executors that came with the change.
 
     A batch each: seconds since the change was asked for at its end, and the share.
@@ -173,7 +173,7 @@ def _all_of(trace: Trace, batches: Sequence[CommittedBatch]) -> list[int]:
 
 
 def _balanced_after(
-    trace: Trace, change: Change, batches: Sequence[CommittedBatch], tau: float
+    trace: Trace, change: Resize, batches: Sequence[CommittedBatch], tau: float
 ) -> int | None:
     """Return after how many batches no executor holds more than its share, and none too many do.
 

@@ -134,13 +134,13 @@ def _on_spark(
 
 def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:
     from elastream_lab.cli.study.output import show
-    from elastream_lab.studies.replication.scale import measured, table_four
+    from elastream_lab.studies.replication.scale import table_four, table_four_cells
 
     cells = []
-    for cell in measured(
+    for cell in table_four_cells(
         sizes=_SIZES,
         degrees=_DEGREES,
-        milp_seconds=milp_seconds,
+        milp_limit_s=milp_seconds,
         milp_most_variables=_MOST_VARIABLES,
         clock=time.perf_counter,
     ):

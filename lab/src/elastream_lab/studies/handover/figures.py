@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from elastream_lab.studies.figure import Curves, Figure
-from elastream_lab.studies.handover.outputs import Spread, Written, responses, spread
+from elastream_lab.studies.handover.outputs import ResponsesAround, WrittenOutput, responses, spread
 from elastream_lab.studies.handover.run import AROUND_MS, HandoverSettings, QueryRun
 
 __all__ = ["cost_table", "response_figure", "response_table"]
@@ -104,7 +104,7 @@ def cost_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
     )
 
 
-def _told(around: Spread | None) -> dict[str, float | int | None]:
+def _told(around: ResponsesAround | None) -> dict[str, float | int | None]:
     return {
         "mean_ms": None if around is None else around.mean_ms,
         "deviation_ms": None if around is None else around.deviation_ms,
@@ -121,13 +121,13 @@ def _is_quiet(run: QueryRun) -> bool:
     return abs(handed.mean_ms - alone.mean_ms) <= alone.deviation_ms
 
 
-def _around(run: QueryRun, written: Sequence[Written]) -> Spread | None:
+def _around(run: QueryRun, written: Sequence[WrittenOutput]) -> ResponsesAround | None:
     return spread(
         responses(written, run.due_ms), run.handover_ms - AROUND_MS, run.handover_ms + AROUND_MS
     )
 
 
-def _curve(run: QueryRun, name: str, written: Sequence[Written]) -> list[dict[str, object]]:
+def _curve(run: QueryRun, name: str, written: Sequence[WrittenOutput]) -> list[dict[str, object]]:
     """Return the mean response time of each half second; one without results is left out."""
     found = responses(written, run.due_ms)
     rows: list[dict[str, object]] = []
@@ -150,7 +150,7 @@ def _data(run: QueryRun, settings: HandoverSettings) -> str:
     return f"{run.query.name}, seed {settings.seed}, {compared}, two seconds before and after"
 
 
-def _says(run: QueryRun, handed: Spread | None, alone: Spread | None) -> str:
+def _says(run: QueryRun, handed: ResponsesAround | None, alone: ResponsesAround | None) -> str:
     with_, with_dev, without, without_dev = run.query.paper_ms
     paper = (
         f"The paper: the same output, and {with_:g} ms (deviation {with_dev:g}) with a migration "

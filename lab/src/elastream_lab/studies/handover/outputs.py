@@ -25,7 +25,15 @@ from elastream_lab.applications.readings.queries import (
 )
 from elastream_lab.applications.readings.source import Reading, Readings
 
-__all__ = ["QUERIES", "Output", "PaperQuery", "Spread", "Written", "responses", "spread"]
+__all__ = [
+    "QUERIES",
+    "Output",
+    "PaperQuery",
+    "ResponsesAround",
+    "WrittenOutput",
+    "responses",
+    "spread",
+]
 
 _LENGTH: Final = 5
 """Rows in the windows of Q2 and Q3."""
@@ -35,7 +43,7 @@ Output = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenOutput:
     """A result as a run has put it out."""
 
     output: Output
@@ -44,7 +52,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ResponsesAround:
     """Response times around a moment, in milliseconds."""
 
     mean_ms: float
@@ -72,7 +80,7 @@ class PaperQuery:
     joins: bool
     """It has windows of time, which prolong the handover."""
 
-    def written(self, results: Path, start_ms: int) -> Iterator[Written]:
+    def written(self, results: Path, start_ms: int) -> Iterator[WrittenOutput]:
         """Yield what a run of streams that started then wrote to its folder of results."""
         for file in sorted(results.glob("[0-9]*.jsonl")):
             at_ms = file.stat().st_mtime_ns / 1e6 - start_ms
@@ -82,10 +90,12 @@ class PaperQuery:
                     told[name] - start_ms if name in self.times else told[name]
                     for name in self.columns
                 )
-                yield Written(tuple(shown), at_ms)
+                yield WrittenOutput(tuple(shown), at_ms)
 
 
-def responses(written: Sequence[Written], due_ms: Mapping[Output, int]) -> list[tuple[int, float]]:
+def responses(
+    written: Sequence[WrittenOutput], due_ms: Mapping[Output, int]
+) -> list[tuple[int, float]]:
     """Return when each result was due, and how long after that it was written."""
     return [
         (due_ms[each.output], each.at_ms - due_ms[each.output])
@@ -96,10 +106,10 @@ def responses(written: Sequence[Written], due_ms: Mapping[Output, int]) -> list[
 
 def spread(
     responses_ms: Sequence[tuple[int, float]], begin_ms: float, end_ms: float
-) -> Spread | None:
+) -> ResponsesAround | None:
     """Return the spread of the response times of results due from one moment to another."""
     near = [response for due, response in responses_ms if begin_ms <= due < end_ms]
-    return Spread(fmean(near), pstdev(near), max(near), len(near)) if near else None
+    return ResponsesAround(fmean(near), pstdev(near), max(near), len(near)) if near else None
 
 
 def _due_pairs(readings: Readings, range_ms: int) -> dict[Output, int]:

@@ -22,7 +22,7 @@ from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError, SparkError
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.application import Task
-from elastream_lab.studies.handover.outputs import QUERIES, Output, PaperQuery, Written
+from elastream_lab.studies.handover.outputs import QUERIES, Output, PaperQuery, WrittenOutput
 from elastream_lab.studies.handover.sides import Side
 
 __all__ = ["AROUND_MS", "HandoverSettings", "QueryRun", "run_query"]
@@ -92,9 +92,9 @@ class QueryRun:
     query: PaperQuery
     due_ms: Mapping[Output, int]
     """The results that are compared, by plain computation."""
-    by_origin: tuple[Written, ...]
-    by_target: tuple[Written, ...]
-    alone: tuple[Written, ...]
+    by_origin: tuple[WrittenOutput, ...]
+    by_target: tuple[WrittenOutput, ...]
+    alone: tuple[WrittenOutput, ...]
     """What the run without a handover put out."""
     handover_ms: int
     """When the target's first result is due."""
@@ -156,8 +156,8 @@ def run_query(
 
 @dataclass(frozen=True, slots=True)
 class _Handed:
-    by_origin: list[Written]
-    by_target: list[Written]
+    by_origin: list[WrittenOutput]
+    by_target: list[WrittenOutput]
     all_due: Mapping[Output, int]
     turns_ms: Mapping[str, int]
     handover_ms: int
@@ -212,7 +212,7 @@ def _alone(
     folder: Path,
     due: Mapping[Output, int],
     until_ms: int,
-) -> list[Written]:
+) -> list[WrittenOutput]:
     start_ms = _soon_ms()
     readings = settings.readings(start_ms)
     task = Task(query.name, readings, settings.range_ms, settings.trigger_s, folder)
@@ -232,8 +232,8 @@ def _due_before(query: PaperQuery, settings: HandoverSettings, until_ms: int) ->
 
 
 def _compared(
-    written: Sequence[Written], due: Mapping[Output, int], all_due: Mapping[Output, int]
-) -> tuple[Written, ...]:
+    written: Sequence[WrittenOutput], due: Mapping[Output, int], all_due: Mapping[Output, int]
+) -> tuple[WrittenOutput, ...]:
     """Return what is compared: all but the results that are due after the last one compared."""
     return tuple(each for each in written if each.output in due or each.output not in all_due)
 

@@ -54,7 +54,7 @@ SINGLE_STEPS: Final[Mapping[str, StepPlanner]] = {
 }
 """Single-step by how it breaks ties."""
 OTHERS: Final[Mapping[str, StepPlanner]] = {
-    "free-step": partial(free_step, seconds=0.1),
+    "free-step": partial(free_step, effort=0),
     "redist": redist,
     EVEN: even_split,
 }

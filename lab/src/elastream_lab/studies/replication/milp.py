@@ -20,6 +20,7 @@ The configurations are those of the exact planner, so saturated ones have no var
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,10 +32,10 @@ from elastream.model.plan import Infeasible
 from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication.configurations import Floats, Ints
-from elastream.planners.replication.exact import deployment_of, goal_of, plan_of
+from elastream.planners.replication.exact import deployment_of, objective_of, plan_of
 from elastream.planners.replication.forms import all_paths
 from elastream.planners.replication.instance import Instance, instance_of
-from elastream.planners.replication.search import Found
+from elastream.planners.replication.search import ValuedDeployment
 from elastream.planners.replication.tables import stream_tables
 
 __all__ = ["replication_milp", "variables"]
@@ -47,9 +48,9 @@ def variables(instance: Instance) -> int:
 
 
 def replication_milp(
-    problem: ReplicationProblem, *, seconds: float = 60.0
+    problem: ReplicationProblem, *, time_limit_s: float = math.inf
 ) -> ReplicationPlan | Infeasible | None:
-    """Return the deployment of least objective; None where HiGHS finds none in ``seconds``."""
+    """Return the deployment of least objective; None where HiGHS finds none in time."""
     from scipy.optimize import Bounds, milp
 
     instance = instance_of(problem)
@@ -61,7 +62,7 @@ def replication_milp(
         integrality=program.whole(),
         bounds=Bounds(0, program.upper()),
         constraints=program.constraints(),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
     )
     if found.status == 2:
         return Infeasible("the integer program has no solution")
@@ -71,7 +72,7 @@ def replication_milp(
         tuple(domain.replicas(int(np.argmax(found.x[start : start + len(domain)]))))
         for domain, start in zip(instance.domains, program.x_start, strict=True)
     )
-    deployment = deployment_of(problem, instance, Found(places, float(found.fun)))
+    deployment = deployment_of(problem, instance, ValuedDeployment(places, float(found.fun)))
     bound = found.mip_dual_bound
     return plan_of(problem, deployment, -np.inf if bound is None else float(bound))
 
@@ -106,7 +107,7 @@ class _Program:
         self._columns = self._response + 2
 
     def objective(self) -> Floats:
-        goal = goal_of(self._problem)
+        goal = objective_of(self._problem)
         objective = goal.cost * self._cost()
         objective[self._response :] = goal.response, goal.downtime
         return objective

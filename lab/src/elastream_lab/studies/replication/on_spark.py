@@ -54,7 +54,7 @@ _GOAL: Final = Replication(
     cooldown_s=6.0,
     patience=2,
     catch_up_s=30.0,
-    seconds=5.0,
+    effort=7.5e8,
 )
 """Replicas are what costs, as in the paper; the number of executors is fixed."""
 _PAUSE_MS: Final = 3000.0

@@ -20,7 +20,7 @@ from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
-__all__ = ["PAPER", "Measured", "measured", "table_four"]
+__all__ = ["PAPER", "TableFourCell", "table_four", "table_four_cells"]
 
 _RATE = 150.0
 """The bounds can be met on 8 nodes; at the peak of 220 they cannot."""
@@ -51,7 +51,7 @@ PAPER: dict[tuple[int, int, str], tuple[float | None, float | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TableFourCell:
     """One cell of table IV."""
 
     nodes: int
@@ -71,16 +71,16 @@ class Measured:
     """Printed in the paper: CPLEX 12.6.3 on another machine."""
 
 
-def measured(
+def table_four_cells(
     *,
     sizes: tuple[int, ...],
     degrees: tuple[int, ...],
-    milp_seconds: float,
+    milp_limit_s: float,
     milp_most_variables: int,
     clock: Callable[[], float],
     rate: float = _RATE,
-) -> Iterator[Measured]:
-    """Yield the cells one by one, as they are measured; ``milp_seconds`` 0 leaves HiGHS out."""
+) -> Iterator[TableFourCell]:
+    """Yield the cells one by one, as they are measured; ``milp_limit_s`` 0 leaves HiGHS out."""
     for max_replicas in degrees:
         for nodes in sizes:
             setting = made_network(nodes, max_replicas)
@@ -99,17 +99,17 @@ def measured(
             }
             for name, problem in problems.items():
                 yield _cell(
-                    (nodes, max_replicas, name), problem, milp_seconds, milp_most_variables, clock
+                    (nodes, max_replicas, name), problem, milp_limit_s, milp_most_variables, clock
                 )
 
 
 def _cell(
     key: tuple[int, int, str],
     problem: ReplicationProblem,
-    milp_seconds: float,
+    milp_limit_s: float,
     milp_most_variables: int,
     clock: Callable[[], float],
-) -> Measured:
+) -> TableFourCell:
     began = clock()
     plan = replication(problem)
     seconds = clock() - began
@@ -118,9 +118,9 @@ def _cell(
         raise ProblemError("study replication", f"{key} has no deployment")
     size = variables(instance)
     their_seconds, agrees = None, None
-    if milp_seconds and size <= milp_most_variables:
+    if milp_limit_s and size <= milp_most_variables:
         began = clock()
-        program = replication_milp(problem, seconds=milp_seconds)
+        program = replication_milp(problem, time_limit_s=milp_limit_s)
         took = clock() - began
         if isinstance(program, ReplicationPlan) and (
             program.objective - program.lower_bound <= _HIGHS_GAP
@@ -128,12 +128,12 @@ def _cell(
             their_seconds = took
             agrees = abs(program.objective - plan.objective) <= _HIGHS_GAP
     paper = PAPER.get(key, (None, None))
-    return Measured(
+    return TableFourCell(
         *key, size, seconds, plan.objective, plan.status == "optimal", their_seconds, agrees, *paper
     )
 
 
-def table_four(cells: list[Measured], milp_seconds: float) -> Figure:
+def table_four(cells: list[TableFourCell], milp_limit_s: float) -> Figure:
     """Return table IV as the summary of a study."""
     proven = all(cell.proven for cell in cells)
     agree = all(cell.milp_agrees is not False for cell in cells)
@@ -147,17 +147,17 @@ def table_four(cells: list[Measured], milp_seconds: float) -> Figure:
         proven and agree,
         "The paper: CPLEX takes 594 s at 24 nodes and k = 2 and cannot build k = 3 from 12 nodes "
         f"on. Here every cell is {'' if proven else 'not '}proven optimal, the slowest in "
-        f"{slowest:.2f} s; {_told(cells, milp_seconds)}.",
+        f"{slowest:.2f} s; {_told(cells, milp_limit_s)}.",
     )
 
 
-def _told(cells: list[Measured], milp_seconds: float) -> str:
+def _told(cells: list[TableFourCell], milp_limit_s: float) -> str:
     """Return how HiGHS did on the paper's program."""
-    if not milp_seconds:
+    if not milp_limit_s:
         return "HiGHS on the paper's program was left out"
     finished = [cell for cell in cells if cell.milp_agrees is not None]
     agree = sum(cell.milp_agrees is True for cell in finished)
     return (
-        f"HiGHS on the paper's program proved {len(finished)} of them in {milp_seconds:g} s each, "
+        f"HiGHS on the paper's program proved {len(finished)} of them in {milp_limit_s:g} s each, "
         f"and {agree} of these agree"
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from elastream.model.resilience.graph import Operator, QueryGraph
+from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.load_model import linear_load
 
@@ -42,7 +42,7 @@ def random_graph(
             for _ in range(min(room, int(rng.integers(1, 4)) if source != name else 1)):
                 cost = rng.uniform(0.1, 1.0) if equal_cost_ms is None else equal_cost_ms
                 upstream.append(f"{name}.{len(upstream)}")
-                operators.append(Operator.of(upstream[-1], [source], float(cost)))
+                operators.append(GraphOperator.of(upstream[-1], [source], float(cost)))
     halved = rng.permutation(len(operators))[: len(operators) // 2]
     for j in halved.tolist():
         operators[j] = replace(operators[j], selectivity=float(rng.uniform(0.5, 1.0)))

@@ -27,7 +27,7 @@ from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import Points, outside_ms, with_batch
 from elastream.loop.goals.replication.operators import OperatorLoad, operator_loads
 from elastream.loop.goals.replication.placing import replica_planner
-from elastream.loop.goals.replication.problem import SOURCE, Seen, problem_of
+from elastream.loop.goals.replication.problem import SOURCE, ProblemInputs, problem_of
 from elastream.loop.goals.replication.settings import ReplicationSettings
 from elastream.loop.goals.replication.solving import Solve, Solved
 from elastream.loop.goals.replication.vivaldi import probe_pairs, round_trips_ms
@@ -126,7 +126,7 @@ class Replication(ReplicationSettings):
             unknown = self._hold(observed, "; not every task has been measured yet")
             return memory, unknown, questions
         memory = replace(memory, solving=True, plans=memory.plans + 1)
-        solve = Think(Solve(problem, self.seconds))
+        solve = Think(Solve(problem, self.effort))
         return memory, self._hold(observed, f"; {why}: solved anew"), (*questions, solve)
 
     def answered(
@@ -193,8 +193,10 @@ class Replication(ReplicationSettings):
             weights = Weights(weights.response, weights.cost, 0)
         return problem_of(observed, self._seen(memory), self, weights=weights)
 
-    def _seen(self, memory: ReplicationMemory) -> Seen:
-        return Seen(memory.points, memory.outside_ms, memory.round_trips_ms, memory.experience)
+    def _seen(self, memory: ReplicationMemory) -> ProblemInputs:
+        return ProblemInputs(
+            memory.points, memory.outside_ms, memory.round_trips_ms, memory.experience
+        )
 
     def _probed(
         self, memory: ReplicationMemory, observed: Observed

@@ -53,7 +53,7 @@ from elastream.model.replication.problem import (
 if TYPE_CHECKING:
     from elastream.loop.goals.replication.settings import ReplicationSettings
 
-__all__ = ["NEWCOMER", "SOURCE", "Seen", "problem_of"]
+__all__ = ["NEWCOMER", "SOURCE", "ProblemInputs", "problem_of"]
 
 SOURCE: Final = "source"
 """Name of the node, and the end of the operators' names, that stand for all before the state."""
@@ -65,7 +65,7 @@ _MOST_DEPLOYMENTS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProblemInputs:
     """All that a replication problem is made of, besides the load."""
 
     points: Points
@@ -77,7 +77,11 @@ class Seen:
 
 
 def problem_of(
-    observed: Observed, seen: Seen, goal: ReplicationSettings, *, weights: Weights | None = None
+    observed: Observed,
+    seen: ProblemInputs,
+    goal: ReplicationSettings,
+    *,
+    weights: Weights | None = None,
 ) -> ReplicationProblem | None:
     """Return the problem of this moment; ``None`` while too little is known."""
     loads = operator_loads(observed)
@@ -120,7 +124,7 @@ def _source(query: str, outside_ms: float) -> Operator:
 def _operator(
     load: OperatorLoad,
     observed: Observed,
-    seen: Seen,
+    seen: ProblemInputs,
     goal: ReplicationSettings,
     nodes: list[Node],
     wanted: Mapping[str, float],
@@ -165,7 +169,7 @@ def _streams(
 
 
 def _nodes(
-    observed: Observed, seen: Seen, goal: ReplicationSettings, operators: int, cores: float
+    observed: Observed, seen: ProblemInputs, goal: ReplicationSettings, operators: int, cores: float
 ) -> Iterator[Node]:
     yield Node(SOURCE, resources=0)
     room = goal.replicas_an_executor or operators
@@ -187,7 +191,7 @@ def _nodes(
         )
 
 
-def _links(observed: Observed, seen: Seen, goal: ReplicationSettings, nodes: int) -> Links:
+def _links(observed: Observed, seen: ProblemInputs, goal: ReplicationSettings, nodes: int) -> Links:
     hosts: list[str | None] = [executor.host for executor in observed.executors]
     between = [ms for (one, other), ms in seen.round_trips_ms.items() if one != other]
     usual_ms = fmean(between) if between else 0.0

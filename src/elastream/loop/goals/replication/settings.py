@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from elastream.loop.application import Bounds
+from elastream.loop.application import GoalBounds
 from elastream.loop.goals.goal import Goal
 from elastream.loop.goals.replication.latency import LatencyModel
 from elastream.model.checks import amount, count, positive, shown
@@ -62,8 +62,8 @@ class ReplicationSettings(Goal):
     """How long after a plan, or the end of its change, nothing is solved."""
     catch_up_s: float = 120.0
     """In how long a backlog should be worked off, where the source can tell it."""
-    seconds: float = 10.0
-    """How long the solver may look for a proof."""
+    effort: float = 1.5e9
+    """How many values the solver may compute for a proof: some ten seconds of an ordinary core."""
 
     sync_ms: float = 500.0
     """What a batch takes longer because something moves in it, until moves have shown it."""
@@ -80,7 +80,7 @@ class ReplicationSettings(Goal):
 
     def __post_init__(self) -> None:
         for name in (
-            "response_ms", "downtime_ms", "period_s", "catch_up_s", "seconds", "load_bytes_per_s",
+            "response_ms", "downtime_ms", "period_s", "catch_up_s", "effort", "load_bytes_per_s",
             "probe_every_s",
         ):  # fmt: skip
             positive(f"goal.{name}", getattr(self, name))
@@ -155,7 +155,7 @@ class ReplicationSettings(Goal):
         dearest = max(price.values(), default=1.0)
         return dearest if host is None else price.get(host, dearest)
 
-    def check(self, bounds: Bounds) -> None:
+    def check(self, bounds: GoalBounds) -> None:
         """Refuse more replicas of an operator than executors."""
         if self.most_of_all > bounds.most and isinstance(self.max_replicas, Mapping):
             most = max(self.max_replicas, key=lambda name: self.max_replicas[name])  # type: ignore[index]

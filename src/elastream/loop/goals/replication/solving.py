@@ -37,8 +37,8 @@ class Solve:
     """A problem to be solved, as work for a thinking lane."""
 
     problem: ReplicationProblem
-    seconds: float
-    """How long the solver may look for a proof."""
+    effort: float
+    """How many values the solver may compute for a proof."""
 
     def __call__(self) -> Solved:
         """Return the best deployment."""
@@ -47,11 +47,11 @@ class Solve:
 
         problem = self.problem
         stay = evaluate(problem, problem.current or {})
-        plan = replication(problem, seconds=self.seconds)
+        plan = replication(problem, effort=self.effort)
         unmet = None
         if isinstance(plan, Infeasible):
             unmet = plan.reason
-            plan = replication(_as_fast_as_can_be(problem), seconds=self.seconds)
+            plan = replication(_as_fast_as_can_be(problem), effort=self.effort)
         return Solved(plan, stay, unmet)
 
 
