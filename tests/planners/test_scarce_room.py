@@ -53,7 +53,7 @@ def crowded(tasks: int, nodes: int, *, heavy: int, seed: int) -> WholeStep:
 @settings(max_examples=300)
 def test_its_placement_fits_and_its_bound_holds(step: WholeStep) -> None:
     kept = keep(step)
-    found = scarce_room(step, kept, Answer(None, kept.lower_bound), seconds=1.0)
+    found = scarce_room(step, kept, Answer(None, kept.lower_bound), seconds=math.inf)
     best = cheapest(step)
     assert kept.lower_bound <= found.lower_bound <= best
     if found.place is not None:
@@ -97,7 +97,7 @@ def test_a_crowded_step_is_proven_and_ends_the_same_every_time() -> None:
     kept = keep(step)
     packed = settle(step, kept.place, kept.open_nodes)
     known = Answer(packed if packed.min() >= 0 else None, kept.lower_bound)
-    first, second = (scarce_room(step, kept, known, seconds=5.0) for _ in range(2))
+    first, second = (scarce_room(step, kept, known, seconds=math.inf) for _ in range(2))
     assert first.place is not None
     assert second.place is not None
     assert step.fits(first.place)

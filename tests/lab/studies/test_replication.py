@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import count
 from pathlib import Path
 from statistics import fmean
@@ -64,7 +65,7 @@ def test_table_four_is_measured_cell_by_cell_and_agrees_with_the_program() -> No
         measured(
             sizes=(4,),
             degrees=(2,),
-            milp_seconds=60,
+            milp_seconds=math.inf,
             milp_most_variables=10_000,
             clock=lambda: float(next(ticking)),
             rate=90,
@@ -76,7 +77,7 @@ def test_table_four_is_measured_cell_by_cell_and_agrees_with_the_program() -> No
     ]
     assert all(cell.proven for cell in cells)
     assert all(cell.milp_agrees for cell in cells)
-    assert table_four(cells, 60).trend_holds
+    assert table_four(cells, math.inf).trend_holds
 
 
 def test_every_cell_of_the_papers_table_is_there() -> None:
