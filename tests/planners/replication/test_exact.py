@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-
 from dataclasses import replace
 from itertools import count
 from random import Random
