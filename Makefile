@@ -6,11 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LOCK := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+BUILD := $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+TRIAL := dist/trial
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench lock clean
+.PHONY: help demo test test-slow check bench lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,9 +48,24 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m elastream_lab.benchmarks
 
-lock: $(READY) ## pin every dependency anew, with hashes
-	@$(LOCK) --extra spark --extra studies --extra dev --output-file requirements.lock pyproject.toml
+lock: $(READY) ## pin every dependency of both packages anew, with hashes
+	@$(LOCK) --extra demo --extra dev --extra docs --no-emit-package elastream \
+		--output-file requirements.lock pyproject.toml lab/pyproject.toml
 	@echo setuptools | $(LOCK) --output-file requirements-build.lock -
 
+dist: $(READY) ## build both packages for a release, check them, try them in a fresh environment
+	@rm -rf dist build lab/build
+	@$(BUILD) .
+	@$(BUILD) lab
+	@ELASTREAM_DIST=dist $(BIN)/pytest -q tests/distribution
+	@$(PYTHON) -m venv $(TRIAL)
+	@$(TRIAL)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	@$(TRIAL)/bin/elastream --version
+	@echo '{"work": [1, 1], "state": [1, 1], "current": [[0, 2]], "nodes": 2, "tau": 0}' \
+		| $(TRIAL)/bin/elastream plan single-step -
+	@$(TRIAL)/bin/elastream study --help > dist/study.txt
+	@rm -rf $(TRIAL) dist/study.txt
+	@ls dist
+
 clean: ## remove the environment and everything made
-	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build lab/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

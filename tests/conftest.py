@@ -78,7 +78,7 @@ def spark() -> Iterator[SparkSession]:
             app_name="elastream tests",
             config={"spark.sql.shuffle.partitions": "4"},
         ),
-        timeout_s=300,
+        timeout_s=600,
     )
     yield session
     stop(session)

@@ -21,7 +21,7 @@ from elastream.cli.main import main
 pytestmark = pytest.mark.slow
 
 ELASTREAM = str(Path(sys.executable).with_name("elastream"))
-_PATIENCE_S = 300.0
+_PATIENCE_S = 600.0
 _GLANCE_S = 0.02
 
 

@@ -18,7 +18,7 @@ from elastream.model.observation import BatchObservation, TaskId
 
 __all__ = ["RunningApplication", "RuntimeContract"]
 
-GROW_S = 90.0
+GROW_S = 600.0
 """How long a new executor may take."""
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from elastream.loop.lanes import Inline, Job, ThreadLane
 
-PATIENCE_S = 30.0
+PATIENCE_S = 600.0
 """How long a test waits for a thread that must come before it fails."""
 NO_TIME = -1.0
 """A limit that every job has passed as soon as it runs."""

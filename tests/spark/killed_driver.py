@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tests.spark.running_query import BY_HAND
+from tests.spark.running_query import BY_HAND, PATIENCE_S
 from tests.spark.streams import aggregation, totals
 
 from elastream import Decision, attach
@@ -23,7 +23,7 @@ def main(folder: str) -> None:
         executor_memory_mb=700,
         config={"spark.sql.shuffle.partitions": "4"},
     )
-    spark = embedded(cluster, timeout_s=300)
+    spark = embedded(cluster, timeout_s=PATIENCE_S)
     policy = replace(BY_HAND, moves_per_batch=1, warm_up=False)
     with attach(spark, policy, log=die_in_a_migration) as attachment:
         for name, frame, mode in (
@@ -35,7 +35,7 @@ def main(folder: str) -> None:
         while len(attachment.where()) < 5:
             time.sleep(0.1)
         attachment.scale_to(3)
-        time.sleep(300)
+        time.sleep(2 * PATIENCE_S)
 
 
 def die_in_a_migration(decision: Decision) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 600.0
 
 
 def kill(spark: SparkSession, executor: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.cli.extras import what_to_install
 from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
 from elastream.model.checks import amount, shown
 from elastream.model.errors import ProblemError, SparkError
@@ -168,6 +169,8 @@ def _query(name: str) -> WindowedQuery:
     try:
         made = getattr(importlib.import_module(module), function)()
     except (ImportError, AttributeError) as error:
+        if isinstance(error, ImportError) and what_to_install(error):
+            raise
         raise ProblemError("QUERY", f"{shown(name)} cannot be found: {error}") from None
     if not isinstance(made, WindowedQuery):
         raise ProblemError("QUERY", f"{shown(name)} gives {shown(made)}, not a WindowedQuery")

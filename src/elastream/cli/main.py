@@ -77,13 +77,20 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
-        from elastream.cli.quiet import text_of
-
-        about = f"{type(error).__name__}: {text_of(error)}".splitlines()[0]
-        return _fail(
-            f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN
-        )
+        return _broken(error)
     return code if isinstance(code, int) else 0
+
+
+def _broken(error: Exception) -> int:
+    """Say that a library of an extra is missing; anything else that gets here is our fault."""
+    from elastream.cli.extras import what_to_install
+    from elastream.cli.quiet import text_of
+
+    missing = what_to_install(error) if isinstance(error, ImportError) else None
+    if missing is not None:
+        return _fail(missing, BAD_INPUT)
+    about = f"{type(error).__name__}: {text_of(error)}".splitlines()[0]
+    return _fail(f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN)
 
 
 def _usage(error: typer.TyperException) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from elastream.cli.extras import expect_installed
 from elastream.cli.quiet import line_of_failure
 from elastream.model.errors import ProblemError
 
@@ -30,8 +31,10 @@ def checked_target(option: str, path: Path | None) -> Path | None:
 
 def checked_picture(option: str, path: Path | None) -> Path | None:
     """Return ``path``, or say before a long run that no picture could be drawn there."""
-    if path is not None and path.suffix.lower() not in _PICTURES:
-        raise ProblemError(option, f"{path} does not end in {', '.join(_PICTURES)}")
+    if path is not None:
+        if path.suffix.lower() not in _PICTURES:
+            raise ProblemError(option, f"{path} does not end in {', '.join(_PICTURES)}")
+        expect_installed("matplotlib")
     return checked_target(option, path)
 
 

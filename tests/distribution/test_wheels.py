@@ -1,0 +1,145 @@
+"""What travels to a user, and what it asks for."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging.metadata import Metadata
+from packaging.requirements import Requirement
+from tests.distribution.conftest import ROOT, Wheels, project
+
+from elastream.cli.extras import EXTRAS
+
+pytestmark = pytest.mark.xdist_group("distribution")  # the wheels are built once
+
+ROOMS = {
+    "__init__.py", "attachment.py", "cli", "demo", "handover", "harness", "loop", "model",
+    "planners", "py.typed", "spark", "testing", "traces",
+}  # fmt: skip
+"""The product: what a user runs, and the one application that ``elastream demo`` needs."""
+COMES_WITH = {"py4j": "pyspark"}
+"""Imported, and pinned by the library that brings it."""
+ASKED_FOR_BY_SPARK = {"protobuf"}
+"""Not imported here: Spark's transformWithState imports it and does not ask for it."""
+TOOLS = {"dev", "docs"}
+"""Extras for working on elastream, not for using it."""
+
+
+def files(wheel: Path) -> set[str]:
+    with ZipFile(wheel) as opened:
+        return set(opened.namelist())
+
+
+def text(wheel: Path, name: str) -> str:
+    with ZipFile(wheel) as opened:
+        [found] = [each for each in opened.namelist() if each.endswith(f".dist-info/{name}")]
+        return opened.read(found).decode()
+
+
+def imported(package: Path) -> set[str]:
+    """Return the top-level names that modules import from elsewhere, wherever they do so."""
+    found: set[str] = set()
+    for module in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add(str(node.module).partition(".")[0])
+    return found - sys.stdlib_module_names - {package.name}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {Requirement(each).name for each in requirements}
+
+
+def brought_by(*extras: str) -> set[str]:
+    """Return what the product asks for, with these of its extras."""
+    told = project()
+    lists = [told["dependencies"], *(told["optional-dependencies"][extra] for extra in extras)]
+    return names([each for requirements in lists for each in requirements]) - {"elastream"}
+
+
+def test_the_product_holds_every_module_and_nothing_else(wheels: Wheels) -> None:
+    held = {name for name in files(wheels.product) if ".dist-info/" not in name}
+    source = ROOT / "src"
+    there = {
+        file.relative_to(source).as_posix()
+        for file in source.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts and ".egg-info" not in str(file)
+    }
+    assert held == there
+
+
+def test_the_product_holds_no_study_no_rival_no_benchmark_and_no_application_but_the_demo(
+    wheels: Wheels,
+) -> None:
+    parts = [name.split("/") for name in files(wheels.product) if ".dist-info/" not in name]
+    assert {each[0] for each in parts} == {"elastream"}
+    assert {each[1] for each in parts} == ROOMS
+    known = {folder.name for folder in (ROOT / "lab/src/elastream_lab").iterdir()} - ROOMS
+    assert known >= {"applications", "benchmarks", "mechanisms", "rivals", "studies"}
+    assert not known & {part for each in parts for part in each}
+
+
+def test_the_lab_holds_the_lab_alone(wheels: Wheels) -> None:
+    tops = {name.split("/")[0] for name in files(wheels.lab) if ".dist-info/" not in name}
+    assert tops == {"elastream_lab"}
+
+
+@pytest.mark.parametrize("package", ["product", "lab"])
+def test_a_wheel_is_typed_licensed_and_told_as_the_standard_says(
+    wheels: Wheels, package: str
+) -> None:
+    wheel: Path = getattr(wheels, package)
+    assert [name for name in files(wheel) if name.endswith("/py.typed")] != []
+    assert text(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
+    told = Metadata.from_email(text(wheel, "METADATA"), validate=True)
+    assert told.license_expression == "Apache-2.0"
+    assert told.description_content_type == "text/markdown"
+
+
+def test_the_commands_are_entry_points(wheels: Wheels) -> None:
+    def entries(wheel: Path) -> dict[str, dict[str, str]]:
+        read = ConfigParser(delimiters=("=",))
+        read.read_string(text(wheel, "entry_points.txt"))
+        return {name: dict(read[name]) for name in read.sections()}
+
+    assert entries(wheels.product) == {"console_scripts": {"elastream": "elastream.cli.main:main"}}
+    commands = project(ROOT / "lab")["entry-points"]["elastream.commands"]
+    assert set(commands) == {"bench", "measure", "study", "taxi", "trace build", "traffic"}
+    assert entries(wheels.lab) == {"elastream.commands": commands}
+
+
+def test_the_product_asks_for_what_it_imports_and_for_nothing_else() -> None:
+    extras = project()["optional-dependencies"].keys() - TOOLS
+    used = {COMES_WITH.get(name, name) for name in imported(ROOT / "src/elastream")}
+    assert brought_by(*extras) == used | ASKED_FOR_BY_SPARK
+
+
+def test_each_library_of_an_extra_is_told_by_the_command_line() -> None:
+    told = project()["optional-dependencies"]
+    asked = {name: extra for extra in told.keys() - TOOLS for name in names(told[extra])}
+    assert {name: extra for name, extra in asked.items() if name != "elastream"} == {
+        **EXTRAS,
+        **dict.fromkeys(ASKED_FOR_BY_SPARK, "spark"),
+    }
+
+
+def test_the_lab_imports_what_it_or_the_product_asks_for() -> None:
+    lab = names(project(ROOT / "lab")["dependencies"])
+    used = {COMES_WITH.get(name, name) for name in imported(ROOT / "lab/src/elastream_lab")}
+    assert used <= lab | brought_by("spark", "demo")
+    assert lab - used == {"topohub"}, "read as data, not imported"
+
+
+def test_both_packages_are_one_version_under_one_licence_for_the_same_pythons() -> None:
+    product, lab = project(), project(ROOT / "lab")
+    for key in ("version", "license", "requires-python", "authors"):
+        assert product[key] == lab[key], key
+    assert f"elastream[demo]=={product['version']}" in lab["dependencies"]
+    assert (ROOT / "LICENSE").read_bytes() == (ROOT / "lab/LICENSE").read_bytes()
