@@ -17,6 +17,7 @@ __all__ = [
     "blocks",
     "imports",
     "name_of",
+    "names_in",
     "needs_spark",
     "parsed",
     "run_examples",
@@ -47,15 +48,19 @@ def is_session(example: str) -> bool:
     return example.lstrip().startswith(">>>")
 
 
-def needs_spark(page: Path) -> bool:
-    """Tell whether an example of the page uses a session or makes one."""
-    used = {
+def names_in(page: Path) -> set[str]:
+    """Return every name that the page's examples read."""
+    return {
         node.id
         for example in blocks(page, "python")
         for node in ast.walk(parsed(example))
-        if isinstance(node, ast.Name)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    return not used.isdisjoint(GIVEN | {"SparkSession"})
+
+
+def needs_spark(page: Path) -> bool:
+    """Tell whether an example of the page uses a session or makes one."""
+    return not names_in(page).isdisjoint(GIVEN | {"SparkSession"})
 
 
 def imports(page: Path) -> Iterator[tuple[str, tuple[str, ...]]]:

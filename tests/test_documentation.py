@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,13 @@ def test_every_make_target_that_is_named_exists() -> None:
     pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
     named = {name for page in pages for name in re.findall(r"`make ([a-z-]+)`", page.read_text())}
     assert named <= targets
+
+
+def test_every_benchmark_that_is_named_exists() -> None:
+    written = r"`python -m elastream_lab\.benchmarks[ .\n](\w+)"
+    named = {name for page in PAGES for name in re.findall(written, page.read_text())}
+    assert named
+    assert [name for name in named if not find_spec(f"elastream_lab.benchmarks.{name}")] == []
 
 
 def test_every_elastream_command_that_is_named_exists(capsys: pytest.CaptureFixture[str]) -> None:
