@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check format bench lock clean
+.PHONY: help demo test test-slow check format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m elastream_lab.benchmarks
+
+docs: $(READY) ## build the site into build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: $(READY) ## pin every dependency anew, with hashes
 	@$(LOCK) --extra spark --extra studies --extra dev --output-file requirements.lock pyproject.toml
