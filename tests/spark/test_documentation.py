@@ -19,6 +19,7 @@ from tests.documentation import GIVEN, PAGES, ROOT, name_of, names_in, needs_spa
 from tests.spark.running_query import PATIENCE_S, back_to_two, until
 
 from elastream import Attachment, MigrationChain, read_decisions
+from elastream.attachment import _APPLICATIONS
 from elastream.model.transition import ProjectionProblem
 from elastream.planners.transition.values import PartitionValues, partition_values
 from elastream.spark.door.private_door import PrivateDoor
@@ -58,9 +59,9 @@ def started(spark: SparkSession, name: str, checkpoint: Path) -> StreamingQuery:
 
 
 def given(spark: SparkSession, wanted: set[str], folder: Path) -> dict[str, Any]:
-    """Of what examples take as given, what the page uses."""
+    """What examples take as given, with those queries that the page uses; one always runs."""
     made: dict[str, Any] = {"spark": spark, "counts": counts_of(spark)}
-    for name in sorted(wanted - made.keys()):
+    for name in sorted(wanted - made.keys()) or ["query"]:
         made[name] = started(spark, name, folder / name)
     return made
 
@@ -71,6 +72,15 @@ def write_known_values(folder: Path) -> None:
     values = partition_values(ProjectionProblem.of([1] * 4, [1] * 4, 0.5, chain))
     assert isinstance(values, PartitionValues)
     write_values(folder / "values.parquet", values)
+
+
+def attachments(names: dict[str, Any]) -> list[Attachment]:
+    return [value for value in names.values() if isinstance(value, Attachment)]
+
+
+def saw_a_batch(attachment: Attachment) -> bool:
+    """Whether the attachment knows where tasks are, or was let go by the examples themselves."""
+    return bool(attachment.where()) or attachment._application not in _APPLICATIONS.values()
 
 
 FILES: dict[str, Callable[[Path], None]] = {"docs/planners/transition.md": write_known_values}
@@ -88,10 +98,11 @@ def test_examples_run_on_live_executors(
     try:
         names |= given(spark, names_in(page) & GIVEN, tmp_path)
         run_examples(page, names)
+        until(lambda: all(map(saw_a_batch, attachments(names))), "the loop has seen a batch")
         faults = [query.exception() for query in spark.streams.active]
         assert faults == [None] * len(faults)
     finally:
-        for attachment in [each for each in names.values() if isinstance(each, Attachment)]:
+        for attachment in attachments(names):
             attachment.detach()
         for query in spark.streams.active:
             query.stop()
