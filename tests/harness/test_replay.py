@@ -16,7 +16,6 @@ from elastream.demo.word_count import (
     counted_anew,
     counted_so_far,
     differences,
-    start,
     warm_up_stream,
 )
 from elastream.harness.commit_log import committed_batches
@@ -102,7 +101,7 @@ def test_a_word_count_stopped_twice_goes_on_where_it_was_and_is_exact(
         trigger_s=0.2,
     )
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    stream = RunningStream(spark, lambda session: start(session, job), lambda _: None)
+    stream = RunningStream(spark, job, lambda _: None)
     job.clock.start(round(time.time() * 1000))
     for _ in range(2):
         stream.query.processAllAvailable()
@@ -162,7 +161,7 @@ def test_ballast_words_have_a_large_state_that_is_checked(
         ballast_bytes=1000,
     )
     job.clock.open(2)
-    query = start(spark, job)
+    (query,) = job.start(spark)
     try:
         query.processAllAvailable()
     finally:

@@ -19,25 +19,22 @@ from typing import TYPE_CHECKING
 
 from elastream.demo.settings import DemoSettings
 from elastream.loop.decisions import Decision
-from elastream.model.errors import SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.attachment import Attachment
     from elastream.demo.word_count import WordCount
     from elastream.harness.commit_log import CommittedBatch
     from elastream.harness.recording import Recording
+    from elastream.harness.replaying import Replay
+    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
 __all__ = ["Demo", "Sample", "prepared", "run"]
 
 _LEAD_BATCHES = 6
-_LOOK_S = 0.5
 _SETTLE_S = 30.0
 """How long after the last row a change that is under way may take to end."""
-_STUCK_S = 120.0
-"""How long the query may be behind without any progress; a slow machine is no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +83,11 @@ class Demo:
         """How many rows are in committed batches."""
         return self.batches[-1].end if self.batches else 0
 
+    def tell(self, doing: str, show: Callable[[Demo], None]) -> None:
+        """Say what goes on."""
+        self.doing = doing
+        show(self)
+
 
 @contextmanager
 def prepared(settings: DemoSettings) -> Iterator[Demo]:
@@ -108,130 +110,94 @@ def prepared(settings: DemoSettings) -> Iterator[Demo]:
 
 
 def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) -> None:
-    """Run the demo; ``show`` is called about twice a second, decisions go to ``log`` as well."""
+    """Run the demo; ``show`` is called a few times a second, decisions go to ``log`` as well."""
     from elastream.attachment import attach
     from elastream.demo.word_count import warm_up_stream
+    from elastream.harness.job import running
+    from elastream.harness.job_session import job_session
     from elastream.harness.replay import replay_backlog
+    from elastream.harness.replaying import Replay
 
-    with _cluster(demo, show) as (spark, job):
-        query = _warmed_query(demo, spark, job, show)
-        attachment = attach(
-            query,
-            demo.settings.policy(),
-            log=[demo.decisions.append, *([] if log is None else [log])],
-            backlog=replay_backlog(demo.recording, job.clock),
-            warm_up_stream=partial(warm_up_stream, job=job),
-        )
-        with attachment:
-            _replay(demo, job, query, attachment, show)
-        demo.doing = "checking against a batch count"
-        show(demo)
-        _check(demo, spark, job, query)
+    demo.tell(f"starting Spark, {demo.settings.executors_min} executors", show)
+    with job_session(_cluster(demo.settings)) as spark:
+        job = _job(demo, spark)
+        with running(spark, job) as run:
+            replay = Replay(job.feeds, run.check)
+            (demo.batches,) = replay.batches
+            demo.tell("warming the query", show)
+            demo.lead_rows = min(600, demo.recording.rows // 20)
+            replay.lead_in([demo.lead_rows], batches=_LEAD_BATCHES, show=lambda: show(demo))
+            with attach(
+                run.queries,
+                demo.settings.policy(),
+                log=[demo.decisions.append, *([] if log is None else [log])],
+                backlog=replay_backlog(demo.recording, job.clock),
+                warm_up_stream=partial(warm_up_stream, job=job),
+            ) as attachment:
+                _replay(demo, replay, attachment, show)
+        demo.tell("checking against a batch count", show)
+        demo.wrong_words = job.wrong(spark)
+        demo.exact = demo.wrong_words == 0 and replay.has_read_all
 
 
-@contextmanager
-def _cluster(demo: Demo, show: Callable[[Demo], None]) -> Iterator[tuple[SparkSession, WordCount]]:
-    from elastream.demo.word_count import WordCount
-    from elastream.harness.commit_log import RETAIN_ALL
-    from elastream.harness.replay import ReplayClock
-    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-    from elastream.spark.sessions.embedded_session import embedded_session
+def _cluster(settings: DemoSettings) -> EmbeddedCluster:
+    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
-    settings = demo.settings
-    cluster = EmbeddedCluster(
+    return EmbeddedCluster(
         executors=settings.executors_min,
         max_executors=settings.executors_max,
         app_name="elastream demo",
-        config=RETAIN_ALL,
     )
-    demo.doing = f"starting Spark, {settings.executors_min} executors"
-    show(demo)
-    with embedded_session(cluster) as spark:
-        folder = scratch_folder(spark)
-        yield (
-            spark,
-            WordCount(
-                recording=demo.recording,
-                clock=ReplayClock(folder / "clock"),
-                checkpoint=folder / "checkpoint",
-                partitions=settings.partitions,
-                service_us=demo.service_us,
-                trigger_s=settings.trigger_s,
-                rows_a_batch=demo.rows_a_batch,
-            ),
-        )
 
 
-def _warmed_query(
-    demo: Demo, spark: SparkSession, job: WordCount, show: Callable[[Demo], None]
-) -> StreamingQuery:
-    """Start the query and feed it a few rows at a time, until its first batches are behind it."""
-    from elastream.demo.word_count import start
+def _job(demo: Demo, spark: SparkSession) -> WordCount:
+    from elastream.demo.word_count import WordCount
+    from elastream.harness.job_session import fresh_folder
+    from elastream.harness.replay import ReplayClock
 
-    demo.doing = "warming the query"
-    demo.lead_rows = min(600, demo.recording.rows // 20)
-    query = start(spark, job)
-    for batch in range(1, _LEAD_BATCHES + 1):
-        job.clock.open(demo.lead_rows * batch // _LEAD_BATCHES)
-        show(demo)
-        query.processAllAvailable()
-    return query
+    folder = fresh_folder(spark)
+    return WordCount(
+        recording=demo.recording,
+        clock=ReplayClock(folder / "clock"),
+        checkpoint=folder / "checkpoint",
+        partitions=demo.settings.partitions,
+        service_us=demo.service_us,
+        trigger_s=demo.settings.trigger_s,
+        rows_a_batch=demo.rows_a_batch,
+    )
 
 
 def _replay(
-    demo: Demo,
-    job: WordCount,
-    query: StreamingQuery,
-    attachment: Attachment,
-    show: Callable[[Demo], None],
+    demo: Demo, replay: Replay, attachment: Attachment, show: Callable[[Demo], None]
 ) -> None:
+    """Replay to the end, and until no change is under way, but not for long."""
     demo.doing = "replaying"
-    demo.start_ms = round(time.time() * 1000)
-    job.clock.start(demo.start_ms)
-    end_s = demo.start_ms / 1000 + demo.recording.seconds
-    done, done_s = demo.rows_done, end_s
-    while True:
-        _look(demo, job, attachment)
+    demo.start_ms = replay.begin()
+    read_at_s: list[float] = []
+
+    def look() -> None:
+        demo.samples.append(_sample(demo, attachment))
         show(demo)
-        if not query.isActive:
-            raise SparkError(f"the query ended: {query.exception() or 'nobody knows why'}")
-        now_s = time.time()
-        if demo.rows_done > done:
-            done, done_s = demo.rows_done, max(now_s, end_s)
-        if done == demo.recording.rows:
-            if attachment.wait(0) or now_s - done_s > _SETTLE_S:
-                return
-            demo.doing = "replayed, a change is still under way"
-        elif now_s - done_s > _STUCK_S:
-            raise SparkError(f"the query is behind, and read no row for {now_s - done_s:.0f} s")
-        time.sleep(_LOOK_S)
+
+    def ended() -> bool:
+        if not replay.has_read_all:
+            return False
+        read_at_s.append(time.monotonic())
+        demo.doing = "replayed, a change is still under way"
+        return attachment.wait(0) or read_at_s[-1] - read_at_s[0] > _SETTLE_S
+
+    replay.wait(ended, each=look)
 
 
-def _look(demo: Demo, job: WordCount, attachment: Attachment) -> None:
-    from elastream.harness.commit_log import committed_batches
-
-    last = demo.batches[-1].batch if demo.batches else -1
-    demo.batches.extend(committed_batches(job.checkpoint, after=last))
+def _sample(demo: Demo, attachment: Attachment) -> Sample:
     executors = attachment.executors()
     tasks_of: dict[str, list[int]] = {executor.id: [] for executor in executors}
     for task, executor in attachment.where().items():
         tasks_of.setdefault(executor, []).append(task.partition)
     measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
-    demo.samples.append(
-        Sample(
-            at_s=time.time() - (demo.start_ms or 0) / 1000,
-            executors=len(executors),
-            tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},
-            utilisation=measured[-1] if measured else None,
-        )
+    return Sample(
+        at_s=time.time() - (demo.start_ms or 0) / 1000,
+        executors=len(executors),
+        tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},
+        utilisation=measured[-1] if measured else None,
     )
-
-
-def _check(demo: Demo, spark: SparkSession, job: WordCount, query: StreamingQuery) -> None:
-    from elastream.demo.word_count import counted_anew, counted_so_far, differences
-    from elastream.spark.steer.graceful_stop import stop_gracefully
-
-    stop_gracefully(query)
-    expected = counted_anew(spark, job, until=demo.recording.rows)
-    demo.wrong_words = differences(counted_so_far(spark, job), expected)
-    demo.exact = demo.wrong_words == 0 and demo.rows_done == demo.recording.rows

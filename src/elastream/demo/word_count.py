@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from elastream.harness.commit_log import committed_batches
+from elastream.harness.job import Feed
 from elastream.harness.recording import Recording, write_recording
 from elastream.harness.replay import POSITION, ReplayClock, replayed, replayed_batch
 from elastream.harness.service_time import slowed
@@ -36,7 +38,6 @@ __all__ = [
     "counted_anew",
     "counted_so_far",
     "differences",
-    "start",
     "warm_up_stream",
     "words_of",
 ]
@@ -75,16 +76,25 @@ class WordCount:
         amount("service_us", self.service_us)
         amount("trigger_s", self.trigger_s)
 
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The posts."""
+        return (Feed(self.recording, self.clock, self.checkpoint),)
 
-def start(spark: SparkSession, job: WordCount) -> StreamingQuery:
-    """Start the job, or go on with it where its checkpoint ends."""
-    posts = replayed(spark, job.recording, job.clock, rows_a_batch=job.rows_a_batch)
-    counts = _counts(_slowed_words(_words(posts), job), job.ballast_bytes)
-    writer = counts.writeStream.format("noop").outputMode("update")
-    writer = writer.option("checkpointLocation", str(job.checkpoint)).queryName("word_count")
-    writer = writer.trigger(processingTime=f"{job.trigger_s:g} seconds")
-    with changed_settings(spark, {PARTITIONS: str(job.partitions)}):
-        return writer.start()
+    def start(self, spark: SparkSession) -> tuple[StreamingQuery, ...]:
+        """Start the job, or go on with it where its checkpoint ends."""
+        posts = replayed(spark, self.recording, self.clock, rows_a_batch=self.rows_a_batch)
+        counts = _counts(_slowed_words(_words(posts), self), self.ballast_bytes)
+        writer = counts.writeStream.format("noop").outputMode("update")
+        writer = writer.option("checkpointLocation", str(self.checkpoint)).queryName("word_count")
+        writer = writer.trigger(processingTime=f"{self.trigger_s:g} seconds")
+        with changed_settings(spark, {PARTITIONS: str(self.partitions)}):
+            return (writer.start(),)
+
+    def wrong(self, spark: SparkSession) -> int:
+        """Return how many words have another count in the state than a batch job finds."""
+        last = committed_batches(self.checkpoint)[-1]
+        return differences(counted_so_far(spark, self), counted_anew(spark, self, until=last.end))
 
 
 def warm_up_stream(spark: SparkSession, job: WordCount) -> DataFrame:

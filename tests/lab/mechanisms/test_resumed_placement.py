@@ -8,7 +8,7 @@ import numpy as np
 from tests.spark.running_query import PATIENCE_S
 
 from elastream import TaskId
-from elastream.demo.word_count import WordCount, start
+from elastream.demo.word_count import WordCount
 from elastream.harness.recording import write_recording
 from elastream.harness.replay import ReplayClock
 from elastream.model.observation import BatchObservation
@@ -31,7 +31,7 @@ def test_a_query_started_again_loads_its_state_where_it_is_wanted(
     clock.open(200)
     job = WordCount(recording, clock, tmp_path / "checkpoint", partitions=4, trigger_s=0.2)
     door = PrivateDoor.of(spark)
-    query = start(spark, job)
+    (query,) = job.start(spark)
     query.processAllAvailable()
     operators = door.queries.operators(door.queries.of(query))
     query.stop()
@@ -40,7 +40,7 @@ def test_a_query_started_again_loads_its_state_where_it_is_wanted(
     goal = {TaskId("word_count", operators[0].id, partition): wanted for partition in (1, 2, 3)}
     goal[TaskId("word_count", operators[0].id, 0)] = "no executor of this name"
     told = queue.SimpleQueue[BatchObservation]()
-    resumed = start(spark, job)  # plans no batch before there are rows
+    (resumed,) = job.start(spark)  # plans no batch before there are rows
     try:
         place_resumed(door, resumed, operators, goal)
         monitor = Monitor(door, ExecutorRoll(door), lambda query: query.id == str(resumed.id))

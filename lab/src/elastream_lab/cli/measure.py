@@ -58,7 +58,7 @@ def measure(
     """
     from elastream.cli.run_summaries import checked_target, write_summary
     from elastream.spark.observe.measure import measure as measured_by
-    from elastream_lab.applications.traffic.monitoring import begin, running
+    from elastream_lab.applications.traffic.monitoring import warmed
 
     count("--batches", batches, least=1, most=1000)
     settings = TrafficSettings(
@@ -77,8 +77,8 @@ def measure(
     checked_target("--out", out)
     with monitor_in_session(settings, keep_results=False) as (spark, monitor):
         typer.echo("warming the queries", err=True)
-        with running(spark, monitor) as queries:
-            begin(monitor)
+        with warmed(spark, monitor) as (replay, queries):
+            replay.begin(lead_s=monitor.lead_s)
             typer.echo(f"measuring {batches} batches of {len(queries)} queries", err=True)
             found = measured_by(
                 queries,

@@ -80,8 +80,8 @@ def taxi(
 
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_target, failure_written
+    from elastream.harness.job_session import job_session
     from elastream.loop.decision_log import DecisionLog
-    from elastream.spark.sessions.embedded_session import embedded_session
     from elastream_lab.applications.taxi.run import TaxiSettings, cluster_of, prepared, run
 
     settings = TaxiSettings(
@@ -113,7 +113,7 @@ def taxi(
     ):
         made.doing = f"starting Spark, {executors} executors"
         show(made)
-        with embedded_session(cluster_of(settings)) as spark:
+        with job_session(cluster_of(settings)) as spark:
             append = None if decision_log is None else decision_log.append
             run(made, spark, show=show, policy=policy, log=append)
     _tell(made, console, time.monotonic() - began, out, json_file)
@@ -189,8 +189,9 @@ def _tell(
 ) -> None:
     from elastream.cli.run_summaries import write_summary
 
-    wrong = (run.wrong_minutes or 0) + run.told_twice
-    error = None if run.exact else f"{wrong} minutes differ from the plain computation"
+    error = (
+        None if run.exact else f"{run.wrong_minutes or 0} minutes differ from the plain computation"
+    )
     bad = f", {run.trips.bad_lines:,} lines were no trips" if run.trips.bad_lines else ""
     console.print(
         f"{len(run.trips.trips):,} trips in {seconds:.0f} s{bad}: {len(run.rankings):,} minutes "

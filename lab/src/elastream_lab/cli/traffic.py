@@ -61,13 +61,7 @@ def traffic(
       elastream traffic --input conn.log --time ts --source id.orig_h --destination id.resp_h
     """
     from elastream.cli.run_summaries import checked_target
-    from elastream_lab.applications.traffic.monitoring import (
-        await_end,
-        begin,
-        differences,
-        fed,
-        running,
-    )
+    from elastream_lab.applications.traffic.monitoring import warmed
     from elastream_lab.applications.traffic.placed_pairs import placed_pairs
 
     settings = TrafficSettings(
@@ -88,16 +82,16 @@ def traffic(
     holds = True
     with monitor_in_session(settings, keep_results=True) as (spark, monitor):
         typer.echo("warming the queries", err=True)
-        with running(spark, monitor) as queries:
+        with warmed(spark, monitor) as (replay, queries):
             if nodes is not None:
-                with fed(monitor, queries):
+                with replay.fed(monitor.lead, every_s=monitor.trigger_s):
                     placed = placed_pairs(queries, nodes)
                 holds = placed.holds
                 typer.echo(str(placed))
             typer.echo(f"replaying for {seconds - monitor.lead_s:.0f} s", err=True)
-            begin(monitor)
-            await_end(monitor, queries)
-        wrong = differences(spark, monitor)
+            replay.begin(lead_s=monitor.lead_s)
+            replay.wait(lambda: replay.has_read_all)
+        wrong = monitor.wrong(spark)
         _tell(spark, monitor, wrong, out)
     if wrong or not holds:
         raise typer.Exit(BROKEN)

@@ -147,9 +147,8 @@ def monitor_in_session(
 ) -> Iterator[tuple[SparkSession, TrafficMonitor]]:
     """Give an embedded session and a monitor that has not started; the log is read before both."""
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.harness.commit_log import RETAIN_ALL
-    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-    from elastream.spark.sessions.embedded_session import embedded_session
+    from elastream.harness.job_session import fresh_folder, job_session
+    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
     with tempfile.TemporaryDirectory(prefix="elastream-traffic-") as folder:
         recordings = settings.recorded(Path(folder))
@@ -157,9 +156,9 @@ def monitor_in_session(
             executors=settings.executors,
             max_executors=settings.executors,
             app_name="elastream traffic",
-            config=RETAIN_ALL | {"spark.sql.shuffle.partitions": "4"},
+            config={"spark.sql.shuffle.partitions": "4"},
         )
         typer.echo(f"starting Spark, {settings.executors} executors", err=True)
-        with ended_like_by_ctrl_c(), java_kept_quiet(), embedded_session(cluster) as spark:
-            scratch = scratch_folder(spark)
+        with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster) as spark:
+            scratch = fresh_folder(spark)
             yield spark, settings.monitor(recordings, scratch, keep_results=keep_results)

@@ -125,9 +125,8 @@ def read_observations(path: Path) -> Iterator[BatchObservation]:
 def _main() -> None:
     import signal
 
-    from elastream.demo.word_count import start
+    from elastream.harness.job_session import job_session
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
-    from elastream.spark.sessions.embedded_session import embedded_session
     from elastream_lab.mechanisms.running_stream import RunningStream
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us to handle
@@ -139,10 +138,8 @@ def _main() -> None:
         executor_memory_mb=spec.executor_memory_mb,
         config=dict(spec.config),
     )
-    with embedded_session(cluster) as spark, spec.observations.open("a", buffering=1) as file:
-        stream = RunningStream(
-            spark, lambda session: start(session, spec.job), lambda batch: _write(file, batch)
-        )
+    with job_session(cluster) as spark, spec.observations.open("a", buffering=1) as file:
+        stream = RunningStream(spark, spec.job, lambda batch: _write(file, batch))
         sys.stdin.read()
         stream.stop()
 

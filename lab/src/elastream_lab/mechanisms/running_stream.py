@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from elastream.harness.job import Job, RunningJob
 from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import Monitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
-from elastream.spark.steer.graceful_stop import stop_gracefully
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,33 +24,38 @@ __all__ = ["RunningStream"]
 
 
 class RunningStream:
-    """A query of a session; ``start_query`` starts it where its checkpoint ends.
-
-    ``heard`` is called with every batch, in a monitor's thread.
-    """
+    """A job of one query; ``heard`` is called with every batch, in a monitor's thread."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        start_query: Callable[[SparkSession], StreamingQuery],
-        heard: Callable[[BatchObservation], None],
+        self, spark: SparkSession, job: Job, heard: Callable[[BatchObservation], None]
     ) -> None:
-        self.spark = spark
         self.door = PrivateDoor.of(spark)
-        self._start_query = start_query
         self._heard = heard
-        self.start()
+        self._run = RunningJob(spark, job)
+        self._watch()
+
+    @property
+    def query(self) -> StreamingQuery:
+        """The query that runs, or ran last."""
+        (query,) = self._run.queries
+        return query
 
     def start(self) -> None:
-        """Start the query, and watch it."""
-        self.query = self._start_query(self.spark)
-        run = self.door.queries.of(self.query).id
-        roll = ExecutorRoll(self.door)
-        self.monitor = Monitor(self.door, roll, lambda query: query.id == run)
-        batches_of(self.monitor, self._heard)
-        self.monitor.start()
+        """Start the query where its checkpoint ends, and watch it."""
+        self._run.start()
+        self._watch()
 
     def stop(self) -> None:
         """Stop the query at a batch boundary."""
-        stop_gracefully(self.query)
+        self._run.stop()
         self.monitor.close()
+
+    def check(self) -> None:
+        """Raise ``SparkError`` where the query has ended by itself."""
+        self._run.check()
+
+    def _watch(self) -> None:
+        run = self.door.queries.of(self.query).id
+        self.monitor = Monitor(self.door, ExecutorRoll(self.door), lambda query: query.id == run)
+        batches_of(self.monitor, self._heard)
+        self.monitor.start()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -21,25 +19,17 @@ from tests.spark.running_query import PATIENCE_S
 import elastream
 from elastream.cli.main import main
 from elastream.harness.replay import replayed_batch
+from elastream.harness.replaying import Replay
 from elastream.spark.observe.watching import batches_of, watching
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
-from elastream_lab.applications.traffic.monitoring import (
-    TrafficMonitor,
-    await_end,
-    begin,
-    differences,
-    fed,
-    results,
-    running,
-)
+from elastream_lab.applications.traffic.monitoring import TrafficMonitor, results, warmed
 from elastream_lab.applications.traffic.packets import record_substreams
 from elastream_lab.applications.traffic.placed_pairs import Placed, placed_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.harness.recording import Recording
 
@@ -67,8 +57,8 @@ def ran(spark: SparkSession) -> Ran:
     """Two and a half minutes of traffic in a few seconds, the pairs placed on the way."""
     monitor = made_monitor(spark, AGGREGATIONS[::2], partitions=2)
     nodes = list(islice(cycle([1, 0, 0]), PAIRS))
-    with running(spark, monitor) as queries:
-        with fed(monitor, queries):
+    with warmed(spark, monitor) as (replay, queries):
+        with replay.fed(monitor.lead, every_s=monitor.trigger_s):
             placed = placed_pairs(queries, nodes, timeout_s=PATIENCE_S)
         with watching(queries) as seen:
             executors = [entry.id for entry in seen.door.executors()]
@@ -77,33 +67,26 @@ def ran(spark: SparkSession) -> Ran:
                 seen.monitor,
                 lambda batch: last.update({task.task: task.executor for task in batch.tasks}),
             )
-            with opened_by_and_by(monitor, queries):
+            with opened_by_and_by(replay):
                 measured = elastream.measure(queries, batches=3, skip=0, timeout_s=PATIENCE_S)
-            await_end(monitor, queries)
+            replay.wait(lambda: replay.has_read_all)
             where = [last[task] for task in seen.tasks]
     return Ran(monitor, nodes, placed, executors, where, measured)
 
 
 @contextmanager
-def opened_by_and_by(monitor: TrafficMonitor, queries: Sequence[StreamingQuery]) -> Iterator[None]:
+def opened_by_and_by(replay: Replay) -> Iterator[None]:
     """Give a few packets at a time, as soon as those before are counted; in the end, the rest.
 
     A clock would have given all of them within two batches of a slow machine.
     """
     done = threading.Event()
-
-    def opened(more: int) -> None:
-        for number, recording in enumerate(monitor.recordings):
-            rows = min(monitor.lead_rows(number) + more, recording.rows)
-            monitor.clock(number).open(rows)
+    rows = [feed.recording.rows for feed in replay.feeds]
 
     def feed() -> None:
-        for more in itertools.count(8, 8):
-            if done.is_set():
-                return
-            opened(more)
-            for query in queries:
-                query.processAllAvailable()
+        while not done.is_set():
+            replay.open([min(lead + 8, end) for lead, end in zip(replay.lead, rows, strict=True)])
+            replay.wait(lambda: replay.rows_done == sum(replay.lead))
 
     feeder = threading.Thread(target=feed)
     feeder.start()
@@ -112,7 +95,7 @@ def opened_by_and_by(monitor: TrafficMonitor, queries: Sequence[StreamingQuery])
     finally:
         done.set()
         feeder.join()
-    opened(sys.maxsize)
+    replay.open(rows)
 
 
 def made_monitor(
@@ -140,18 +123,18 @@ def test_every_pair_is_placed_where_the_plan_says_and_stays_there(ran: Ran) -> N
 
 def test_what_the_queries_told_equals_the_batch_job(spark: SparkSession, ran: Ran) -> None:
     assert results(spark, ran.monitor).count() > 500
-    assert differences(spark, ran.monitor) == 0
+    assert ran.monitor.wrong(spark) == 0
 
 
 @pytest.mark.slow
 def test_all_aggregations_together_are_exact(spark: SparkSession) -> None:
     monitor = made_monitor(spark, AGGREGATIONS, partitions=1)
-    with running(spark, monitor) as queries:
+    with warmed(spark, monitor) as (replay, queries):
         with watching(queries) as seen:
             assert len(seen.tasks) == SUBSTREAMS * len(AGGREGATIONS), "each in a task of its own"
-        begin(monitor)
-        await_end(monitor, queries)
-    assert differences(spark, monitor) == 0
+        replay.begin(lead_s=monitor.lead_s)
+        replay.wait(lambda: replay.has_read_all)
+    assert monitor.wrong(spark) == 0
     told = {row["aggregation"] for row in results(spark, monitor).select("aggregation").collect()}
     assert told == {aggregation.name for aggregation in AGGREGATIONS}
 

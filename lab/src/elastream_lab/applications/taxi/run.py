@@ -16,30 +16,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from elastream.attachment import Attachment, attach, attach_with
-from elastream.harness.commit_log import RETAIN_ALL, CommittedBatch, committed_batches
+from elastream.harness.commit_log import CommittedBatch
+from elastream.harness.job import RunningJob, running
+from elastream.harness.job_session import fresh_folder
 from elastream.harness.replay import ReplayClock, replay_backlog
+from elastream.harness.replaying import Replay
 from elastream.loop.decisions import Decision
 from elastream.loop.goals.replication.goal import Replication
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
 from elastream.model.checks import amount, count
-from elastream.model.errors import ProblemError, SparkError
+from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-from elastream.spark.steer.graceful_stop import stop_gracefully
-from elastream_lab.applications.taxi.plain import Ranked, Rankings, differing, plain_rankings
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
+from elastream_lab.applications.taxi.plain import Ranked, plain_rankings
 from elastream_lab.applications.taxi.recorded_trips import RecordedTrips, record_trips
-from elastream_lab.applications.taxi.stream import SESSION, TaxiJob, start
+from elastream_lab.applications.taxi.stream import SESSION, TaxiJob
 from elastream_lab.applications.taxi.trips import MadeTrips, make_trips
 from elastream_lab.mechanisms.resumed_placement import place_resumed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.door.queries import StatefulOperator
 
@@ -48,9 +49,8 @@ __all__ = ["Span", "TaxiRun", "TaxiSample", "TaxiSettings", "cluster_of", "prepa
 _LEAD_BATCHES: Final = 3
 _LEAD_SHARE: Final = 30
 """One row in so many is there before the replay starts, to warm the query."""
-_LOOK_S: Final = 0.3
-_STUCK_S: Final = 120.0
-"""How long the query may be behind without any progress; a slow machine is no fault."""
+_LAST_S: Final = 120.0
+"""How long the last minutes are waited for while none of them is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,32 +118,30 @@ class TaxiRun:
     """When the replay started; ``None`` before."""
     lead_rows: int = 0
     """Rows that were opened before that."""
-    rankings: dict[int, tuple[Ranked, ...]] = field(default_factory=dict)
+    rankings: Mapping[int, tuple[Ranked, ...]] = field(default_factory=dict)
     """The ranking of every minute told so far."""
-    told_twice: int = 0
-    """Minutes that were told anew, and differently."""
     decisions: list[Decision] = field(default_factory=list)
     batches: list[CommittedBatch] = field(default_factory=list)
     samples: list[TaxiSample] = field(default_factory=list)
     changes: list[Span] = field(default_factory=list)
     wrong_minutes: int | None = None
-    """How many minutes differ from the plain computation; ``None`` before the check."""
+    """How many minutes differ from the plain computation, or were told twice; ``None`` before the
+    check."""
 
     @property
     def exact(self) -> bool:
         """Whether every minute's ranking was told, as the plain computation has it."""
-        return self.wrong_minutes == 0 and not self.told_twice
+        return self.wrong_minutes == 0
 
     @property
     def rows_done(self) -> int:
         """How many rows are in committed batches."""
         return self.batches[-1].end if self.batches else 0
 
-    def hear(self, minutes: Rankings) -> None:
-        """Take in what a batch has told."""
-        for minute, best in minutes.items():
-            self.told_twice += self.rankings.get(minute, best) != best
-            self.rankings[minute] = best
+    def tell(self, doing: str, show: Callable[[TaxiRun], None]) -> None:
+        """Say what goes on."""
+        self.doing = doing
+        show(self)
 
 
 @contextmanager
@@ -171,7 +169,7 @@ def cluster_of(settings: TaxiSettings) -> EmbeddedCluster:
         executors=settings.executors,
         max_executors=settings.executors,
         app_name="elastream taxi",
-        config={**RETAIN_ALL, **SESSION},
+        config=SESSION,
     )
 
 
@@ -188,26 +186,26 @@ def run(
 
     ``pauses``: plans are carried out by pause-and-resume, not live.
     """
-    folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
+    folder = fresh_folder(spark)
     job = TaxiJob(
-        recording=taxi.trips.recording,
+        trips=taxi.trips,
         clock=ReplayClock(folder / "clock"),
         checkpoint=folder / "checkpoint",
         partitions=taxi.settings.partitions,
         service_us=taxi.settings.service_us,
         trigger_s=taxi.settings.trigger_s,
     )
-    stream = _Stream(taxi, spark, job, policy, pauses, log)
-    try:
-        _lead_in(taxi, stream, show)
-        stream.steer()
-        _replay(taxi, stream, show)
-    finally:
-        stream.leave()
-    stop_gracefully(stream.query)
-    taxi.doing = "checking against the plain computation"
-    show(taxi)
-    taxi.wrong_minutes = differing(taxi.rankings, plain_rankings(taxi.trips.trips))
+    taxi.rankings = job.rankings
+    with running(spark, job) as stream:
+        replay = Replay(job.feeds, stream.check)
+        (taxi.batches,) = replay.batches
+        taxi.tell("warming the query", show)
+        taxi.lead_rows = job.recording.rows // _LEAD_SHARE
+        replay.lead_in([taxi.lead_rows], batches=_LEAD_BATCHES, show=lambda: show(taxi))
+        with _Steering(taxi, job, stream, policy, pauses=pauses, log=log) as steering:
+            _replay(taxi, replay, steering, show)
+    taxi.tell("checking against the plain computation", show)
+    taxi.wrong_minutes = job.wrong(spark)
 
 
 class _Pausing:
@@ -223,39 +221,48 @@ class _Pausing:
         return False
 
 
-class _Stream:
-    """The query with its loop; both can be stopped and started again."""
+class _Steering:
+    """The loop of a run, if it has one; it can be left and taken up again with the query."""
 
     def __init__(
         self,
         taxi: TaxiRun,
-        spark: SparkSession,
         job: TaxiJob,
+        stream: RunningJob,
         policy: Policy | None,
+        *,
         pauses: bool,
         log: Callable[[Decision], None] | None,
     ) -> None:
         self._taxi = taxi
-        self._spark = spark
-        self.job = job
+        self._job = job
+        self._stream = stream
         self._policy = policy
         self._pausing = _Pausing() if pauses else None
         self._log = log
         self._moving_since_ms: float | None = None
         self._attachment: Attachment | None = None
-        self.query: StreamingQuery = start(spark, job, taxi.hear)
+
+    def __enter__(self) -> Self:
+        self.steer()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._attachment is not None:
+            self._attachment.detach()
 
     def steer(self) -> None:
         """Attach the loop, if there is one."""
         if self._policy is None:
             return
-        backlog = replay_backlog(self.job.recording, self.job.clock)
+        backlog = replay_backlog(self._job.recording, self._job.clock)
+        (query,) = self._stream.queries
         if self._pausing is None:
-            self._attachment = attach(self.query, self._policy, log=self._decided, backlog=backlog)
+            self._attachment = attach(query, self._policy, log=self._decided, backlog=backlog)
         else:  # all at once: the query stops only once for it
             policy = replace(self._policy, moves_per_batch=None, bytes_per_batch=None)
             self._attachment = attach_with(
-                self.query, policy, self._pausing, log=self._decided, backlog=backlog
+                query, policy, self._pausing, log=self._decided, backlog=backlog
             )
 
     def replicas(self) -> dict[int, tuple[str, ...]] | None:
@@ -277,19 +284,15 @@ class _Stream:
         goal = {**attachment.where(), **wanted}
         operators = self._operators(attachment)
         attachment.detach()
-        stop_gracefully(self.query)
-        self.query = start(self._spark, self.job, self._taxi.hear)
-        place_resumed(PrivateDoor.of(self._spark), self.query, operators, goal)
+        self._stream.stop()
+        self._stream.start()
+        (query,) = self._stream.queries
+        place_resumed(PrivateDoor.of(self._stream.spark), query, operators, goal)
         if self._policy is not None and isinstance(self._policy.goal, Replication):
             later = replace(self._policy.goal, first_ignores_downtime=False)
             self._policy = replace(self._policy, goal=later)
         self.steer()
         self._taxi.changes.append(Span(began_ms, time.time() * 1000))
-
-    def leave(self) -> None:
-        """End the loop; the query runs on."""
-        if self._attachment is not None:
-            self._attachment.detach()
 
     def _operators(self, attachment: Attachment) -> tuple[StatefulOperator, ...]:
         (watched,) = attachment.monitor.watched()
@@ -306,47 +309,27 @@ class _Stream:
             self._log(decision)
 
 
-def _lead_in(taxi: TaxiRun, stream: _Stream, show: Callable[[TaxiRun], None]) -> None:
-    """Feed the query a few rows at a time, until its first batches are behind it."""
-    taxi.doing = "warming the query"
-    taxi.lead_rows = stream.job.recording.rows // _LEAD_SHARE
-    for batch in range(1, _LEAD_BATCHES + 1):
-        stream.job.clock.open(taxi.lead_rows * batch // _LEAD_BATCHES)
-        show(taxi)
-        stream.query.processAllAvailable()
-
-
-def _replay(taxi: TaxiRun, stream: _Stream, show: Callable[[TaxiRun], None]) -> None:
+def _replay(
+    taxi: TaxiRun, replay: Replay, steering: _Steering, show: Callable[[TaxiRun], None]
+) -> None:
     taxi.doing = "replaying"
-    taxi.start_ms = round(time.time() * 1000)
-    stream.job.clock.start(taxi.start_ms)
-    rows = stream.job.recording.rows
-    end_s = taxi.start_ms / 1000 + stream.job.recording.seconds
+    taxi.start_ms = start_ms = replay.begin()
     minutes = len(plain_rankings(taxi.trips.trips))
-    done, done_s = (taxi.rows_done, len(taxi.rankings)), end_s
-    while True:
-        _look(taxi, stream)
+    told_at_s: dict[int, float] = {}
+
+    def look() -> None:
+        if (replicas := steering.replicas()) is not None:
+            taxi.samples.append(TaxiSample(time.time() - start_ms / 1000, replicas))
         show(taxi)
-        if not stream.query.isActive:
-            raise SparkError(f"the query ended: {stream.query.exception() or 'nobody knows why'}")
-        now_s = time.time()
-        if (taxi.rows_done, len(taxi.rankings)) != done:
-            done, done_s = (taxi.rows_done, len(taxi.rankings)), max(now_s, end_s)
-        still_s = now_s - done_s
-        if taxi.rows_done == rows:
-            taxi.doing = "replayed, the last minutes are being told"
-            if len(taxi.rankings) >= minutes or still_s > _STUCK_S:
-                return
-        elif still_s > _STUCK_S:
-            raise SparkError(f"the query is behind, and read no row for {still_s:.0f} s")
-        else:
-            stream.pause_if_asked()
-        time.sleep(_LOOK_S)
+        if not replay.has_read_all:
+            steering.pause_if_asked()
 
+    def ended() -> bool:
+        """Tell whether the last minutes are told, or nothing more is for a long time."""
+        if not replay.has_read_all:
+            return False
+        taxi.doing = "replayed, the last minutes are being told"
+        told, now_s = len(taxi.rankings), time.monotonic()
+        return told >= minutes or now_s - told_at_s.setdefault(told, now_s) > _LAST_S
 
-def _look(taxi: TaxiRun, stream: _Stream) -> None:
-    last = taxi.batches[-1].batch if taxi.batches else -1
-    taxi.batches.extend(committed_batches(stream.job.checkpoint, after=last))
-    replicas = stream.replicas()
-    if replicas is not None and taxi.start_ms is not None:
-        taxi.samples.append(TaxiSample(time.time() - taxi.start_ms / 1000, replicas))
+    replay.wait(ended, each=look)

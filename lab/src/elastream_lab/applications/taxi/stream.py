@@ -2,39 +2,40 @@
 
 Each trip may cost a stated time that is slept where countByWindow's state is
 (:mod:`elastream.harness.service_time`), so that executors help on a machine with few cores. What
-the query tells is handed over batch by batch; a batch that is run again tells the same.
+the query tells is kept minute by minute; a batch that is run again tells the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from elastream.harness.job import Feed
 from elastream.harness.recording import Recording
 from elastream.harness.replay import ReplayClock, replayed
 from elastream.model.checks import amount, count
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.taxi.frequent_routes import frequent_routes
-from elastream_lab.applications.taxi.plain import Ranked, Rankings
+from elastream_lab.applications.taxi.plain import Ranked, Rankings, differing, plain_rankings
+from elastream_lab.applications.taxi.recorded_trips import RecordedTrips
 from elastream_lab.applications.taxi.trips import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["SESSION", "TaxiJob", "start"]
+__all__ = ["SESSION", "TaxiJob"]
 
 SESSION: Final = {"spark.sql.session.timeZone": "UTC"}
 """Session setting with which the trips' local times are read as they stand."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaxiJob:
-    """What job; checked when made."""
+    """What job, checked when made, and what its query has told so far."""
 
-    recording: Recording
+    trips: RecordedTrips
     clock: ReplayClock
     checkpoint: Path
     partitions: int = 6
@@ -43,34 +44,56 @@ class TaxiJob:
     """What a trip costs in countByWindow, slept; 0 for nothing."""
     trigger_s: float = 1.0
     rows_a_batch: int | None = None
+    rankings: dict[int, tuple[Ranked, ...]] = field(default_factory=dict)
+    """The ranking of every minute told so far."""
+    told_twice: int = 0
+    """Minutes that were told anew, and differently."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
         amount("service_us", self.service_us)
         amount("trigger_s", self.trigger_s)
 
+    @property
+    def recording(self) -> Recording:
+        """The lines of the trips."""
+        return self.trips.recording
 
-def start(spark: SparkSession, job: TaxiJob, told: Callable[[Rankings], None]) -> StreamingQuery:
-    """Start the job, or go on with it where its checkpoint ends.
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The trips."""
+        return (Feed(self.recording, self.clock, self.checkpoint),)
 
-    ``told`` gets the minutes that a batch has closed.
-    """
-    from pyspark.sql import functions as f
+    def start(self, spark: SparkSession) -> tuple[StreamingQuery, ...]:
+        """Start the job, or go on with it where its checkpoint ends."""
+        from pyspark.sql import functions as f
 
-    lines = replayed(spark, job.recording, job.clock, rows_a_batch=job.rows_a_batch)
-    trips = lines.select(f.from_csv("text", schema()).alias("trip")).select("trip.*")
-    ranked = frequent_routes(trips, service_us=job.service_us).select(
-        f.unix_timestamp("minute").alias("minute"), "best"
-    )
+        lines = replayed(spark, self.recording, self.clock, rows_a_batch=self.rows_a_batch)
+        trips = lines.select(f.from_csv("text", schema()).alias("trip")).select("trip.*")
+        ranked = frequent_routes(trips, service_us=self.service_us).select(
+            f.unix_timestamp("minute").alias("minute"), "best"
+        )
 
-    def tell(batch: DataFrame, _: int) -> None:
-        told({row["minute"]: tuple(map(_ranked, row["best"])) for row in batch.collect()})
+        def tell(batch: DataFrame, _: int) -> None:
+            self.hear({row["minute"]: tuple(map(_ranked, row["best"])) for row in batch.collect()})
 
-    writer = ranked.writeStream.outputMode("append").queryName("frequent_routes").foreachBatch(tell)
-    writer = writer.option("checkpointLocation", str(job.checkpoint))
-    writer = writer.trigger(processingTime=f"{job.trigger_s:g} seconds")
-    with changed_settings(spark, {PARTITIONS: str(job.partitions)}):
-        return writer.start()
+        writer = ranked.writeStream.outputMode("append").foreachBatch(tell)
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        writer = writer.queryName("frequent_routes")
+        writer = writer.trigger(processingTime=f"{self.trigger_s:g} seconds")
+        with changed_settings(spark, {PARTITIONS: str(self.partitions)}):
+            return (writer.start(),)
+
+    def hear(self, minutes: Rankings) -> None:
+        """Take in the minutes that a batch has closed."""
+        for minute, best in minutes.items():
+            self.told_twice += self.rankings.get(minute, best) != best
+            self.rankings[minute] = best
+
+    def wrong(self, spark: SparkSession) -> int:  # noqa: ARG002 - plain Python counts anew
+        """Return how many minutes differ from the plain computation, or were told twice."""
+        expected = plain_rankings(self.trips.trips)
+        return differing(self.rankings, expected) + self.told_twice
 
 
 def _ranked(entry: Any) -> Ranked:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.demo.word_count import WordCount, start, warm_up_stream
-from elastream.harness.commit_log import CommittedBatch, committed_batches
+from elastream.demo.word_count import WordCount, warm_up_stream
+from elastream.harness.commit_log import committed_batches
+from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
 from elastream.spark.steer.warm_up import warm_up
@@ -36,9 +37,6 @@ _UP_TO_DATE_MS: Final = 5000.0
 """A query is up to date that has committed what was due so long ago."""
 _CATCH_UP_S: Final = 120.0
 """So long it may take to get there after the rate fell; then the scale-in begins all the same."""
-_POLL_S: Final = 0.1
-_STALL_S: Final = 180.0
-"""A stream that commits no batch for so long is broken."""
 
 
 @dataclass
@@ -68,12 +66,12 @@ class StreamRun:
 
 def run_in_session(run: StreamRun, spark: SparkSession) -> None:
     """Run a mechanism that stays in one session."""
-    stream = RunningStream(spark, partial(start, job=run.job), run.seen.append)
-    check = partial(_check_query, stream)
+    stream = RunningStream(spark, run.job, run.seen.append)
+    replay = Replay(run.job.feeds, stream.check)
     try:
-        _lead_in(run, check)
+        _lead_in(run, replay)
         with _mechanism(run, stream) as mechanism:
-            _scaled_out_and_in(run, mechanism, check)
+            _scaled_out_and_in(run, replay, mechanism)
     finally:
         stream.stop()
 
@@ -81,13 +79,10 @@ def run_in_session(run: StreamRun, spark: SparkSession) -> None:
 def run_applications(run: StreamRun, spec: ApplicationSpec, log: Path) -> None:
     """Run the mechanism that needs a new application for every change."""
     restart = Restart(Application(spec, log))
-
-    def check() -> None:
-        restart.application.check()
-
+    replay = Replay(run.job.feeds, lambda: restart.application.check())
     try:
-        _lead_in(run, check)
-        _scaled_out_and_in(run, restart, check)
+        _lead_in(run, replay)
+        _scaled_out_and_in(run, replay, restart)
         restart.application.stop()
     finally:
         restart.application.kill()
@@ -116,73 +111,38 @@ def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
             live.close()
 
 
-def _lead_in(run: StreamRun, check: Callable[[], None]) -> None:
+def _lead_in(run: StreamRun, replay: Replay) -> None:
     """Run a few small batches, then start the steady stream."""
     run.say("warming the stream")
-    done = committed_batches(run.job.checkpoint)
-    begin = done[-1].end if done else 0
-    for batch in range(1, _LEAD_BATCHES + 1):
-        rows = begin + (run.first - begin) * batch // _LEAD_BATCHES
-        run.job.clock.open(rows)
-        _await(run, partial(_has_read, rows), check)
-    run.job.clock.start(round(time.time() * 1000))
+    replay.lead_in([run.first], batches=_LEAD_BATCHES)
+    replay.begin()
 
 
-def _scaled_out_and_in(run: StreamRun, mechanism: Mechanism, check: Callable[[], None]) -> None:
+def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> None:
     least, most = EXECUTORS
-    _await_batches(run, check)
+    replay.wait_for_batches(_BETWEEN)
     for before, after in ((least, most), (most, least)):
         run.say(f"{before} to {after} executors")
         asked_ms = time.time() * 1000
         mechanism.scale_to(after)
-        _await_batches(run, check)
+        replay.wait_for_batches(_BETWEEN)
         stops = run.mechanism in STOPPING
         ends_ms = time.time() * 1000
         run.changes.append(Change(run.mechanism, before, after, asked_ms, ends_ms, stops))
         if after == most:
-            _await_quiet(run, check)
+            _await_quiet(run, replay)
 
 
-def _await_quiet(run: StreamRun, check: Callable[[], None]) -> None:
+def _await_quiet(run: StreamRun, replay: Replay) -> None:
     """Wait until the rate has fallen and the query is up to date, and some batches more."""
     run.say("waiting for the rate to fall")
     clock, recording = run.job.clock, run.job.recording
     quiet_s = (clock.start_ms or 0) / 1000 + run.quiet_after_s
 
-    def quiet(done: Sequence[CommittedBatch]) -> bool:
+    def quiet() -> bool:
         now_s = time.time()
         due = clock.rows_available(recording, now_s * 1000 - _UP_TO_DATE_MS)
-        return now_s > quiet_s + _CATCH_UP_S or (now_s > quiet_s and done[-1].end >= due)
+        return now_s > quiet_s + _CATCH_UP_S or (now_s > quiet_s and replay.rows_done >= due)
 
-    _await(run, quiet, check)
-    _await_batches(run, check)
-
-
-def _await_batches(run: StreamRun, check: Callable[[], None]) -> None:
-    since_ms = time.time() * 1000
-    _await(run, lambda done: sum(b.began_ms > since_ms for b in done) >= _BETWEEN, check)
-
-
-def _await(
-    run: StreamRun,
-    reached: Callable[[Sequence[CommittedBatch]], bool],
-    check: Callable[[], None],
-) -> None:
-    """Wait until the committed batches are as wanted; a stream that stalls is an error."""
-    last, changed = -1, time.monotonic()
-    while not reached(done := committed_batches(run.job.checkpoint)):
-        check()
-        if done and done[-1].batch != last:
-            last, changed = done[-1].batch, time.monotonic()
-        if time.monotonic() - changed > _STALL_S:
-            raise SparkError(f"{run.mechanism}: no batch was committed for {_STALL_S:g} s")
-        time.sleep(_POLL_S)
-
-
-def _has_read(rows: int, done: Sequence[CommittedBatch]) -> bool:
-    return bool(done) and done[-1].end >= rows
-
-
-def _check_query(stream: RunningStream) -> None:
-    if not stream.query.isActive:
-        raise SparkError(f"the query ended: {stream.query.exception()}")
+    replay.wait(quiet)
+    replay.wait_for_batches(_BETWEEN)

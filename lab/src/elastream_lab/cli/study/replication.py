@@ -110,7 +110,7 @@ def _on_spark(
     console: Console, figures: list[Figure], picture: Path | None, seconds: float
 ) -> None:
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.spark.sessions.embedded_session import embedded_session
+    from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.run import cluster_of
     from elastream_lab.cli.study.output import show
     from elastream_lab.studies.replication.on_spark import outcomes, study_settings, table_five
@@ -121,7 +121,7 @@ def _on_spark(
     def say(line: str) -> None:
         console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
 
-    with ended_like_by_ctrl_c(), java_kept_quiet(), embedded_session(cluster_of(settings)) as spark:
+    with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
         done = list(outcomes(spark, settings, say=say))
     figures.append(table_five(done, settings))
     aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")

@@ -115,9 +115,8 @@ class Replayed:
 
 def replays(study: SparkLatency, say: Callable[[str], None]) -> list[Replayed]:
     """Run the study on an embedded cluster and return what each replay showed."""
-    from elastream.harness.commit_log import RETAIN_ALL
-    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-    from elastream.spark.sessions.embedded_session import embedded_session
+    from elastream.harness.job_session import fresh_folder, job_session
+    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
     cluster = EmbeddedCluster(
         executors=EXECUTORS,
@@ -125,11 +124,11 @@ def replays(study: SparkLatency, say: Callable[[str], None]) -> list[Replayed]:
         executor_memory_mb=700,
         checkpoint_in_memory=True,
         app_name="elastream study",
-        config=RETAIN_ALL | {"spark.sql.shuffle.partitions": "4"},
+        config={"spark.sql.shuffle.partitions": "4"},
     )
     say(f"starting Spark, {EXECUTORS} executors")
-    with embedded_session(cluster) as spark:
-        return _replays(spark, study, scratch_folder(spark), say)
+    with job_session(cluster) as spark:
+        return _replays(spark, study, fresh_folder(spark), say)
 
 
 def _replays(
@@ -185,12 +184,12 @@ def _monitor(
 
 def _trial(spark: SparkSession, study: SparkLatency, folder: Path) -> Measured:
     """Measure on traffic of the same kind that no replay will see."""
-    from elastream_lab.applications.traffic.monitoring import begin, running
+    from elastream_lab.applications.traffic.monitoring import warmed
 
     recordings = _recordings(study.seed + 1_000_003, _TRIAL_S, folder / "bursts-trial")
     monitor = _monitor(study, recordings, folder / "trial")
-    with running(spark, monitor) as queries:
-        begin(monitor)
+    with warmed(spark, monitor) as (replay, queries):
+        replay.begin(lead_s=monitor.lead_s)
         return measure(queries, batches=_TRIAL_BATCHES, timeout_s=_TRIAL_S)
 
 
@@ -238,26 +237,26 @@ def _replay(
     repeat: int,
     allocation: list[int] | None,
 ) -> Replayed:
-    from elastream_lab.applications.traffic.monitoring import await_end, begin, fed, running
+    from elastream_lab.applications.traffic.monitoring import warmed
 
     batches: list[BatchObservation] = []
-    with running(spark, monitor) as queries:
-        with fed(monitor, queries):
+    with warmed(spark, monitor) as (replay, queries):
+        with replay.fed(monitor.lead, every_s=monitor.trigger_s):
             if allocation is not None:
                 placed = placed_pairs(queries, allocation)
                 if not placed.holds:
                     raise SparkError(f"{method}: {' '.join(str(placed).splitlines())}")
         with watching(queries) as seen:
             batches_of(seen.monitor, batches.append)
-            start_ms = begin(monitor)
-            await_end(monitor, queries)
+            start_ms = replay.begin(lead_s=monitor.lead_s)
+            replay.wait(lambda: replay.has_read_all)
             for streaming in queries:  # the last batch is committed before it is told of
                 streaming.processAllAvailable()
             executors = [executor.id for executor in seen.door.executors()]
     began_ms = start_ms + monitor.lead_s * 1000
     utilisation, durations = batch_figures(batches, began_ms, study.seconds * 1000, executors)
     p99, median = np.percentile(durations, [99, 50])
-    response = _p99_response_ms(monitor, start_ms)
+    response = float(np.percentile(replay.responses().response_ms, 99))
     return Replayed(method, repeat, utilisation, float(p99), float(median), response)
 
 
@@ -279,19 +278,3 @@ def batch_figures(
         for task in batch.tasks:
             busy_ms[task.executor] = busy_ms.get(task.executor, 0.0) + task.run_ms
     return max(busy_ms.values()) / came_in_ms, [batch.duration_ms for batch in replayed]
-
-
-def _p99_response_ms(monitor: TrafficMonitor, start_ms: int) -> float:
-    from elastream.harness.commit_log import committed_batches
-    from elastream.harness.response_time import responses
-
-    waited = [
-        responses(
-            recording.due_ms,
-            start_ms,
-            committed_batches(monitor.checkpoint(number)),
-            first=monitor.lead_rows(number),
-        ).response_ms
-        for number, recording in enumerate(monitor.recordings)
-    ]
-    return float(np.percentile(np.concatenate(waited), 99))

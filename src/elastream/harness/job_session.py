@@ -1,0 +1,31 @@
+"""The session of a job: executors on this machine, checkpoints that tell of every batch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastream.harness.commit_log import RETAIN_ALL
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
+from elastream.spark.sessions.embedded_session import embedded_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["fresh_folder", "job_session"]
+
+
+@contextmanager
+def job_session(cluster: EmbeddedCluster) -> Iterator[SparkSession]:
+    """Give an embedded session in which jobs can be watched by their checkpoints."""
+    with embedded_session(replace(cluster, config=RETAIN_ALL | dict(cluster.config))) as spark:
+        yield spark
+
+
+def fresh_folder(spark: SparkSession) -> Path:
+    """Return a new folder for the clocks and checkpoints of a job; it goes with the session."""
+    return Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
