@@ -12,7 +12,7 @@ BUILD := $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --o
 TRIAL := dist/trial
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench lock dist clean
+.PHONY: help demo test test-slow check bench docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m elastream_lab.benchmarks
+
+docs: $(READY) ## build the site into build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: $(READY) ## pin every dependency of both packages anew, with hashes
 	@$(LOCK) --extra demo --extra dev --extra docs --no-emit-package elastream \

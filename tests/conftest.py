@@ -32,6 +32,7 @@ OWN_CLUSTER = {
     "lab/applications/taxi/test_command.py",
     "lab/applications/traffic/test_commands.py",
     "spark/sessions/test_cluster.py",
+    "spark/test_documentation.py",
     "spark/test_standalone.py",
 }
 """Files whose tests start a cluster of their own."""

@@ -1,46 +1,97 @@
-"""The examples of the README and the docs run, and their links lead somewhere."""
+"""The examples of the README and the docs run, and their links lead somewhere.
+
+Pages with examples on Spark are run by ``tests/spark/test_documentation.py``.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
-from doctest import DocTestParser, DocTestRunner
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.documentation import (
+    PAGES,
+    ROOT,
+    blocks,
+    imports,
+    name_of,
+    needs_spark,
+    parsed,
+    run_examples,
+)
 
+import elastream
+import elastream.testing
 from elastream.cli.main import main
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PUBLIC = {"elastream": elastream.__all__, "elastream.testing": elastream.testing.__all__}
+"""The whole interface: what an example may import of ours."""
+
+PLAIN_PAGES = [page for page in PAGES if not needs_spark(page)]
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def needs_spark(example: str) -> bool:
-    """Examples on a live query are run by the tests of the Spark layer, in their own words."""
-    return "spark" in example.lower()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PLAIN_PAGES, ids=name_of)
 def test_python_examples_run(page: Path) -> None:
-    names: dict[str, object] = {}  # the examples of a page build on each other
-    for number, example in enumerate(blocks(page, "python")):
-        if example.lstrip().startswith(">>>"):
-            name = f"example {number}"
-            session = DocTestParser().get_doctest(example, names, name, str(page), 0)
-            assert DocTestRunner().run(session, clear_globs=False).failed == 0
-            names |= session.globs
-        elif needs_spark(example):
-            compile(example, str(page), "exec")
-        else:
-            exec(compile(example, str(page), "exec"), names)
+    run_examples(page, {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_examples_can_be_read(page: Path) -> None:
+    for example in blocks(page, "python"):
+        parsed(example)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_examples_import_public_names_alone(page: Path) -> None:
+    for module, names in imports(page):
+        if module.split(".")[0] not in {"pyspark", *sys.stdlib_module_names}:
+            assert module in PUBLIC, f"{module} is no part of the interface"
+            assert set(names) <= set(PUBLIC[module]), module
+
+
+def plans(page: Path) -> list[tuple[str, str]]:
+    """Commands ``elastream plan`` of the page's console blocks, and what they print."""
+    found = []
+    for block in blocks(page, "console"):
+        for said in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, printed = re.sub(r"\n> *", " ", said).partition("\n")
+            if "elastream plan" in command:
+                found.append((command, printed))
+    return found
+
+
+def problem_of(command: str) -> tuple[list[str], str]:
+    """The arguments of the command, and its problem: echoed, or the one of its kind's section."""
+    echoed, _, words = command.rpartition("|")
+    arguments = shlex.split(words)[1:]
+    if echoed:
+        return arguments, shlex.split(echoed)[1]
+    page = (ROOT / "docs" / "plan-files.md").read_text()
+    section = re.search(rf"^## {arguments[1]}$.*?^```json\n(.*?)^```", page, re.DOTALL | re.M)
+    assert section, f"no problem for {command}"
+    return ["-" if each.endswith(".json") else each for each in arguments], section[1]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if plans(page)], ids=name_of)
+def test_plans_in_console_blocks_are_what_the_command_prints(
+    page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command, expected in plans(page):
+        arguments, problem = problem_of(command)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(problem.encode())))
+        assert main(arguments) == 0, command
+        said = capsys.readouterr()
+        printed = re.sub(" +$", "", said.err if "--draw" in arguments else said.out, flags=re.M)
+        pattern = ".*".join(re.escape(part) for part in expected.split("…"))
+        assert re.fullmatch(pattern, printed), printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
     local = [link for link in links if "://" not in link]
@@ -62,6 +113,13 @@ def test_every_make_target_that_is_named_exists() -> None:
     pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
     named = {name for page in pages for name in re.findall(r"`make ([a-z-]+)`", page.read_text())}
     assert named <= targets
+
+
+def test_every_benchmark_that_is_named_exists() -> None:
+    written = r"`python -m elastream_lab\.benchmarks[ .\n](\w+)"
+    named = {name for page in PAGES for name in re.findall(written, page.read_text())}
+    assert named
+    assert [name for name in named if not find_spec(f"elastream_lab.benchmarks.{name}")] == []
 
 
 def test_every_elastream_command_that_is_named_exists(capsys: pytest.CaptureFixture[str]) -> None:

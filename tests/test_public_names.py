@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 
@@ -18,8 +20,24 @@ def modules() -> Iterator[str]:
 
 
 def test_every_public_name_is_there_and_sorted() -> None:
-    assert elastream.__all__ == sorted(elastream.__all__)
+    assert elastream.__all__ == sorted(set(elastream.__all__))
     assert [name for name in elastream.__all__ if not hasattr(elastream, name)] == []
+
+
+def test_type_checkers_and_python_see_the_same_names_from_the_same_modules() -> None:
+    tree = ast.parse(Path(elastream.__file__).read_text())
+    (checked,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and not node.orelse and isinstance(node.test, ast.Name)
+    )
+    imported = {
+        (each.name, each.asname, node.module)
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+    }
+    assert imported == {(name, name, home) for name, home in elastream._HOMES.items()}
 
 
 def test_nothing_is_public_that_the_list_does_not_name() -> None:

@@ -4,145 +4,114 @@ It decides how many executors the Structured Streaming queries of an application
 state partition lives where, moving provably the least state, and does it in the running queries.
 This list is the whole public interface; everything else may change.
 
-A name's module is imported when the name is first used: the package itself takes no time.
+A name's module is imported when the name is first used: the package itself takes no time. So the
+list stands here twice, once for type checkers and once for Python; a test holds them equal.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from elastream.attachment import Attachment, attach
-    from elastream.loop.decision_log import DecisionLog, read_decisions
-    from elastream.loop.decisions import Decision
-    from elastream.loop.goals.by_hand import ByHand
-    from elastream.loop.goals.combined import Combined
-    from elastream.loop.goals.replication.goal import Replication
-    from elastream.loop.goals.resilient import Resilient
-    from elastream.loop.goals.schedule import Schedule
-    from elastream.loop.goals.utilisation import Utilisation
-    from elastream.loop.policy import Policy
-    from elastream.model.assignment import Assignment, Interval
-    from elastream.model.errors import (
-        AlreadyAttachedError,
-        ElastreamError,
-        ProblemError,
-        QueryRefusedError,
-        SparkError,
-        StateHeldError,
-        UnsupportedSparkError,
-    )
-    from elastream.model.migration import SequenceProblem, StepProblem, Target
-    from elastream.model.observation import Executor, TaskId
-    from elastream.model.plan import Infeasible, Move, SequencePlan, StepPlan
-    from elastream.model.replication.problem import Weights
-    from elastream.model.transition import MigrationChain, TransitionPlan, TransitionProblem
-    from elastream.planners.certificate import Certificate, certify_sequence, certify_step
-    from elastream.planners.free_step.planner import free_step
-    from elastream.planners.sequence.planner import sequence
-    from elastream.planners.single_step import single_step
-    from elastream.planners.transition.planner import TransitionPlanner, transition
-    from elastream.spark.observe.measure import Measured, measure
-    from elastream.spark.sessions.settings import session_settings
-    from elastream.traces.values_file import read_values
+    from elastream.attachment import Attachment as Attachment
+    from elastream.attachment import attach as attach
+    from elastream.loop.decision_log import DecisionLog as DecisionLog
+    from elastream.loop.decision_log import read_decisions as read_decisions
+    from elastream.loop.decisions import Decision as Decision
+    from elastream.loop.goals.by_hand import ByHand as ByHand
+    from elastream.loop.goals.combined import Combined as Combined
+    from elastream.loop.goals.replication.goal import Replication as Replication
+    from elastream.loop.goals.resilient import Resilient as Resilient
+    from elastream.loop.goals.schedule import Schedule as Schedule
+    from elastream.loop.goals.utilisation import Utilisation as Utilisation
+    from elastream.loop.policy import Policy as Policy
+    from elastream.model.assignment import Assignment as Assignment
+    from elastream.model.assignment import Interval as Interval
+    from elastream.model.errors import AlreadyAttachedError as AlreadyAttachedError
+    from elastream.model.errors import ElastreamError as ElastreamError
+    from elastream.model.errors import ProblemError as ProblemError
+    from elastream.model.errors import QueryRefusedError as QueryRefusedError
+    from elastream.model.errors import SparkError as SparkError
+    from elastream.model.errors import StateHeldError as StateHeldError
+    from elastream.model.errors import UnsupportedSparkError as UnsupportedSparkError
+    from elastream.model.handover import QueryShape as QueryShape
+    from elastream.model.handover import Window as Window
+    from elastream.model.migration import SequenceProblem as SequenceProblem
+    from elastream.model.migration import StepProblem as StepProblem
+    from elastream.model.migration import Target as Target
+    from elastream.model.observation import Executor as Executor
+    from elastream.model.observation import TaskId as TaskId
+    from elastream.model.plan import Infeasible as Infeasible
+    from elastream.model.plan import Move as Move
+    from elastream.model.plan import SequencePlan as SequencePlan
+    from elastream.model.plan import StepPlan as StepPlan
+    from elastream.model.replication.problem import Weights as Weights
+    from elastream.model.resilience.problem import ResilientProblem as ResilientProblem
+    from elastream.model.transition import MigrationChain as MigrationChain
+    from elastream.model.transition import TransitionPlan as TransitionPlan
+    from elastream.model.transition import TransitionProblem as TransitionProblem
+    from elastream.planners.certificate import Certificate as Certificate
+    from elastream.planners.certificate import certify_sequence as certify_sequence
+    from elastream.planners.certificate import certify_step as certify_step
+    from elastream.planners.free_step.planner import free_step as free_step
+    from elastream.planners.resilient.planner import resilient as resilient
+    from elastream.planners.sequence.planner import sequence as sequence
+    from elastream.planners.single_step import single_step as single_step
+    from elastream.planners.transfer.mini_migrations import mini_migrations as mini_migrations
+    from elastream.planners.transfer.transfer_phases import transfer_phases as transfer_phases
+    from elastream.planners.transition.planner import TransitionPlanner as TransitionPlanner
+    from elastream.planners.transition.planner import transition as transition
+    from elastream.spark.handover.windowed import WindowedQuery as WindowedQuery
+    from elastream.spark.observe.measure import Measured as Measured
+    from elastream.spark.observe.measure import measure as measure
+    from elastream.spark.sessions.settings import session_settings as session_settings
+    from elastream.traces.values_file import read_values as read_values
 
-__all__ = [
-    "AlreadyAttachedError",
-    "Assignment",
-    "Attachment",
-    "ByHand",
-    "Certificate",
-    "Combined",
-    "Decision",
-    "DecisionLog",
-    "ElastreamError",
-    "Executor",
-    "Infeasible",
-    "Interval",
-    "Measured",
-    "MigrationChain",
-    "Move",
-    "Policy",
-    "ProblemError",
-    "QueryRefusedError",
-    "Replication",
-    "Resilient",
-    "Schedule",
-    "SequencePlan",
-    "SequenceProblem",
-    "SparkError",
-    "StateHeldError",
-    "StepPlan",
-    "StepProblem",
-    "Target",
-    "TaskId",
-    "TransitionPlan",
-    "TransitionPlanner",
-    "TransitionProblem",
-    "UnsupportedSparkError",
-    "Utilisation",
-    "Weights",
-    "attach",
-    "certify_sequence",
-    "certify_step",
-    "free_step",
-    "measure",
-    "read_decisions",
-    "read_values",
-    "sequence",
-    "session_settings",
-    "single_step",
-    "transition",
-]
-
-_HOMES = {
-    "AlreadyAttachedError": "elastream.model.errors",
-    "Assignment": "elastream.model.assignment",
-    "Attachment": "elastream.attachment",
-    "ByHand": "elastream.loop.goals.by_hand",
-    "Certificate": "elastream.planners.certificate",
-    "Combined": "elastream.loop.goals.combined",
-    "Decision": "elastream.loop.decisions",
-    "DecisionLog": "elastream.loop.decision_log",
-    "ElastreamError": "elastream.model.errors",
-    "Executor": "elastream.model.observation",
-    "Infeasible": "elastream.model.plan",
-    "Interval": "elastream.model.assignment",
-    "Measured": "elastream.spark.observe.measure",
-    "MigrationChain": "elastream.model.transition",
-    "Move": "elastream.model.plan",
-    "Policy": "elastream.loop.policy",
-    "ProblemError": "elastream.model.errors",
-    "QueryRefusedError": "elastream.model.errors",
-    "Replication": "elastream.loop.goals.replication.goal",
-    "Resilient": "elastream.loop.goals.resilient",
-    "Schedule": "elastream.loop.goals.schedule",
-    "SequencePlan": "elastream.model.plan",
-    "SequenceProblem": "elastream.model.migration",
-    "SparkError": "elastream.model.errors",
-    "StateHeldError": "elastream.model.errors",
-    "StepPlan": "elastream.model.plan",
-    "StepProblem": "elastream.model.migration",
-    "Target": "elastream.model.migration",
-    "TaskId": "elastream.model.observation",
-    "TransitionPlan": "elastream.model.transition",
-    "TransitionPlanner": "elastream.planners.transition.planner",
-    "TransitionProblem": "elastream.model.transition",
-    "UnsupportedSparkError": "elastream.model.errors",
-    "Utilisation": "elastream.loop.goals.utilisation",
-    "Weights": "elastream.model.replication.problem",
-    "attach": "elastream.attachment",
-    "certify_sequence": "elastream.planners.certificate",
-    "certify_step": "elastream.planners.certificate",
-    "free_step": "elastream.planners.free_step.planner",
-    "measure": "elastream.spark.observe.measure",
-    "read_decisions": "elastream.loop.decision_log",
-    "read_values": "elastream.traces.values_file",
-    "sequence": "elastream.planners.sequence.planner",
-    "session_settings": "elastream.spark.sessions.settings",
-    "single_step": "elastream.planners.single_step",
-    "transition": "elastream.planners.transition.planner",
+_MODULES = {
+    "elastream.attachment": ("Attachment", "attach"),
+    "elastream.loop.decision_log": ("DecisionLog", "read_decisions"),
+    "elastream.loop.decisions": ("Decision",),
+    "elastream.loop.goals.by_hand": ("ByHand",),
+    "elastream.loop.goals.combined": ("Combined",),
+    "elastream.loop.goals.replication.goal": ("Replication",),
+    "elastream.loop.goals.resilient": ("Resilient",),
+    "elastream.loop.goals.schedule": ("Schedule",),
+    "elastream.loop.goals.utilisation": ("Utilisation",),
+    "elastream.loop.policy": ("Policy",),
+    "elastream.model.assignment": ("Assignment", "Interval"),
+    "elastream.model.errors": (
+        "AlreadyAttachedError",
+        "ElastreamError",
+        "ProblemError",
+        "QueryRefusedError",
+        "SparkError",
+        "StateHeldError",
+        "UnsupportedSparkError",
+    ),
+    "elastream.model.handover": ("QueryShape", "Window"),
+    "elastream.model.migration": ("SequenceProblem", "StepProblem", "Target"),
+    "elastream.model.observation": ("Executor", "TaskId"),
+    "elastream.model.plan": ("Infeasible", "Move", "SequencePlan", "StepPlan"),
+    "elastream.model.replication.problem": ("Weights",),
+    "elastream.model.resilience.problem": ("ResilientProblem",),
+    "elastream.model.transition": ("MigrationChain", "TransitionPlan", "TransitionProblem"),
+    "elastream.planners.certificate": ("Certificate", "certify_sequence", "certify_step"),
+    "elastream.planners.free_step.planner": ("free_step",),
+    "elastream.planners.resilient.planner": ("resilient",),
+    "elastream.planners.sequence.planner": ("sequence",),
+    "elastream.planners.single_step": ("single_step",),
+    "elastream.planners.transfer.mini_migrations": ("mini_migrations",),
+    "elastream.planners.transfer.transfer_phases": ("transfer_phases",),
+    "elastream.planners.transition.planner": ("TransitionPlanner", "transition"),
+    "elastream.spark.handover.windowed": ("WindowedQuery",),
+    "elastream.spark.observe.measure": ("Measured", "measure"),
+    "elastream.spark.sessions.settings": ("session_settings",),
+    "elastream.traces.values_file": ("read_values",),
 }
-"""Of each public name the module that has it."""
+"""Of each module that has public names, which."""
+
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted(_HOMES)  # type checkers read the imports above
 
 
 if not TYPE_CHECKING:  # else any name at all would be there for a type checker

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from itertools import pairwise, product
 
 import numpy as np
@@ -46,7 +45,7 @@ def scattered_problems(draw: st.DrawFn) -> StepProblem:
 @given(st.one_of(step_problems(max_tasks=6), scattered_problems()))
 def test_it_equals_exhaustive_search(problem: StepProblem) -> None:
     best = cheapest(problem)
-    plan = free_step(problem, seconds=math.inf)
+    plan = free_step(problem)
     if best is None:
         assert isinstance(plan, Infeasible)
     else:
@@ -69,7 +68,7 @@ def test_it_never_moves_more_than_single_step(seed: int, tau: float) -> None:
     rng = np.random.default_rng(seed)
     before, after = map(int, rng.integers(2, 12, size=2))
     problem = skewed(40, before, after, tau, seed)
-    free, single = free_step(problem, seconds=math.inf), single_step(problem)
+    free, single = free_step(problem), single_step(problem)
     if isinstance(free, StepPlan):
         assert certify_step(problem, free).faults == ()
         if isinstance(single, StepPlan):
@@ -81,14 +80,14 @@ def test_it_never_moves_more_than_single_step(seed: int, tau: float) -> None:
 @pytest.mark.parametrize(("before", "after"), [(8, 16), (10, 8)])
 @pytest.mark.parametrize("tau", [0.1, 0.4, 0.8])
 def test_sixty_four_tasks_on_sixteen_nodes_are_proven(before: int, after: int, tau: float) -> None:
-    plan = free_step(skewed(64, before, after, tau, seed=1), seconds=math.inf)
+    plan = free_step(skewed(64, before, after, tau, seed=1))
     assert isinstance(plan, StepPlan)
     assert plan.status == "optimal"
 
 
 def test_a_large_problem_has_a_plan_and_a_bound() -> None:
     problem = skewed(2000, 80, 100, 0.2, seed=2)
-    plan = free_step(problem, seconds=math.inf)
+    plan = free_step(problem)
     assert isinstance(plan, StepPlan)
     assert certify_step(problem, plan).faults == ()
     assert plan.cost <= 1.05 * plan.lower_bound
@@ -112,7 +111,7 @@ def drifted(tasks: int, before: int, after: int, seed: int) -> StepProblem:
 @pytest.mark.parametrize("after", [110, 100, 97, 90])
 def test_thousands_of_tasks_on_a_hundred_nodes_are_proven(after: int) -> None:
     problem = drifted(2500, 100, after, seed=3)
-    plan = free_step(problem, seconds=math.inf)
+    plan = free_step(problem)
     assert isinstance(plan, StepPlan)
     assert certify_step(problem, plan).faults == ()
     assert plan.status == "optimal"
@@ -120,7 +119,7 @@ def test_thousands_of_tasks_on_a_hundred_nodes_are_proven(after: int) -> None:
 
 def test_the_same_problem_has_the_same_plan() -> None:
     problem = drifted(1200, 60, 54, seed=1)
-    assert free_step(problem, seconds=math.inf) == free_step(problem)
+    assert free_step(problem) == free_step(problem)
 
 
 def test_tasks_that_cannot_be_packed_are_infeasible() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from random import Random
 
@@ -51,10 +50,7 @@ def test_the_plan_says_what_the_evaluation_says(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_plan_is_as_good_as_the_integer_program_on_medium_problems(seed: int) -> None:
     problem = generated(seed, most_nodes=5, most_operators=5, most=10**6)
-    plan, program = (
-        replication(problem, seconds=math.inf),
-        replication_milp(problem, seconds=math.inf),
-    )
+    plan, program = replication(problem), replication_milp(problem)
     if isinstance(program, Infeasible):
         assert isinstance(plan, Infeasible)
         return
@@ -85,7 +81,7 @@ def test_out_of_effort_the_bound_is_still_proven(seed: int, effort: int) -> None
         plan = replication(problem, effort=effort)
     except ProblemError:  # neither found nor ruled out: more effort is asked for
         return
-    best = replication(problem, seconds=math.inf)
+    best = replication(problem)
     if isinstance(plan, Infeasible) or isinstance(best, Infeasible):
         assert plan.status == best.status
         return

@@ -1,4 +1,4 @@
-"""Seeded problems of any size, shaped like real keys: few heavy tasks, many light ones."""
+"""Seeded problems of any size: few heavy tasks and many light ones, or all kinds alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from elastream.model.migration import StepProblem
 
-__all__ = ["skewed"]
+__all__ = ["skewed", "uniform"]
 
 
 def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:
@@ -22,4 +22,15 @@ def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) ->
     state = np.rint(rng.permutation(1e8 / falling)).astype(int)
     shares = np.searchsorted(np.cumsum(work) / work.sum(), np.arange(1, before) / before) + 1
     cuts = [0, *shares.tolist(), tasks]
+    return StepProblem.of(work, state, list(pairwise(cuts)), after, tau)
+
+
+def uniform(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:
+    """Return a migration of ``tasks`` whose load and state are drawn evenly from 1 to 1000.
+
+    Every node starts with the same number of tasks, or one more.
+    """
+    rng = np.random.default_rng(seed)
+    work, state = rng.integers(1, 1001, (2, tasks))
+    cuts = [node * tasks // before for node in range(before + 1)]
     return StepProblem.of(work, state, list(pairwise(cuts)), after, tau)

@@ -1,0 +1,88 @@
+"""The pages of the documentation, their examples, and what the examples take as given."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from doctest import DocTestParser, DocTestRunner
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "GIVEN",
+    "PAGES",
+    "ROOT",
+    "blocks",
+    "imports",
+    "name_of",
+    "names_in",
+    "needs_spark",
+    "parsed",
+    "run_examples",
+]
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+GIVEN = {"spark", "counts", "query", "first", "second"}
+"""What an example may take as given: a session, a stateful frame of a stream, running queries."""
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def parsed(example: str) -> ast.Module:
+    if is_session(example):
+        example = "".join(each.source for each in DocTestParser().get_examples(example))
+    return ast.parse(example)
+
+
+def is_session(example: str) -> bool:
+    return example.lstrip().startswith(">>>")
+
+
+def names_in(page: Path) -> set[str]:
+    """Return every name that the page's examples read."""
+    return {
+        node.id
+        for example in blocks(page, "python")
+        for node in ast.walk(parsed(example))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def needs_spark(page: Path) -> bool:
+    """Tell whether an example of the page uses a session or makes one."""
+    return not names_in(page).isdisjoint(GIVEN | {"SparkSession"})
+
+
+def imports(page: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each module that the page's examples import, and the names they take from it."""
+    for example in blocks(page, "python"):
+        for node in ast.walk(parsed(example)):
+            if isinstance(node, ast.Import):
+                yield from ((each.name, ()) for each in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield node.module or ".", tuple(each.name for each in node.names)
+
+
+def run_examples(page: Path, names: dict[str, Any]) -> None:
+    """Run the page's examples one after the other; they build on each other."""
+    for number, example in enumerate(blocks(page, "python")):
+        if is_session(example):
+            session = DocTestParser().get_doctest(example, names, f"{number}", str(page), 0)
+            assert DocTestRunner().run(session, clear_globs=False).failed == 0
+            names |= session.globs
+        else:
+            exec(compile(example, str(page), "exec"), names)
+
+
+if __name__ == "__main__":  # the page builds its own session, in a process of its own
+    run_examples(Path(sys.argv[1]), {"__name__": "__main__"})
