@@ -28,6 +28,7 @@ from elastream.model.errors import (
     QueryRefusedError,
 )
 from elastream.model.observation import Executor, TaskId
+from elastream.model.words import listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,8 +109,8 @@ class Attachment:
             if task not in tasks:
                 raise ProblemError("placement", f"task {task} is not known; see where()")
             if executor not in alive:
-                listed = ", ".join(sorted(alive)) or "none"
-                raise ProblemError("placement", f"executor {executor} is not alive; {listed} are")
+                why = f"executor {executor} is not alive; {listed(sorted(alive))} are"
+                raise ProblemError("placement", why)
         self._refuse_advice()
         self._application.controller.move(placement)
 

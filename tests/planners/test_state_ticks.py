@@ -45,3 +45,10 @@ def test_no_state_is_no_ticks(state: list[Number]) -> None:
     ticks = Ticks.of(state, bits=50)
     assert set(ticks.sizes) == {0}
     assert ticks.bytes_of(0) == 0
+
+
+def test_whole_bytes_that_floats_can_sum_are_counted_as_they_are() -> None:
+    assert Ticks.for_floats([3, 2**52]) == Ticks((3, 2**52), 0, whole=True)
+    finer, coarser = Ticks.for_floats([0.5, 3]), Ticks.for_floats([2**60, 2**55])
+    assert finer.exponent > 0 > coarser.exponent
+    assert sum(finer.sizes) < 2**53 > sum(coarser.sizes)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elastream.whole_files import write_text
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -28,10 +30,8 @@ class QuietFiles:
 
     def feed(self, rows: int) -> None:
         """Put so many rows more into the folder."""
-        hidden = self._folder / f".{self._files}.json"
         lines = [json.dumps({"k": (self.rows + row) % KEYS}) for row in range(rows)]
-        hidden.write_text("\n".join(lines) + "\n")
-        hidden.rename(self._folder / f"{self._files}.json")
+        write_text(self._folder / f"{self._files}.json", "\n".join(lines) + "\n")
         self._files += 1
         self.rows += rows
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from elastream.cli.extras import expect_installed
 from elastream.cli.quiet import line_of_failure
 from elastream.model.errors import ProblemError
+from elastream.whole_files import write_json
 
 __all__ = ["checked_picture", "checked_target", "failure_written", "write_summary"]
 
@@ -39,20 +38,9 @@ def checked_picture(option: str, path: Path | None) -> Path | None:
 
 
 def write_summary(path: Path | None, summary: object) -> None:
-    """Write ``summary`` as JSON: into a temporary file first, which is then renamed."""
-    if path is None:
-        return
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(summary, file, indent=1, allow_nan=False)
-            file.write("\n")
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Write ``summary`` as JSON, if there is a file to write it to."""
+    if path is not None:
+        write_json(path, summary, indent=1)
 
 
 @contextmanager

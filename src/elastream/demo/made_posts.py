@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elastream.harness.recording import Recording, write_recording
-from elastream.model.checks import amount, count
-from elastream.model.errors import ProblemError
+from elastream.model.checks import count, positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +53,7 @@ class MadeDay:
         count("bursts", self.bursts)
         count("vocabulary", self.vocabulary, least=1, most=len(_SYLLABLES) ** 3)
         for name in ("seconds", "noon_posts_a_second"):
-            if amount(name, getattr(self, name)) == 0:
-                raise ProblemError(name, "0 is not positive")
+            positive(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from elastream.handover.messages import boundary_from, boundary_members
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary
+from elastream.whole_files import write_json
 
 __all__ = [
     "Note",
@@ -109,18 +109,10 @@ class RecordFile:
 
     def write(self, record: Record) -> None:
         """Replace the record; raises ``OSError`` only where the old one is still there."""
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("w") as file:
-                json.dump(_record_members(record), file)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-            _sync_folder(self.path.parent)
+            write_json(self.path, _record_members(record), synced=True)
         except OSError:
-            temporary.unlink(missing_ok=True)
             if self.read() != record:
                 raise
 
@@ -207,11 +199,3 @@ def _record(told: dict[str, Any]) -> Record:
         str(told["why"]),
         told.get("confirmed") is True,
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,6 +20,7 @@ from elastream.handover.ledger import Side
 from elastream.handover.messages import Message, from_members, members_of
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
+from elastream.whole_files import write_text
 
 __all__ = [
     "LONGEST_LINE",
@@ -122,8 +123,7 @@ def read_token(path: Path, *, create: bool = False) -> str:
     """Return the token in the file; with ``create`` make one that only its owner can read."""
     try:
         if create and not path.exists():
-            path.touch(mode=0o600)
-            path.write_text(secrets.token_urlsafe(32) + "\n")
+            write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
         token = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(str(path), f"the token cannot be read: {error}") from None

@@ -20,8 +20,10 @@ import numpy as np
 
 from elastream.harness.delimited_text import read_lines
 from elastream.harness.recording import Recording, write_recording
-from elastream.model.checks import amount, shown
+from elastream.harness.time_units import unit_us
+from elastream.model.checks import positive, shown
 from elastream.model.errors import ProblemError
+from elastream.model.words import listed
 
 __all__ = ["RecordedFile", "due_ms", "read_columns", "record_file", "times_us"]
 
@@ -37,10 +39,9 @@ _FORMATS: Final = {
     ".txt": "text",
 }
 _COMPRESSIONS: Final = frozenset({".gz", ".bz2", ".zst", ".lz4"})
-_UNITS: Final = ((1e6, 1e11), (1e3, 1e14), (1.0, 1e17), (1e-3, float("inf")))
-"""A number since 1970 below the second has a unit of so many microseconds: seconds, milliseconds,
-microseconds, nanoseconds. The marks lie in the year 5138."""
 _LATEST_US: Final = 1e18
+_MOST_COLUMNS: Final = 20
+"""That a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,7 @@ class RecordedFile:
     """How long the replay takes, whatever time the file spans."""
 
     def __post_init__(self) -> None:
-        if amount("seconds", self.seconds) == 0:
-            raise ProblemError("seconds", "0 is not positive")
+        positive("seconds", self.seconds)
 
 
 def record_file(source: RecordedFile, path: Path) -> Recording:
@@ -85,7 +85,7 @@ def read_columns(path: Path, options: Mapping[str, str], *, texts: Collection[st
     table = _read(path, texts)
     for option, name in options.items():
         if name not in table.column_names:
-            known = ", ".join(table.column_names[:20])
+            known = listed(table.column_names, most=_MOST_COLUMNS)
             raise ProblemError(option, f"{path} has no column {shown(name)}; it has {known}")
     if table.num_rows == 0:
         raise ProblemError("--input", f"{path} has no rows")
@@ -190,8 +190,7 @@ def times_us(column: Any, name: str) -> Any:
 
 
 def _numbers_us(numbers: Any, name: str) -> Any:
-    unit_us = next((unit_us for unit_us, mark in _UNITS if abs(numbers[0]) < mark), 1.0)
-    times = numbers * unit_us
+    times = numbers * unit_us(numbers[0])
     if not (np.abs(times) < _LATEST_US).all():
         raise ProblemError("--time", f"column {shown(name)} holds a number that is no time")
     return times.astype(np.int64)

@@ -24,7 +24,6 @@ no more.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from elastream.harness.recording import DUE_MS, Recording
+from elastream.whole_files import write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,11 +63,11 @@ class ReplayClock:
 
     def open(self, rows: int) -> None:
         """Make the first ``rows`` rows available at once, whatever time they are due."""
-        self._write({"open": rows, "start_ms": self.start_ms})
+        write_json(self.path, {"open": rows, "start_ms": self.start_ms})
 
     def start(self, start_ms: int) -> None:
         """Start the replay at a time in milliseconds since the epoch."""
-        self._write({"open": self._read()["open"], "start_ms": start_ms})
+        write_json(self.path, {"open": self._read()["open"], "start_ms": start_ms})
 
     @property
     def start_ms(self) -> int | None:
@@ -87,11 +87,6 @@ class ReplayClock:
         except FileNotFoundError:
             return {"open": 0, "start_ms": None}
         return told
-
-    def _write(self, told: dict[str, int | None]) -> None:
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(told))
-        temporary.replace(self.path)
 
 
 def replayed(

@@ -26,8 +26,8 @@ from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
 from elastream.loop.state import LoopState, noted
 from elastream.loop.steady import Steady
-from elastream.loop.words import counted, listed
 from elastream.model.observation import BatchObservation
+from elastream.model.words import counted, listed
 
 __all__ = ["taken_in"]
 

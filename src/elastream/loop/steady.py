@@ -30,7 +30,7 @@ from elastream.loop.migrator.change import Change, ChangeKind, abandoned
 from elastream.loop.migrator.growing import grown_first
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.state import LoopState, Phase, Transition, noted
-from elastream.loop.words import counted, listed
+from elastream.model.words import counted, listed
 
 __all__ = ["Steady", "decided_beside", "requested", "told"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
+from elastream.model.checks import Number, Numbers, amount, amounts, count, positive, shown
 from elastream.model.errors import ProblemError
 
 __all__ = [
@@ -165,10 +165,7 @@ class QueryShape:
 
 
 def _size(field: str, value: object, *, whole: bool) -> Number:
-    size = count(field, value, least=1) if whole else amount(field, value)
-    if size == 0:
-        raise ProblemError(field, "0 is not positive")
-    return size
+    return count(field, value, least=1) if whole else positive(field, value)
 
 
 def _arrivals(arrivals: object, inputs: int, last_window: Number) -> tuple[tuple[Number, ...], ...]:

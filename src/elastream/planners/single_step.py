@@ -17,29 +17,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 
 from elastream.model.assignment import Interval
-from elastream.model.checks import Number
-from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.planners.interval_gain import Floats, least_moved
+from elastream.planners.cuts import intervals_of, prefix_sums
+from elastream.planners.interval_gain import least_moved
 from elastream.planners.state_ticks import Ticks
 
 __all__ = ["cheapest_intervals", "single_step"]
 
-_TICK_BITS = 53
-"""State is counted in fewer ticks than two to this power in all; sums of them are exact."""
-
 
 def single_step(problem: StepProblem) -> StepPlan | Infeasible:
     """Return the plan that moves the least state, and of those one with the lowest maximum load."""
-    old = problem.current.intervals
-    if old is None:
-        raise ProblemError("current", "a node holds tasks that are not consecutive; try free-step")
+    old = intervals_of(problem.current)
     limit = problem.limit
     cuts = _solve(problem, old, limit, flattest=True)
     if cuts is None:
@@ -80,8 +73,8 @@ def _solve(
     cuts, match = np.empty((2, levels + 1), dtype=np.int64)
     effort = 100.0 * (m + levels) + 12.0 * m * levels
     count = least_moved.for_operations(effort)(
-        _prefix_sums(problem.work),
-        _prefix_sums(_ticks(problem.state)).astype(np.int64),
+        prefix_sums(problem.work),
+        prefix_sums(Ticks.for_floats(problem.state).sizes).astype(np.int64),
         starts,
         np.repeat(np.arange(len(blocks)), starts[1:] - starts[:-1]),
         limit * (1 + LOAD_TOLERANCE),
@@ -95,22 +88,6 @@ def _solve(
         cuts[count::-1].tolist(),
         [blocks[b][2] if b >= 0 else None for b in match[:count][::-1].tolist()],
     )
-
-
-def _ticks(state: Sequence[Number]) -> Sequence[Number]:
-    """Return the state sizes as whole numbers whose sum is exact: bytes where they serve."""
-    total = sum(state)
-    whole = type(total) is int and total < 1 << _TICK_BITS
-    return state if whole else Ticks.of(state, bits=_TICK_BITS).sizes
-
-
-def _prefix_sums(terms: Sequence[Number]) -> Floats:
-    """Return 0, the first term, the sum of the first two, and so on, each rounded once."""
-    if type(sum(terms)) is int:
-        return np.array((0, *accumulate(terms)), dtype=np.float64)
-    sums = np.zeros(len(terms) + 1)
-    sums[1:] = np.cumsum(np.array(terms, dtype=np.float64), dtype=np.longdouble)
-    return sums
 
 
 def _placed(problem: StepProblem, cuts: _Cuts) -> tuple[int, ...]:

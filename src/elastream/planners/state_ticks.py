@@ -15,6 +15,9 @@ from elastream.model.checks import Number
 
 __all__ = ["Ticks"]
 
+_FLOAT_BITS = 53
+"""Whole numbers below two to this power are exact as floats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
@@ -34,6 +37,14 @@ class Ticks:
         magnitude = total.bit_length() if type(total) is int else math.frexp(total)[1]
         exponent = bits - magnitude - 1 if total else 0
         return cls(tuple(_scaled(size, exponent) for size in state), exponent, whole)
+
+    @classmethod
+    def for_floats(cls, state: Sequence[Number]) -> Ticks:
+        """Return sizes whose sums are exact as floats too: bytes where they serve."""
+        total = sum(state)
+        if type(total) is int and total < 1 << _FLOAT_BITS:
+            return cls(tuple(map(int, state)), 0, whole=True)
+        return cls.of(state, bits=_FLOAT_BITS)
 
     def bytes_of(self, ticks: int) -> Number:
         """Return so many ticks in bytes, rounded down; whole where the sizes are."""

@@ -15,9 +15,7 @@ is refused by whoever reads it.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from elastream.model.errors import ProblemError
+from elastream.whole_files import write_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,20 +113,7 @@ def publish(unfinished: Path, out: Path) -> None:
 
 def commit(out: Path, about: Mapping[str, object]) -> None:
     """Write the manifest, whole or not at all: from now on the folder is a trace."""
-    _write_whole(out / _MANIFEST, {"version": _VERSION, **about})
-
-
-def _write_whole(path: Path, content: object) -> None:
-    """Write JSON into a temporary file and rename it."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(content, file, indent=1)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_json(out / _MANIFEST, {"version": _VERSION, **about}, indent=1)
 
 
 def read_manifest(trace: Path) -> dict[str, Any]:
@@ -166,7 +152,7 @@ def read_tasks(trace: Path) -> TaskTrace:
 
 def write_nodes(trace: Path, content: Mapping[str, object]) -> None:
     """Keep node counts with the trace."""
-    _write_whole(trace / _NODES, content)
+    write_json(trace / _NODES, content, indent=1)
 
 
 def read_nodes(trace: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from elastream.loop.samples import Sample
 from elastream.model.checks import positive
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
+from elastream.model.words import listed
 from elastream.traces.folder import commit, prepare, publish, write_nodes
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def _tasks(samples: Iterable[Sample], queries: Sequence[str]) -> tuple[TaskId, .
     known = {task.query for task in found}
     for query in queries:
         if query not in known:
-            listed = ", ".join(sorted(known))
-            raise ProblemError("--query", f"{query!r} is not in the log; there are {listed}")
+            names = listed(sorted(known))
+            raise ProblemError("--query", f"{query!r} is not in the log; there are {names}")
     return tuple(sorted(task for task in found if not queries or task.query in queries))
 
 

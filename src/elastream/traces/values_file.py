@@ -8,9 +8,8 @@ each finished round is kept beside it, and a run that was killed goes on from th
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.transition.growth import Grown, GrowthSettings, Round
 from elastream.planners.transition.partitions import Partitions
 from elastream.planners.transition.values import PartitionValues
+from elastream.whole_files import replacing
 
 __all__ = ["forget_rounds", "read_round", "read_values", "write_round", "write_values"]
 
@@ -51,7 +51,8 @@ def write_values(path: Path, values: PartitionValues) -> None:
             metadata={_KEY: json.dumps(about)},
         ),
     )
-    _replaced(path, lambda name: parquet.write_table(table, name))
+    with _replacing(path) as beside:
+        parquet.write_table(table, beside)
 
 
 def read_values(path: Path) -> PartitionValues:
@@ -102,11 +103,8 @@ def write_round(
         "best_value": np.array(told.grown.value),
     }
 
-    def write(name: str) -> None:
-        with Path(name).open("wb") as file:
-            np.savez(file, **content)
-
-    _replaced(_rounds(path), write)
+    with _replacing(_rounds(path)) as beside, beside.open("wb") as file:
+        np.savez(file, **content)
 
 
 def read_round(path: Path, problem: ProjectionProblem, settings: GrowthSettings) -> Round | None:
@@ -152,16 +150,11 @@ def _in_order(cuts: list[list[int]], tasks: int) -> Partitions:
     return _of_rows(np.array(rows, dtype=np.int64), tasks)
 
 
-def _replaced(path: Path, write: Callable[[str], object]) -> None:
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with replacing(path) as beside:
+            yield beside
     except OSError as error:
-        raise ProblemError("--out", f"{path} cannot be written: {error.strerror}") from None
-    os.close(descriptor)
-    try:
-        write(name)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        why = error.strerror or error
+        raise ProblemError("--out", f"{path} cannot be written: {why}") from None

@@ -22,6 +22,7 @@ from elastream.model.handover import QueryShape
 from elastream.spark.handover.origin_stream import OriginStream
 from elastream.spark.handover.target_stream import TargetStream
 from elastream.spark.handover.windowed import WindowedQuery, json_lines
+from elastream.whole_files import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +66,7 @@ class Pace:
 
     def go(self, by_ms: int) -> None:
         self.now_ms += by_ms
-        temporary = self.path.with_name("clock.new")
-        temporary.write_text(str(self.now_ms))
-        temporary.replace(self.path)
+        write_text(self.path, str(self.now_ms))
 
 
 def _progress(checkpoint: Path) -> tuple[int, int]:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, exact_sum
+from elastream.planners.cuts import Cut
 from elastream.planners.sequence.pool import best_links
 
 __all__ = ["by_milp", "count_of_cuts", "enumerated"]
 
 Ints = NDArray[np.int64]
-Cut = tuple[int, ...]
 
 
 class _Span(NamedTuple):

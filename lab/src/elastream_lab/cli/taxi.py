@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import typer
 
 from elastream.cli.exits import BROKEN
 from elastream.model.errors import ProblemError
+from elastream.whole_files import replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -236,16 +236,14 @@ def _summary(run: TaxiRun, seconds: float, error: str | None) -> dict[str, Any]:
 
 
 def _write_rankings(run: TaxiRun, out: Path) -> None:
-    """Write a line a minute, in the order of time: into a temporary file that is then renamed."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
-    with temporary.open("w") as file:
+    """Write a line a minute, in the order of time."""
+    with replacing(out) as beside, beside.open("w") as file:
         for minute, best in sorted(run.rankings.items()):
             entries = [
                 {"route": one.route, "trips": one.trips, "latest": _time(one.latest_s)}
                 for one in best
             ]
             file.write(json.dumps({"minute": _time(minute), "best": entries}) + "\n")
-    temporary.replace(out)
 
 
 def _time(seconds: int) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from elastream.cli.exits import BROKEN
 from elastream.model.errors import ProblemError
+from elastream.whole_files import replacing
 from elastream_lab.cli.traffic_settings import (
     Destination,
     Executors,
@@ -116,18 +117,9 @@ def _tell(spark: SparkSession, monitor: TrafficMonitor, wrong: int, out: Path | 
     rows = told.count()
     typer.echo(f"{packets:,} packets in {len(monitor.recordings)} sub-streams, {rows:,} results")
     if out is not None:
-        _write(told.toArrow(), out)
+        from pyarrow import parquet
+
+        with replacing(out) as beside:
+            parquet.write_table(told.toArrow(), beside)
     verdict = "exact against a batch computation" if not wrong else f"{wrong:,} results DIFFER"
     typer.echo(verdict)
-
-
-def _write(table: object, out: Path) -> None:
-    """Write the results whole, or not at all."""
-    from pyarrow import parquet
-
-    temporary = out.with_name(f".{out.name}.partial")
-    try:
-        parquet.write_table(table, temporary)
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem
+from elastream.planners.cuts import intervals_of
 from elastream.planners.kernel import kernel
 
 __all__ = ["paper_ssm"]
@@ -22,9 +22,7 @@ __all__ = ["paper_ssm"]
 
 def paper_ssm(problem: StepProblem, *, compiled: bool = False) -> float | None:
     """Return the least state moved, or ``None`` where no assignment holds the limit."""
-    old = problem.current.intervals
-    if old is None:
-        raise ProblemError("current", "a node holds tasks that are not consecutive")
+    old = intervals_of(problem.current)
     bounds = [*sorted({lb for lb, ub in old if lb < ub}), len(problem.work)]
     recurrence = _recurrence.compiled if compiled else _recurrence.plain
     gain = recurrence(

@@ -13,17 +13,15 @@ from __future__ import annotations
 from functools import cache
 
 from elastream.model.checks import Number
-from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
+from elastream.planners.cuts import intervals_of
 
 __all__ = ["simple_ssm"]
 
 
 def simple_ssm(problem: StepProblem) -> Number | None:
     """Return the least state moved, or ``None`` where no assignment holds the limit."""
-    old = problem.current.intervals
-    if old is None:
-        raise ProblemError("current", "a node holds tasks that are not consecutive")
+    old = intervals_of(problem.current)
     blocks = sorted(interval for interval in old if interval.lb < interval.ub)
     limit = problem.limit * (1 + LOAD_TOLERANCE)
 

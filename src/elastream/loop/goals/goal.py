@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from elastream.loop.application import GoalBounds, Observed
-from elastream.loop.words import counted
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, Executor
 from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.words import counted
 
 __all__ = [
     "Failure",

@@ -31,13 +31,13 @@ from elastream.loop.goals.goal import (
     within_bounds,
 )
 from elastream.loop.routes import RouteOrder, route
-from elastream.loop.words import counted
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.resilience.problem import ResilientProblem
+from elastream.model.words import counted
 
 __all__ = ["LightPlanner", "Resilient", "ResilientPlanner", "heavy_tasks"]
 

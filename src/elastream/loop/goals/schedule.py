@@ -28,12 +28,12 @@ from elastream.loop.goals.goal import (
     within_bounds,
 )
 from elastream.loop.goals.utilisation import attainable_tau
-from elastream.loop.words import counted
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.observation import Executor
 from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.words import counted
 
 __all__ = ["Schedule", "ScheduledPlanner"]
 

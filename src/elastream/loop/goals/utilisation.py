@@ -45,9 +45,9 @@ from elastream.loop.goals.goal import (
     within_bounds,
 )
 from elastream.loop.load import QueryLoad
-from elastream.loop.words import counted
 from elastream.model.checks import Number, amount, positive
 from elastream.model.errors import ProblemError
+from elastream.model.words import counted
 from elastream.planners.even_spread import even_max_load
 
 __all__ = ["Utilisation", "attainable_tau", "demand"]

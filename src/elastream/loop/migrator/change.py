@@ -13,11 +13,20 @@ from typing import Literal
 
 from elastream.loop.events import Cancel, Instruction
 from elastream.loop.state import LoopState, Signal, Transition, noted
-from elastream.loop.words import counted
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
+from elastream.model.words import counted
 
-__all__ = ["Change", "ChangeKind", "Progress", "abandoned", "begun", "completed", "replanned"]
+__all__ = [
+    "Change",
+    "ChangeKind",
+    "Progress",
+    "abandoned",
+    "begun",
+    "completed",
+    "replanned",
+    "waiting",
+]
 
 ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
 
@@ -107,6 +116,12 @@ def replanned(
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
     state, instructions = planned_first(state, replace(change, replans=change.replans + 1))
     return state, (*cancel, log, *instructions)
+
+
+def waiting(state: LoopState, what: str, since_ms: int | None, query: str) -> Transition:
+    """Note at a batch of ``query`` that ``what`` is waited for, and since when."""
+    why = f"{what} not ready after {state.passed_s(since_ms):.0f} s"
+    return state, (noted(state, "wait", why, query=query),)
 
 
 def _ended(state: LoopState, *, done: bool) -> Transition:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Event, Grow, Status, Tick
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change, abandoned, begun, completed
+from elastream.loop.migrator.change import Change, abandoned, begun, completed, waiting
 from elastream.loop.migrator.warming import warmed_first
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
 from elastream.model.observation import Executor
@@ -30,8 +30,7 @@ class Growing(Phase):
             case Answered(ticket=self.ticket, result=executors):
                 return self._grown(state, executors)
             case BatchObserved(batch=batch):
-                waited = f"executors not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return waiting(state, "executors", self.since_ms, batch.query)
             case Tick() | Status():
                 return self._overdue(state)
             case _:

@@ -49,9 +49,9 @@ from elastream.loop.migrator.change import Change, Progress, abandoned, complete
 from elastream.loop.migrator.releasing import released_first
 from elastream.loop.policy import Policy
 from elastream.loop.state import LoopState, Phase, Transition, noted
-from elastream.loop.words import listed
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.words import listed
 
 __all__ = ["Destination", "Moving", "moved_first", "portions"]
 

@@ -24,16 +24,16 @@ from elastream.loop.events import (
 from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
-from elastream.loop.migrator.change import Change, abandoned, replanned
+from elastream.loop.migrator.change import Change, abandoned, replanned, waiting
 from elastream.loop.migrator.moving import Destination, moved_first
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
-from elastream.loop.words import counted
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.words import counted
 
 __all__ = ["Planning", "planned_first"]
 
@@ -58,8 +58,7 @@ class Planning(Phase):
                 why = "an executor was lost while it was planned"
                 return replanned(state, self.change, why, ticket=ticket)
             case BatchObserved(batch=batch):
-                waited = f"a plan not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return waiting(state, "a plan", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
                 return abandoned(state, self.change, why, ticket=ticket)

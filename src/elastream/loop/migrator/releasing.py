@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Event, Release, Status, Tick
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change, abandoned, completed, replanned
+from elastream.loop.migrator.change import Change, abandoned, completed, replanned, waiting
 from elastream.loop.state import LoopState, Phase, Transition, noted
-from elastream.loop.words import listed
+from elastream.model.words import listed
 
 __all__ = ["Releasing", "released_first"]
 
@@ -31,8 +31,7 @@ class Releasing(Phase):
                 left = tuple(each for each in state.executors if each.id not in gone)
                 return completed(replace(state, executors=left), self.change)
             case BatchObserved(batch=batch):
-                waited = f"the release not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return waiting(state, "the release", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
                 return abandoned(state, self.change, why, ticket=self.release.ticket)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Cancel, Event, Status, Tick, Warm
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change
+from elastream.loop.migrator.change import Change, waiting
 from elastream.loop.migrator.planning import planned_first
 from elastream.loop.migrator.settling import settled_first
 from elastream.loop.state import LoopState, Phase, Transition, noted
@@ -30,8 +30,7 @@ class Warming(Phase):
             case Answered(ticket=self.ticket):
                 return settled_first(state, self.change)
             case BatchObserved(batch=batch):
-                waited = f"the warm-up not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return waiting(state, "the warm-up", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 waited = f"not warmed in {state.passed_s(self.since_ms):.0f} s, going on cold"
                 state, instructions = self._cold(state, waited)

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem
+from elastream.planners.state_ticks import Ticks
+from elastream.planners.whole_units import in_units
 
 __all__ = ["Answer", "Ints", "WholeStep", "whole_step"]
 
@@ -30,7 +32,7 @@ Ints: TypeAlias = NDArray[np.int64]
 _Ratio: TypeAlias = tuple[int, int]
 """A number as a fraction in lowest terms: top and bottom."""
 
-_STATE_BITS = 50
+_STATE_BITS = 51
 _WORK_BITS = 50
 _SHORT_DENOMINATOR = 100_000
 _CLOSE = 10**12
@@ -155,15 +157,11 @@ def _whole_work(work: Sequence[Number], limit: float, allowed: int) -> tuple[Int
 
 def _whole_state(sizes: Sequence[Number]) -> tuple[Ints, Fraction, Fraction]:
     """Return state in units, the unit, and the size of all in bytes."""
-    exact = [size.as_integer_ratio() for size in sizes]
-    finest = math.lcm(*{bottom for _, bottom in exact})
-    total = Fraction(sum(top * (finest // bottom) for top, bottom in exact), finest)
-    unit = _unit(exact, total, _STATE_BITS)
-    up, down = unit.as_integer_ratio()
-    units = [top * down // (bottom * up) for top, bottom in exact]
-    divisor = math.gcd(*units) or 1
-    array = np.array([size // divisor for size in units], dtype=np.int64)
-    return array, unit * divisor, total
+    exact, units_in_one = in_units(sizes)
+    ticks = Ticks.of(sizes, bits=_STATE_BITS)
+    divisor = math.gcd(*ticks.sizes) or 1
+    array = np.array([size // divisor for size in ticks.sizes], dtype=np.int64)
+    return array, Fraction(2) ** -ticks.exponent * divisor, Fraction(sum(exact), units_in_one)
 
 
 def _simplest(work: Sequence[Number]) -> list[_Ratio]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from elastream.model.errors import ProblemError
 from elastream.model.replication.problem import ReplicationProblem
+from elastream.model.words import counted
 from elastream.planners.replication.downtime_array import downtimes_ms
 
 __all__ = [
@@ -88,7 +89,7 @@ def enumerated(problem: ReplicationProblem, operator: int) -> Configurations | M
         if latency is not None:
             base_ms[replicas] = latency
     if not base_ms:
-        by = f"{most} replica{'s' if most > 1 else ''}"
+        by = counted(most, "replica")
         by += (
             ", the most within one change"
             if problem.restricted and most < which.max_replicas
@@ -201,7 +202,7 @@ def _arrays(
 
 def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:
     which, least = problem.operators[operator], min(base_ms)
-    need = f"{least} replica{'s' if least > 1 else ''} of {which.resources:g} resources"
+    need = f"{counted(least, 'replica')} of {which.resources:g} resources"
     if problem.restricted:
         return (
             f"operator {which.name} needs {need} at least, and no deployment within one replica "

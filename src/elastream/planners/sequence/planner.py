@@ -31,14 +31,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-import numpy as np
-
 from elastream.model.assignment import Assignment
 from elastream.model.checks import amount
-from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan, StepPlan, step_plan
-from elastream.planners.partition_cost import cheapest_matching
+from elastream.planners.cuts import Cut, cut_of, placed, prefix_sums
 from elastream.planners.sequence.chain import chain_of
 from elastream.planners.sequence.intervals import IntervalGraph, graph_within
 from elastream.planners.sequence.reduction import needed_steps, stretched
@@ -50,8 +47,6 @@ __all__ = ["EFFORT", "sequence"]
 
 EFFORT = 3_600_000_000
 """Cells that a plan may take where nothing else is said: about a minute of an ordinary core."""
-
-Cut = tuple[int, ...]
 
 
 def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePlan | Infeasible:
@@ -70,7 +65,7 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
         direct.append(step)
     weights = StepWeights.of(problem)
     least = weights.least(direct)
-    current, _ = _cut(problem.current)
+    current = cut_of(problem.current)
     graphs = _graphs(problem)
     needed = needed_steps(graphs, current, falling=weights.falling)
     greedy = _greedy(problem, problem.current, needed)
@@ -84,21 +79,12 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
         [graphs[step] for step in searched],
         [weights.of_steps[step] for step in searched],
     )
-    found = search(chain, [_cut(plan.steps[step].assignment)[0] for step in searched], effort)
+    found = search(chain, [cut_of(plan.steps[step].assignment) for step in searched], effort)
     most_kept = found.bound // chain.unit * chain.unit
     bound = None if most_kept <= found.kept else max(least, chain.tick * (chain.total - most_kept))
     reached = stretched(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
     rest = _greedy(problem, _assignment(reached), needed[len(searched) :])
     return _plan(problem, weights, stretched(graphs, current, needed, [*found.cuts, *rest]), bound)
-
-
-def _cut(assignment: Assignment) -> tuple[Cut, list[int]]:
-    """Return the bounds of the intervals in the order of the tasks, and the node of each."""
-    intervals = assignment.intervals
-    if intervals is None:
-        raise ProblemError("current", "a node holds tasks that are not consecutive")
-    held = sorted((lb, ub, node) for node, (lb, ub) in enumerate(intervals) if lb < ub)
-    return (0, *(ub for _, ub, _ in held)), [node for _, _, node in held]
 
 
 def _assignment(cut: Cut) -> Assignment:
@@ -108,8 +94,7 @@ def _assignment(cut: Cut) -> Assignment:
 
 def _graphs(problem: SequenceProblem) -> list[IntervalGraph]:
     """Return what each migration allows."""
-    work = np.zeros(len(problem.work) + 1)
-    work[1:] = np.cumsum(np.array(problem.work, dtype=np.float64), dtype=np.longdouble)
+    work = prefix_sums(problem.work)
     total = exact_sum(problem.work)
     return [
         graph_within(work, target.limit(total) * (1 + LOAD_TOLERANCE), target.nodes)
@@ -124,7 +109,7 @@ def _greedy(problem: SequenceProblem, current: Assignment, steps: Sequence[int])
         plan = single_step(StepProblem(problem.work, problem.state, current, problem.targets[step]))
         assert isinstance(plan, StepPlan)  # noqa: S101 - what fits does not depend on ``current``
         current = plan.assignment
-        cuts.append(_cut(current)[0])
+        cuts.append(cut_of(current))
     return cuts
 
 
@@ -139,23 +124,10 @@ def _plan(
     current = problem.current
     for target, cut in zip(problem.targets, cuts, strict=True):
         step = StepProblem(problem.work, problem.state, current, target)
-        steps.append(step_plan(step, _placed(step, cut)))
+        steps.append(step_plan(step, placed(step, cut)))
         current = steps[-1].assignment
     cost = exact_sum(move.state for step in steps for move in step.moves)
     weighted = weights.rounded(weights.cost(steps)) if weights.falling else cost
     if least is None or weights.rounded(least) >= weighted:
         return SequencePlan("optimal", cost, tuple(steps), weighted, weighted)
     return SequencePlan("feasible", cost, tuple(steps), weights.rounded_down(least), weighted)
-
-
-def _placed(step: StepProblem, cut: Cut) -> tuple[int, ...]:
-    """Return the node of each task: that which its interval continues, or a spare one."""
-    current, nodes = _cut(step.current)
-    matching = cheapest_matching(step.state, current, cut)
-    staying = {nodes[old] for old in matching.continues if old is not None}
-    spare = (node for node in range(step.nodes_after) if node not in staying)
-    return tuple(
-        node
-        for (lb, ub), old in zip(pairwise(cut), matching.continues, strict=True)
-        for node in [next(spare) if old is None else nodes[old]] * (ub - lb)
-    )

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from elastream.planners.cuts import Cut
 from elastream.planners.interval_gain import Ints
 from elastream.planners.kernel import kernel
 from elastream.planners.partition_cost import kept_state
@@ -23,8 +24,6 @@ from elastream.planners.sequence.chain import Chain
 from elastream.planners.sequence.prices import Copies
 
 __all__ = ["CutPool"]
-
-Cut = tuple[int, ...]
 
 
 @kernel

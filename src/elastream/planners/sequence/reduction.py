@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from elastream.planners.cuts import Cut
 from elastream.planners.sequence.intervals import IntervalGraph
 
 __all__ = ["needed_steps", "stretched"]
-
-Cut = tuple[int, ...]
 
 
 def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool) -> list[int]:

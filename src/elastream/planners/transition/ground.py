@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
 from elastream.model.transition import MigrationChain
+from elastream.planners.cuts import prefix_sums
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.state_ticks import Ticks
 
 __all__ = ["Flags", "Ground"]
 
 Flags = NDArray[np.bool_]
-
-_TICK_BITS = 53
-"""State is counted in fewer ticks than two to this power in all: sums are exact as floats too."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +52,11 @@ class Ground:
         total = exact_sum(work)
         sizes = np.unique(np.array(chain.sizes, dtype=np.int64))
         limits = [Target(int(size), tau).limit(total) * (1 + LOAD_TOLERANCE) for size in sizes]
-        ticks, tick_bytes = _ticks(state)
+        ticks = Ticks.for_floats(state)
         return cls(
-            work=_prefix_sums(np.array(work, dtype=np.float64)),
-            state=np.append(0, np.cumsum(np.array(ticks, dtype=np.int64))),
-            tick_bytes=tick_bytes,
+            work=prefix_sums(work),
+            state=prefix_sums(ticks.sizes).astype(np.int64),
+            tick_bytes=2.0**-ticks.exponent,
             sizes=sizes,
             limits=np.array(limits),
             size_of_state=np.searchsorted(sizes, chain.sizes),
@@ -80,17 +78,3 @@ class Ground:
     def total_state(self) -> int:
         """All state, in ticks."""
         return int(self.state[-1])
-
-
-def _prefix_sums(terms: Floats) -> Floats:
-    sums = np.zeros(len(terms) + 1)
-    sums[1:] = np.cumsum(terms, dtype=np.longdouble)
-    return sums
-
-
-def _ticks(state: tuple[Number, ...]) -> tuple[tuple[Number, ...], float]:
-    total = sum(state)
-    if type(total) is int and total < 1 << _TICK_BITS:
-        return state, 1.0
-    ticks = Ticks.of(state, bits=_TICK_BITS)
-    return ticks.sizes, 2.0**-ticks.exponent

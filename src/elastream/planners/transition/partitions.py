@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elastream.planners.cuts import Cut
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.transition.ground import Flags, Ground
 
-__all__ = ["Cut", "Partitions", "all_partitions", "balanced", "count_partitions"]
-
-Cut = tuple[int, ...]
+__all__ = ["Partitions", "all_partitions", "balanced", "count_partitions"]
 """The bounds of one partition: ``0 = b[0] < b[1] < ... < b[k] = m``."""
 
 

@@ -30,14 +30,14 @@ from elastream.model.transition import (
     TransitionProblem,
     direction_of,
 )
+from elastream.planners.cuts import Cut, cut_of, placed
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.growth import GrowthSettings
 from elastream.planners.transition.neighbourhood import targets
 from elastream.planners.transition.pair_costs import pair_costs
-from elastream.planners.transition.partitions import Cut, Partitions, count_partitions
-from elastream.planners.transition.placing import current_cut, placed
+from elastream.planners.transition.partitions import Partitions, count_partitions
 from elastream.planners.transition.pricing import Pool, values_of
 from elastream.planners.transition.values import (
     PartitionValues,
@@ -70,7 +70,7 @@ def transition(
             return outcome
     states = chain.reachable(problem.state)
     projection = ProjectionProblem(step.work, step.state, step.target.tau, chain.restricted(states))
-    start = (current_cut(step), states.index(problem.state))
+    start = (cut_of(step.current), states.index(problem.state))
     values = partition_values(projection, start=start, settings=settings)
     if isinstance(values, Infeasible):
         return values
@@ -121,7 +121,7 @@ class TransitionPlanner:
             problem.tau,
         )
         proven = same and self._values.complete
-        current = current_cut(step)
+        current = cut_of(step.current)
         chosen = self._chosen(step, state, current, members_only=proven)
         if chosen is None:
             return self._greedy(step)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
 from elastream.model.transition import MigrationChain, ProjectionProblem
+from elastream.planners.cuts import Cut
 from elastream.planners.interval_gain import Floats
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.growth import Bulk, GrowthSettings, InProcess, Round, Start, grow
 from elastream.planners.transition.partitions import (
-    Cut,
     Partitions,
     all_partitions,
     balanced,

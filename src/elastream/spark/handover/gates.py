@@ -9,7 +9,6 @@ are, so that an application that starts again does not offer what it has given a
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Literal
 
 from elastream.model.errors import SparkError
 from elastream.model.handover import Boundary
+from elastream.whole_files import write_json
 
 __all__ = ["OriginGate", "Permit", "Produced", "TargetGate"]
 
@@ -52,12 +52,7 @@ class Produced:
         """Remember that outputs up to here are put out."""
         if self.value is not None and coordinate <= self.value:
             return
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        with temporary.open("w") as file:
-            json.dump(coordinate, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        write_json(self._path, coordinate, synced=True)
         self.value = coordinate
 
 

@@ -25,6 +25,7 @@ from elastream.spark.handover.windowed import (
     highest,
     within,
 )
+from elastream.whole_files import write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,7 +132,5 @@ class TargetStream(WindowedStream):
         found = [number for number, at in windows if at >= boundary.from_timestamps[0]]
         if not found:
             return None
-        temporary = path.with_name(".first-row.json")
-        temporary.write_text(json.dumps(found[0]))
-        temporary.replace(path)
+        write_json(path, found[0])
         return found[0]

@@ -27,6 +27,7 @@ from elastream.model.handover import QueryShape, Timestamps
 from elastream.planners.handover import WindowOperator, whole_at_controlling
 from elastream.spark.handover.gates import Permit
 from elastream.spark.handover.row_windows import LATE, NUMBER, STARTS_AT
+from elastream.whole_files import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -165,10 +166,7 @@ def json_lines(folder: Path) -> Sink:
     def write(results: DataFrame, number: int) -> None:
         rows = sorted(json.dumps(row.asDict(), default=str) for row in results.collect())
         if rows:
-            path = folder / f"{number:08d}.jsonl"
-            temporary = path.with_name(f".{path.name}")
-            temporary.write_text("".join(f"{row}\n" for row in rows))
-            temporary.replace(path)
+            write_text(folder / f"{number:08d}.jsonl", "".join(f"{row}\n" for row in rows))
 
     return write
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.whole_files import write_text
 
 __all__ = ["LEAST_JAVA", "bundled_java_home", "java_home", "system_java_home"]
 
@@ -72,7 +73,8 @@ def bundled_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
     home = _cache(environ) / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     launcher = home / "bin" / "java"
     if not (launcher.is_file() and launcher.read_text() == script):
-        _write_program(launcher, script)
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        write_text(launcher, script, mode=0o777)
     return home
 
 
@@ -104,13 +106,3 @@ def _cache(environ: Mapping[str, str]) -> Path:
     except OSError:
         return Path(tempfile.mkdtemp(prefix="elastream-java-"))
     return folder
-
-
-def _write_program(program: Path, text: str) -> None:
-    program.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=program.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    temporary = Path(name)
-    temporary.chmod(0o755)
-    temporary.replace(program)

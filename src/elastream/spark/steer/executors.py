@@ -26,6 +26,7 @@ from elastream.loop.ports import Ticket
 from elastream.model.checks import count
 from elastream.model.errors import GivenUpError, SparkError, StateHeldError
 from elastream.model.observation import Executor
+from elastream.model.words import listed
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 from elastream.spark.door.queries import RunningQuery
 from elastream.spark.observe.monitor import SparkMonitor
@@ -107,7 +108,7 @@ class SparkExecutorPool:
         deadline = time.monotonic() + _RELEASE_TIMEOUT_S
         while names & {entry.id for entry in self._door.executors()}:
             if time.monotonic() > deadline:
-                raise SparkError(f"executors {_listed(names)} did not end when told to")
+                raise SparkError(f"executors {listed(sorted(names))} did not end when told to")
             ticket.wait(_POLL_S)
         self._door.request_executors(len(self._door.executors()))
 
@@ -178,13 +179,13 @@ class SparkExecutorPool:
                 leaving = sum(own.where.get(task) in ids for task in own.asked)
                 if held - leaving > 0 or heading:
                     raise StateHeldError(
-                        f"executors {_listed(ids)} are not released: {held} tasks of query "
+                        f"executors {listed(sorted(ids))} are not released: {held} tasks of query "
                         f"{own.name} are on them and {heading} are on their way to them"
                     )
             elif stores := self._stores_on(query, ids):
                 raise StateHeldError(
-                    f"executors {_listed(ids)} are not released: the query {query.label} has "
-                    f"{stores} state stores on them"
+                    f"executors {listed(sorted(ids))} are not released: "
+                    f"the query {query.label} has {stores} state stores on them"
                 )
 
     def _stores_on(self, query: RunningQuery, ids: set[str]) -> int:
@@ -195,7 +196,3 @@ class SparkExecutorPool:
             for operator in self._door.queries.operators(query) or ()
             for partition in range(operator.partitions)
         )
-
-
-def _listed(ids: set[str]) -> str:
-    return ", ".join(sorted(ids))

@@ -24,6 +24,7 @@ from typing import Any
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
+from elastream.model.words import listed
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.task_events import lead_of
@@ -56,7 +57,7 @@ class SparkStatePlacement:
             if task not in known:
                 raise ProblemError("wanted", f"the query has no task {task}")
             if executor not in alive:
-                raise SparkError(f"executor {executor} is not alive; {_listed(alive)}")
+                raise SparkError(f"executor {executor} is not alive; alive are {listed(alive)}")
         idle = self._is_idle(watched)
         for task, executor in wanted.items():
             ticket.check()
@@ -80,7 +81,3 @@ class SparkStatePlacement:
                 for store in operator.stores
             )
         return self._stores[key]
-
-
-def _listed(executors: Mapping[str, object]) -> str:
-    return f"alive are {', '.join(executors)}" if executors else "none is alive"

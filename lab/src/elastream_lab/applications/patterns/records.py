@@ -6,7 +6,7 @@ bad; it counts as a row and has no records.
 
 Times may be timestamps, dates, ISO 8601 texts, or numbers since 1970 in seconds, milliseconds,
 microseconds or nanoseconds, told by their magnitude (as in
-:mod:`~elastream.harness.recorded_file`).
+:mod:`~elastream.harness.time_units`).
 
 *Patterns* are the keys of the second application of papers 000 and 001 (section 6): the
 combinations of the words of a row. There are exponentially many, so the number of words of a
@@ -24,8 +24,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from elastream.demo.word_count import words_of
+from elastream.harness.time_units import UNITS_US
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
+from elastream.model.words import listed
 from elastream_lab.applications.patterns.faults import input_refused
 from elastream_lab.applications.patterns.settings import TraceSettings
 
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["counted", "partition_hash", "task_of"]
 
-_UNITS_US: Final = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (float("inf"), 1e-3))
-"""A number below the first is in units of so many microseconds. The marks lie in the year 5138."""
 _FIXED_KEY_BYTES: Final = 8
+_MOST_COLUMNS: Final = 20
+"""That a message names."""
 
 
 def counted(spark: SparkSession, settings: TraceSettings) -> DataFrame:
@@ -167,7 +169,7 @@ def _read(spark: SparkSession, settings: TraceSettings) -> DataFrame:
         table = reader.format(settings.kind).load(list(settings.input))
     for option, name in wanted:
         if name not in table.columns:
-            known = ", ".join(table.columns[:20]) or "none"
+            known = listed(table.columns, most=_MOST_COLUMNS)
             raise ProblemError(option, f"there is no column {shown(name)}; there are {known}")
     table = table.select(*dict.fromkeys(name for _, name in wanted))
     cores = spark.sparkContext.defaultParallelism
@@ -195,7 +197,7 @@ def _number_us(number: Column) -> Column:
     from pyspark.sql import functions as f
 
     micros = f.lit(None).cast("double")
-    for mark, unit_us in reversed(_UNITS_US):
+    for mark, unit_us in reversed(UNITS_US):
         micros = f.when(f.abs(number) < mark, number * unit_us).otherwise(micros)
     return micros.try_cast("bigint")
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from elastream.model.checks import amount, count
-from elastream.model.errors import ProblemError
+from elastream.model.checks import count, positive
 from elastream_lab.applications.taxi.grid import CELLS, cell_centre, route_of
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ class MadeTrips:
     def __post_init__(self) -> None:
         count("seed", self.seed)
         for name in ("seconds", "trips_a_minute", "swing"):
-            if amount(name, getattr(self, name)) == 0:
-                raise ProblemError(name, "0 is not positive")
+            positive(name, getattr(self, name))
 
 
 class Trip(NamedTuple):

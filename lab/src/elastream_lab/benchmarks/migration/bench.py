@@ -37,7 +37,7 @@ from elastream.harness.commit_log import committed_batches
 from elastream.harness.job_session import job_session
 from elastream.harness.replay import ReplayClock
 from elastream.harness.response_time import Spread
-from elastream.model.checks import amount, count
+from elastream.model.checks import amount, count, positive
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream.spark.steer.graceful_stop import stop_gracefully
@@ -101,12 +101,8 @@ class BenchSettings:
     def __post_init__(self) -> None:
         _known("--state", self.states, tuple(STATES))
         _known("--mechanisms", self.mechanisms, MECHANISMS)
-        for option, value in (
-            ("--posts-a-second", self.posts_a_second),
-            ("--trigger-s", self.trigger_s),
-        ):
-            if amount(option, value) == 0:
-                raise ProblemError(option, "0 is not positive")
+        positive("--posts-a-second", self.posts_a_second)
+        positive("--trigger-s", self.trigger_s)
         amount("--service-us", self.service_us)
         count("--partitions", self.partitions, least=EXECUTORS[1])
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastream.model.checks import amount
-from elastream.model.errors import ProblemError
+from elastream.model.checks import amount, positive
 
 __all__ = [
     "HandoverCost",
@@ -57,7 +56,7 @@ class MigrationCost:
 
 def handover_cost(*, length_s: float, slide_s: float, rows_per_s: float) -> HandoverCost:
     """Return the expected cost for time windows; a slide above the length leaves no overlap."""
-    length, slide = _positive("length_s", length_s), _positive("slide_s", slide_s)
+    length, slide = positive("length_s", length_s), positive("slide_s", slide_s)
     rate = amount("rows_per_s", rows_per_s)
     return HandoverCost(max(0.0, length - slide / 2), rate * max(0.0, length - slide))
 
@@ -66,7 +65,7 @@ def migration_cost(
     *, state_bytes: float, bytes_per_s: float, restart_s: float, rows_per_s: float
 ) -> MigrationCost:
     """Return the expected cost of stopping, moving all of the state, and starting again."""
-    moved_s = amount("state_bytes", state_bytes) / _positive("bytes_per_s", bytes_per_s)
+    moved_s = amount("state_bytes", state_bytes) / positive("bytes_per_s", bytes_per_s)
     pause_s = amount("restart_s", restart_s) + moved_s
     return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s, pause_s)
 
@@ -85,15 +84,9 @@ def break_even_length_s(
     ``state_bytes`` is what the state weighs whatever the length, ``row_bytes`` what each row of a
     window adds. ``None``: a handover is sooner at every length.
     """
-    bandwidth = _positive("bytes_per_s", bytes_per_s)
+    bandwidth = positive("bytes_per_s", bytes_per_s)
     growth = amount("rows_per_s", rows_per_s) * amount("row_bytes", row_bytes) / bandwidth
     if growth >= 1:
         return None
     fixed_s = amount("restart_s", restart_s) + amount("state_bytes", state_bytes) / bandwidth
-    return (fixed_s + _positive("slide_s", slide_s) / 2) / (1 - growth)
-
-
-def _positive(field: str, value: float) -> float:
-    if amount(field, value) == 0:
-        raise ProblemError(field, "0 is not positive")
-    return value
+    return (fixed_s + positive("slide_s", slide_s) / 2) / (1 - growth)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import amount, count, positive
 from elastream.model.errors import ProblemError, SparkError
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.application import Task
@@ -63,8 +63,7 @@ class HandoverSettings:
         if amount("--join-at-s", self.join_at_s) < AROUND_MS / 1000:
             least = f"{AROUND_MS / 1000:g}"
             raise ProblemError("--join-at-s", f"{self.join_at_s:g} is below {least}; compare what?")
-        if amount("--trigger-s", self.trigger_s) == 0:
-            raise ProblemError("--trigger-s", "0 is not positive")
+        positive("--trigger-s", self.trigger_s)
         count("--gap-ms", self.gap_ms, least=1)
         count("--places", self.places, least=1)
         count("--seed", self.seed)

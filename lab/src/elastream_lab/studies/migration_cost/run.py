@@ -14,11 +14,11 @@ from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner, step_plan
 from elastream.model.transition import MigrationChain
+from elastream.planners.cuts import cut_of, placed
 from elastream.planners.even_spread import even_bounds
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import targets
-from elastream.planners.transition.placing import current_cut, placed
 from elastream_lab.studies.migration_cost.load import Migration
 
 __all__ = ["Run", "by_fewest_nodes", "by_most_nodes", "run_through"]
@@ -88,7 +88,7 @@ def by_most_nodes(step: StepProblem) -> StepPlan | Infeasible:
 def _tied(step: StepProblem, *, prefer_few: bool) -> StepPlan | Infeasible:
     alone = MigrationChain((step.target.nodes,), ((1.0,),), 0.0)
     ground = Ground.of(step.work, step.state, step.target.tau, alone)
-    here = current_cut(step)
+    here = cut_of(step.current)
     rows = targets(ground, np.array(here, dtype=np.int64)).tolist()
     if not rows:
         return single_step(step)

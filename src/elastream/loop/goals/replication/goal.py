@@ -32,12 +32,12 @@ from elastream.loop.goals.replication.settings import ReplicationSettings
 from elastream.loop.goals.replication.solving import Solve, Solved
 from elastream.loop.goals.replication.vivaldi import probe_pairs, round_trips_ms
 from elastream.loop.load import mean, weight_of
-from elastream.loop.words import listed
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 from elastream.model.plan import Infeasible
 from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import Deployment, Weights
+from elastream.model.words import listed
 
 __all__ = ["Replication", "ReplicationMemory"]
 

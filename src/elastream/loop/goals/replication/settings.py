@@ -13,6 +13,7 @@ from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
 from elastream.model.replication.problem import Weights
+from elastream.model.words import listed
 
 __all__ = ["ReplicationSettings"]
 
@@ -170,7 +171,7 @@ class ReplicationSettings(Goal):
             named += [("goal.executor_price", host) for host in self.executor_price]
         for place, host in named:
             if host not in known:
-                hosts = ", ".join(sorted(known)) or "none"
+                hosts = listed(sorted(known))
                 raise ProblemError(place, f"host {host!r} has no executor; hosts are {hosts}")
 
 

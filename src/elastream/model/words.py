@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = ["counted", "listed"]
@@ -15,6 +15,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names, the first few of many."""
-    return ", ".join(names[:_MOST_LISTED]) + (", ..." if len(names) > _MOST_LISTED else "")
+def listed(names: Iterable[str], *, most: int = _MOST_LISTED) -> str:
+    """Return names, the first ``most`` of many; ``none`` where there are none."""
+    names = list(names)
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "") if names else "none"
