@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from elastream.planners.free_step.planner import free_step
     from elastream.planners.sequence.planner import sequence
     from elastream.planners.single_step import single_step
+    from elastream.planners.transfer.forecast import Forecast, forecast
     from elastream.planners.transition.planner import TransitionPlanner, transition
     from elastream.spark.observe.measure import Measured, measure
     from elastream.spark.sessions.settings import session_settings
@@ -56,6 +57,7 @@ __all__ = [
     "DecisionLog",
     "ElastreamError",
     "Executor",
+    "Forecast",
     "Infeasible",
     "Interval",
     "Measured",
@@ -84,6 +86,7 @@ __all__ = [
     "attach",
     "certify_sequence",
     "certify_step",
+    "forecast",
     "free_step",
     "measure",
     "read_decisions",
@@ -105,6 +108,7 @@ _HOMES = {
     "DecisionLog": "elastream.loop.decision_log",
     "ElastreamError": "elastream.model.errors",
     "Executor": "elastream.model.observation",
+    "Forecast": "elastream.planners.transfer.forecast",
     "Infeasible": "elastream.model.plan",
     "Interval": "elastream.model.assignment",
     "Measured": "elastream.spark.observe.measure",
@@ -133,6 +137,7 @@ _HOMES = {
     "attach": "elastream.attachment",
     "certify_sequence": "elastream.planners.certificate",
     "certify_step": "elastream.planners.certificate",
+    "forecast": "elastream.planners.transfer.forecast",
     "free_step": "elastream.planners.free_step.planner",
     "measure": "elastream.spark.observe.measure",
     "read_decisions": "elastream.loop.decision_log",
