@@ -23,24 +23,14 @@ class Ticks:
     sizes: tuple[int, ...]
     exponent: int
     """A byte has ``2**exponent`` ticks."""
-    whole: bool
-    """Whether all sizes are whole numbers of bytes."""
 
     @classmethod
     def of(cls, state: Sequence[Number], *, bits: int) -> Ticks:
         """Return the sizes with their total below ``2**bits`` ticks."""
-        whole = all(type(size) is int for size in state)
         total = sum(state)
         magnitude = total.bit_length() if type(total) is int else math.frexp(total)[1]
         exponent = bits - magnitude - 1 if total else 0
-        return cls(tuple(_scaled(size, exponent) for size in state), exponent, whole)
-
-    def bytes_of(self, ticks: int) -> Number:
-        """Return so many ticks in bytes, rounded down; whole where the sizes are."""
-        if self.whole:
-            return ticks >> self.exponent if self.exponent >= 0 else ticks << -self.exponent
-        excess = max(ticks.bit_length() - 53, 0)
-        return math.ldexp(ticks >> excess, excess - self.exponent)
+        return cls(tuple(_scaled(size, exponent) for size in state), exponent)
 
 
 def _scaled(size: Number, exponent: int) -> int:

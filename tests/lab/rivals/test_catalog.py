@@ -16,7 +16,7 @@ from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.planners.certificate import certify_step
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 
-BASELINES = {"even-split", "consistent-hashing", "redist"}
+BASELINES = {"even-split", "consistent-hashing", "bounded-hashing", "redist"}
 CONTIGUOUS = {"single-step", "even-split"}
 INTERVALS_ONLY = {"single-step"}
 
@@ -136,6 +136,7 @@ def test_every_planner_has_one_name() -> None:
         "free-step",
         "even-split",
         "consistent-hashing",
+        "bounded-hashing",
         "redist",
     ]
 

@@ -41,8 +41,6 @@ class ExecutorEntry:
     """When it registered, in milliseconds since the epoch."""
     port: int = 0
     """Where it serves shuffle blocks to the others."""
-    active_tasks: int = 0
-    """Tasks that run on it."""
 
 
 class PrivateDoor:
