@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from elastream.planners.resilient.planner import resilient as resilient
     from elastream.planners.sequence.planner import sequence as sequence
     from elastream.planners.single_step import single_step as single_step
+    from elastream.planners.transfer.forecast import Forecast as Forecast
+    from elastream.planners.transfer.forecast import forecast as forecast
     from elastream.planners.transfer.mini_migrations import mini_migrations as mini_migrations
     from elastream.planners.transfer.transfer_phases import transfer_phases as transfer_phases
     from elastream.planners.transition.planner import TransitionPlanner as TransitionPlanner
@@ -99,6 +101,7 @@ _MODULES = {
     "elastream.planners.resilient.planner": ("resilient",),
     "elastream.planners.sequence.planner": ("sequence",),
     "elastream.planners.single_step": ("single_step",),
+    "elastream.planners.transfer.forecast": ("Forecast", "forecast"),
     "elastream.planners.transfer.mini_migrations": ("mini_migrations",),
     "elastream.planners.transfer.transfer_phases": ("transfer_phases",),
     "elastream.planners.transition.planner": ("TransitionPlanner", "transition"),

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.spark.handover.grouped_sums import grouped_sums
 
 from elastream.cli.main import main
 from elastream.spark.handover.windowed import WindowedQuery
-from elastream_lab.applications.readings.queries import grouped_sums
 from elastream_lab.applications.readings.source import Readings
 
 KNOWN = "tests.cli.test_handover:no_query"

@@ -3,14 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.handover.notes import owner_of, read_notes
 
 from elastream.handover.ledger import (
     Note,
     OwnershipLog,
     Record,
     RecordFile,
-    owner_of,
-    read_notes,
 )
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary

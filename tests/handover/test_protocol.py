@@ -8,10 +8,11 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.handover.notes import owner_of
 from tests.handover.scenarios import scenarios
 from tests.handover.world import Fault, Scenario, World, uninterrupted
 
-from elastream.handover.ledger import Side, owner_of
+from elastream.handover.ledger import Side
 from elastream.handover.target import Left, Owning, Prepared
 from elastream.model.handover import QueryShape, Window
 from elastream.testing.handover import SimulatedOrigin

@@ -49,6 +49,11 @@ def plans(draw: st.DrawFn, max_tasks: int, max_moves: int) -> tuple[StepProblem,
     return problem, step_plan(problem, tuple(after))
 
 
+def raises(made: MiniMigrations) -> bool:
+    """Whether a step puts a node over the limit, or further over it."""
+    return any(node.raised for step in made.steps for node in step.overloaded)
+
+
 caps = st.one_of(
     st.builds(lambda k: {"max_tasks": k}, st.integers(1, 3)),
     st.builds(lambda b: {"max_bytes": b}, st.sampled_from([0, 0.3, 1, 4, 6])),
@@ -207,7 +212,7 @@ def test_an_exchange_that_one_move_a_batch_cannot_make_is_told_with_its_excess()
     first, second = made.steps
     assert first.overloaded in ((Overload(0, 5.0, 5.0),), (Overload(1, 5.0, 5.0),))
     assert second.overloaded == ()
-    assert (made.raises, made.proven) == (True, True)
+    assert (raises(made), made.proven) == (True, True)
 
 
 @pytest.mark.parametrize("exact_moves", [0, 12])
@@ -217,7 +222,7 @@ def test_a_node_gives_before_it_takes(exact_moves: int) -> None:
     plan = step_plan(problem, (0, 1, 1, 2))
     made = mini_migrations(problem, plan, max_tasks=1, per="batch", exact_moves=exact_moves)
     assert [[move.task for move in moves] for moves in moves_of(made)] == [[3], [1]]
-    assert not made.raises
+    assert not raises(made)
 
 
 @pytest.mark.parametrize("exact_moves", [0, 12])
@@ -227,7 +232,7 @@ def test_nodes_already_over_are_relieved_first_and_never_raised(exact_moves: int
     plan = step_plan(problem, (0, 1, 2, 2, 2, 2))
     made = mini_migrations(problem, plan, max_tasks=2, per="batch", exact_moves=exact_moves)
     assert [move.task for move in made.steps[0].moves] == [1, 2]
-    assert not made.raises
+    assert not raises(made)
 
 
 def test_a_long_ring_of_full_nodes_turns_in_one_step() -> None:

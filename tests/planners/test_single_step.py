@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.planners.exhaustive import cheapest_then_flattest
+from tests.planners.simple_ssm import simple_ssm
 from tests.strategies import step_problems
 
 from elastream.model.assignment import Interval
@@ -15,7 +16,6 @@ from elastream.planners import interval_gain
 from elastream.planners.certificate import certify_step
 from elastream.planners.single_step import single_step
 from elastream_lab.rivals.paper_ssm import paper_ssm
-from elastream_lab.rivals.simple_ssm import simple_ssm
 
 
 def planned(problem: StepProblem) -> StepPlan:

@@ -26,29 +26,14 @@ def test_sizes_are_rounded_down_by_less_than_a_tick_and_fill_the_bits(
         assert sum(ticks.sizes) > 2 ** (bits - 3) - len(state)
 
 
-@given(st.lists(sizes, min_size=1, max_size=20))
-@settings(max_examples=300)
-def test_ticks_in_bytes_are_never_more_than_they_are(state: list[Number]) -> None:
-    ticks = Ticks.of(state, bits=50)
-    for count in (*ticks.sizes, sum(ticks.sizes)):
-        assert Fraction(ticks.bytes_of(count)) <= Fraction(count) / Fraction(2) ** ticks.exponent
-
-
-def test_whole_sizes_stay_whole_and_exact() -> None:
-    ticks = Ticks.of([3, 5, 0], bits=50)
-    assert [ticks.bytes_of(count) for count in ticks.sizes] == [3, 5, 0]
-    assert all(type(ticks.bytes_of(count)) is int for count in ticks.sizes)
-
-
 @pytest.mark.parametrize("state", [[0, 0], [0.0]])
 def test_no_state_is_no_ticks(state: list[Number]) -> None:
     ticks = Ticks.of(state, bits=50)
     assert set(ticks.sizes) == {0}
-    assert ticks.bytes_of(0) == 0
 
 
 def test_whole_bytes_that_floats_can_sum_are_counted_as_they_are() -> None:
-    assert Ticks.for_floats([3, 2**52]) == Ticks((3, 2**52), 0, whole=True)
+    assert Ticks.for_floats([3, 2**52]) == Ticks((3, 2**52), 0)
     finer, coarser = Ticks.for_floats([0.5, 3]), Ticks.for_floats([2**60, 2**55])
     assert finer.exponent > 0 > coarser.exponent
     assert sum(finer.sizes) < 2**53 > sum(coarser.sizes)

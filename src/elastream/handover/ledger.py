@@ -32,8 +32,6 @@ __all__ = [
     "RecordFile",
     "RecordState",
     "Side",
-    "owner_of",
-    "read_notes",
 ]
 
 _VERSION: Final = 1
@@ -74,15 +72,6 @@ class Note:
     reason: str
     """One sentence for a person."""
     boundary: Boundary | None = None
-
-
-def owner_of(coordinate: int, note: Note) -> Side | None:
-    """Return who owns the window that starts at ``coordinate``; ``None`` where it is not known."""
-    if note.owner == "origin":
-        return "origin"
-    if note.owner == "undecided" or note.boundary is None:
-        return None
-    return "origin" if coordinate < note.boundary.activation else "target"
 
 
 class RecordFile:
@@ -151,26 +140,6 @@ class OwnershipLog:
         }
         with self.path.open("ab", buffering=0) as file:
             file.write((json.dumps(members) + "\n").encode())
-
-
-def read_notes(path: Path) -> Iterator[Note]:
-    """Yield the notes of a log; a torn last line is passed over."""
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            told = json.loads(line)
-            boundary = told["boundary"]
-            yield Note(
-                told["side"],
-                told["kind"],
-                told["handover"],
-                told["owner"],
-                told["reason"],
-                None if boundary is None else boundary_from("boundary", boundary),
-            )
-        except (ValueError, KeyError, TypeError):
-            raise ProblemError(f"{path}, line {number}", "is not a line of this log") from None
 
 
 def _record_members(record: Record) -> dict[str, object]:

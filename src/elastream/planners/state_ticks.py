@@ -26,32 +26,22 @@ class Ticks:
     sizes: tuple[int, ...]
     exponent: int
     """A byte has ``2**exponent`` ticks."""
-    whole: bool
-    """Whether all sizes are whole numbers of bytes."""
 
     @classmethod
     def of(cls, state: Sequence[Number], *, bits: int) -> Ticks:
         """Return the sizes with their total below ``2**bits`` ticks."""
-        whole = all(type(size) is int for size in state)
         total = sum(state)
         magnitude = total.bit_length() if type(total) is int else math.frexp(total)[1]
         exponent = bits - magnitude - 1 if total else 0
-        return cls(tuple(_scaled(size, exponent) for size in state), exponent, whole)
+        return cls(tuple(_scaled(size, exponent) for size in state), exponent)
 
     @classmethod
     def for_floats(cls, state: Sequence[Number]) -> Ticks:
         """Return sizes whose sums are exact as floats too: bytes where they serve."""
         total = sum(state)
         if type(total) is int and total < 1 << _FLOAT_BITS:
-            return cls(tuple(map(int, state)), 0, whole=True)
+            return cls(tuple(map(int, state)), 0)
         return cls.of(state, bits=_FLOAT_BITS)
-
-    def bytes_of(self, ticks: int) -> Number:
-        """Return so many ticks in bytes, rounded down; whole where the sizes are."""
-        if self.whole:
-            return ticks >> self.exponent if self.exponent >= 0 else ticks << -self.exponent
-        excess = max(ticks.bit_length() - 53, 0)
-        return math.ldexp(ticks >> excess, excess - self.exponent)
 
 
 def _scaled(size: Number, exponent: int) -> int:

@@ -7,8 +7,10 @@ A batch of a query reads the rows that wait, takes its overhead plus the time of
 executor, and runs each task where it is preferred: on the executor last placed, else where it ran
 before, else, if that is gone, on the executor with the fewest tasks (as Spark would, it does not
 ask for load). A task that changes its executor first loads its state there; a cold executor's first
-task pays for the start. The next batch begins when the trigger fires or the batch ends, whichever
-is later; without rows none begins, and the query is idle. Where no executor is alive a batch waits.
+task pays for the start. Where links are limited, a batch begins its work when all state that moves
+with it has travelled (:mod:`elastream.testing.transfers`). The next batch begins when the trigger
+fires or the batch ends, whichever is later; without rows none begins, and the query is idle. Where
+no executor is alive a batch waits.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from elastream.loop.events import (
     Status,
 )
 from elastream.loop.ports import Ticket
+from elastream.model.checks import positive
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
@@ -53,6 +56,12 @@ class ClusterSettings:
     """What the first task of a cold executor takes on top."""
     load_ms_per_mib: float = 1.0
     """What loading state takes."""
+    bytes_per_s: float | None = None
+    """What the link of each executor carries, in and as much out; ``None`` for no limit."""
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_s is not None:
+            positive("bytes_per_s", self.bytes_per_s)
 
 
 @dataclass(slots=True)
@@ -222,6 +231,7 @@ class SimulatedCluster:
             cold=cold,
             cold_ms=self.settings.cold_ms,
             load_ms_per_mib=self.settings.load_ms_per_mib,
+            bytes_per_s=self.settings.bytes_per_s,
             obeys=self.obeys,
         )
         used = set(query.where.values())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream.testing.transfers import transfer_ms
 from elastream.testing.workload import Workload
 
 __all__ = ["SimulatedQuery"]
@@ -68,6 +69,7 @@ class SimulatedQuery:
         cold: Set[str],
         cold_ms: float,
         load_ms_per_mib: float,
+        bytes_per_s: float | None,
         obeys: Callable[[TaskId], bool],
     ) -> None:
         """Begin a batch on the executors that ``speeds`` names."""
@@ -76,16 +78,17 @@ class SimulatedQuery:
         if load.most_rows is not None:
             rows = min(rows, load.most_rows)
         self._waiting -= rows
+        before = dict(self.where)
         tasks = self._run(rows, speeds, cold, cold_ms, load_ms_per_mib, obeys)
         busy: dict[str, float] = {}
         for task in tasks:
             busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
         outside_ms = rows * load.outside_row_ms / len(speeds)
         longest = (max(busy.values(), default=0.0) + outside_ms) / cores
-        duration = load.overhead_ms + longest
+        duration = load.overhead_ms + transfer_ms(before, tasks, bytes_per_s) + longest
         self._ends_ms = now_ms + duration
         self._trigger_ms = max(now_ms + load.trigger_ms, self._ends_ms)
-        before = self._committed_ms
+        committed_ms = self._committed_ms
         self._running = BatchObservation(
             query=load.name,
             run=self.run,
@@ -94,7 +97,7 @@ class SimulatedQuery:
             rows=rows,
             backlog=None,
             finished_at_ms=round(self._ends_ms),
-            interval_ms=None if before is None else self._ends_ms - before,
+            interval_ms=None if committed_ms is None else self._ends_ms - committed_ms,
             tasks=tasks,
             outside_ms=dict.fromkeys(speeds, outside_ms) if outside_ms else {},
         )

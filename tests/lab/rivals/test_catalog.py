@@ -18,7 +18,7 @@ from elastream.planners.certificate import certify_step
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 from elastream_lab.rivals.consistent_hashing import average_cost, ring_assignment
 
-BASELINES = {"even-split", "consistent-hashing", "redist"}
+BASELINES = {"even-split", "consistent-hashing", "bounded-hashing", "redist"}
 CONTIGUOUS = {"single-step", "even-split"}
 INTERVALS_ONLY = {"single-step"}
 
@@ -138,6 +138,7 @@ def test_every_planner_has_one_name() -> None:
         "free-step",
         "even-split",
         "consistent-hashing",
+        "bounded-hashing",
         "redist",
     ]
 

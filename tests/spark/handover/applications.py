@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.handover.notes import owner_of, read_notes
 from tests.spark.handover.expected import Expected, Result
 from tests.spark.handover.handed_queries import CLOCK
 from tests.spark.handover.handing import ALL_MS, Pace, written
 from tests.spark.processes import alive, descendants
 
-from elastream.handover.ledger import Note, owner_of, read_notes
+from elastream.handover.ledger import Note
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 600.0

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.spark.handover.expected import Expected, pair_windows, pairs, row_windows, sums
+from tests.spark.handover.grouped_sums import grouped_sums
 from tests.spark.handover.handing import START_MS, check_whole, handover, written
 
 from elastream.spark.handover.windowed import WindowedQuery
 from elastream.spark.sessions.application_session import application_session
 from elastream_lab.applications.readings.queries import (
-    grouped_sums,
     joined_readings,
     pair_sums,
     row_sums,

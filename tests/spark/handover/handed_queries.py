@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from tests.spark.handover.grouped_sums import grouped_sums
 from tests.spark.handover.handing import START_MS
 
 from elastream.spark.handover.windowed import WindowedQuery
 from elastream_lab.applications.readings.queries import (
-    grouped_sums,
     joined_readings,
     pair_sums,
     row_sums,

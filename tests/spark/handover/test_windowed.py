@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.handover.expected import Expected, pair_windows, pairs, row_windows, sums
+from tests.spark.handover.grouped_sums import grouped_sums
 from tests.spark.handover.handing import (
     ALL_MS,
     START_MS,
@@ -23,7 +24,6 @@ from elastream.model.errors import ProblemError
 from elastream.model.handover import Window
 from elastream.spark.handover.windowed import WindowedQuery
 from elastream_lab.applications.readings.queries import (
-    grouped_sums,
     joined_readings,
     pair_sums,
     row_sums,

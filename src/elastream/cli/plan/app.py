@@ -8,6 +8,12 @@ import typer
 
 from elastream.cli import problem_files
 from elastream.cli.plan.effort import BRANCHES_A_SECOND, CELLS_A_SECOND, Seconds, effort_of
+from elastream.cli.plan.forecasting import (
+    BytesPerBatch,
+    BytesPerSecond,
+    MovesPerBatch,
+    forecast_fields,
+)
 from elastream.cli.plan.handover import handover
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.plan.replication import replication
@@ -38,11 +44,20 @@ Draw = Annotated[
 
 
 @app.command("single-step")
-def single_step(file: ProblemFile, draw: Draw = False) -> None:
+def single_step(
+    file: ProblemFile,
+    draw: Draw = False,
+    bytes_per_s: BytesPerSecond = None,
+    moves_per_batch: MovesPerBatch = None,
+    bytes_per_batch: BytesPerBatch = None,
+) -> None:
     """Least state moved in one migration; each node holds consecutive tasks.
 
     Fields: work, state (a number for each task), current (an interval [lb, ub] for each node),
     nodes (how many may hold tasks afterwards), tau (a node may hold (1 + tau) times the mean).
+
+    With --bytes-per-s the plan has a forecast: in which batches and phases state travels, and for
+    how many seconds.
     """
     from elastream.planners.single_step import single_step as planner
 
@@ -54,15 +69,24 @@ def single_step(file: ProblemFile, draw: Draw = False) -> None:
         _draw([(problem, outcome)])
     fields: dict[str, object] = {"status": outcome.status, "cost": outcome.cost}
     loads = {"limit": outcome.limit, "max_load": outcome.max_load}
-    print_plan(fields | _step_fields(outcome) | loads)
+    more = forecast_fields(problem, outcome, bytes_per_s, moves_per_batch, bytes_per_batch)
+    print_plan(fields | _step_fields(outcome) | loads | more)
 
 
 @app.command("free-step")
-def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:
+def free_step(
+    file: ProblemFile,
+    draw: Draw = False,
+    seconds: Seconds = None,
+    bytes_per_s: BytesPerSecond = None,
+    moves_per_batch: MovesPerBatch = None,
+    bytes_per_batch: BytesPerBatch = None,
+) -> None:
     """Least state moved in one migration; a node may hold any tasks, as on Spark.
 
     Fields as for single-step; current may also be the node of each task. A plan that is not
-    proven optimal has the status "feasible" and a proven lower bound.
+    proven optimal has the status "feasible" and a proven lower bound. --bytes-per-s as for
+    single-step.
     """
     from elastream.planners.free_step.planner import EFFORT
     from elastream.planners.free_step.planner import free_step as planner
@@ -83,6 +107,7 @@ def free_step(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) ->
             "limit": outcome.limit,
             "max_load": outcome.max_load,
         }
+        | forecast_fields(problem, outcome, bytes_per_s, moves_per_batch, bytes_per_batch)
     )
 
 

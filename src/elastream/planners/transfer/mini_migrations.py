@@ -87,11 +87,6 @@ class MiniMigrations:
     proven: bool
     """Whether no order within the caps overloads nodes less; else a better one may exist."""
 
-    @property
-    def raises(self) -> bool:
-        """Whether a step puts a node over the limit, or further over it."""
-        return any(node.raised for step in self.steps for node in step.overloaded)
-
 
 def mini_migrations(
     problem: StepProblem,

@@ -41,8 +41,6 @@ class ExecutorEntry:
     """When it registered, in milliseconds since the epoch."""
     port: int = 0
     """Where it serves shuffle blocks to the others."""
-    active_tasks: int = 0
-    """Tasks that run on it."""
 
 
 class PrivateDoor:
@@ -154,7 +152,6 @@ class PrivateDoor:
                 entry["totalCores"],
                 entry["addTime"],
                 int(port),
-                entry["activeTasks"],
             )
             for entry in self.json(self._context.statusStore().executorList(True))
             # One that has just registered has no address yet, and runs no task before it has.

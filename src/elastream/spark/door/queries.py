@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.door.private_door import PrivateDoor
@@ -128,16 +127,6 @@ class Queries:
 
         found = query.execution.sparkSession().streams().get(query.id)
         return None if found is None else StreamingQuery(found)
-
-    def session(self, query: RunningQuery) -> SparkSession:
-        """Return the session that the query was started in."""
-        from pyspark.sql import SparkSession
-
-        return SparkSession(self._door.spark.sparkContext, query.execution.sparkSession())
-
-    def is_active(self, query: RunningQuery) -> bool:
-        """Tell whether the query has not ended."""
-        return bool(query.execution.isActive())
 
     def fault(self, query: RunningQuery) -> str | None:
         """Return the first line of what ended the query; ``None`` where nothing went wrong."""

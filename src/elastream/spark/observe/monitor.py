@@ -26,7 +26,7 @@ from elastream.loop.events import (
     QueryPassedOver,
     Status,
 )
-from elastream.model.observation import BatchObservation, Executor
+from elastream.model.observation import Executor
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery
 from elastream.spark.observe.event_tap import EventTap, JobEvent, QueryEvent
@@ -77,7 +77,6 @@ class SparkMonitor:
         self.backlog = backlog
         self._clock = clock
         self._heard: tuple[Callable[[Fact], None], ...] = ()
-        self._batch_heard: tuple[Callable[[BatchObservation], None], ...] = ()
         self._watched: dict[str, WatchedQuery] = {}
         """The queries that take part, by id."""
         self._joined: dict[str, QueryJoined] = {}

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream_lab.applications.taxi.frequent_routes import BEST, frequent_routes, trips_of_files
+from elastream_lab.applications.taxi.frequent_routes import BEST, frequent_routes
 from elastream_lab.applications.taxi.grid import route_of
 from elastream_lab.applications.taxi.trips import MadeTrips, make_trips, schema
 
@@ -68,9 +68,10 @@ def test_every_ranking_of_the_stream_equals_the_plain_one(
         file = folder / f"{part}.csv"
         file.write_text("".join(lines[part * 200 : part * 200 + 200]))
         os.utime(file, (part, part))  # they are read in the order of these times
+    reader = spark.readStream.schema(schema()).option("maxFilesPerTrigger", 1)
     told: list[Row] = []
     query = (
-        frequent_routes(trips_of_files(spark, str(folder)))
+        frequent_routes(reader.csv(str(folder)))
         .writeStream.foreachBatch(lambda batch, _: told.extend(batch.collect()))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()

@@ -1,4 +1,4 @@
-"""Windowed queries to hand over: aggregations over time and rows, joins; the paper's Q1 to Q3.
+"""Windowed queries to hand over: the paper's Q1 to Q3.
 
 Paper 002, section 4. Q1 joins the readings of two streams by place over windows of 10 seconds; its
 windows slide with every tick, so two readings are joined if they are less than 10 seconds apart.
@@ -28,7 +28,7 @@ from elastream_lab.applications.readings.source import Readings, readings_stream
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["both_streams", "grouped_sums", "joined_readings", "pair_sums", "row_sums"]
+__all__ = ["both_streams", "joined_readings", "pair_sums", "row_sums"]
 
 Inputs = Callable[["SparkSession", bool], "tuple[DataFrame, ...]"]
 
@@ -37,23 +37,6 @@ def both_streams(readings: Readings, later_ms: int = 0) -> tuple[Readings, Readi
     """Return the readings of S and of T; T starts so much later."""
     later = replace(readings, stream=1, start_ms=readings.start_ms + later_ms)
     return replace(readings, stream=0), later
-
-
-def grouped_sums(readings: Readings, *, length_ms: int, slide_ms: int) -> WindowedQuery:
-    """Return count and sum for each place and time window."""
-    window = Window.of("time", length_ms, slide_ms)
-
-    def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
-        from pyspark.sql import functions as f
-
-        spans = f.window("at", f"{length_ms} milliseconds", f"{slide_ms} milliseconds")
-        sums = (f.count(f.lit(1)).alias("rows"), f.sum("measure").alias("total"))
-        grouped = inputs[0].groupBy(spans.alias("span"), "place").agg(*sums)
-        start = f.unix_millis("span.start").alias(COORDINATE)
-        return grouped.select(start, "place", "rows", "total")
-
-    shape = QueryShape("sums", window, 1, lateness=readings.late_ms)
-    return WindowedQuery(shape, _streams([readings]), results)
 
 
 def joined_readings(

@@ -22,22 +22,15 @@ from typing import TYPE_CHECKING, Final
 from elastream.harness.service_time import slowed
 from elastream_lab.applications.taxi.grid import CELLS, EAST_STEP, NORTH, SOUTH_STEP, WEST
 from elastream_lab.applications.taxi.plain import BEST, LENGTH_S, SLIDE_S
-from elastream_lab.applications.taxi.trips import schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["BEST", "frequent_routes", "routes", "trips_of_files"]
+__all__ = ["BEST", "frequent_routes", "routes"]
 
 _LENGTH: Final = f"{LENGTH_S} seconds"
 _SLIDE: Final = f"{SLIDE_S} seconds"
 _BUCKETS: Final = 16
-
-
-def trips_of_files(spark: SparkSession, folder: str, *, files_a_batch: int = 1) -> DataFrame:
-    """Return the trips of the files in a folder as a stream, in the order of the files' times."""
-    reader = spark.readStream.schema(schema()).option("maxFilesPerTrigger", files_a_batch)
-    return reader.csv(folder)
 
 
 def routes(trips: DataFrame) -> DataFrame:

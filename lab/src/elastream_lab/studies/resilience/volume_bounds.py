@@ -1,12 +1,8 @@
-"""What section 4 of paper 003 proves about the volume of a feasible set, and its exact area.
+"""The sphere bound of paper 003, section 4.2, on the volume of a feasible set, and its exact area.
 
-For hyperplanes ``V_i y = 1`` (without a lower bound V is W), as parts of the ideal volume:
-
-- axis bound (4.1): the simplex through the nearest intersections with the axes lies below all
-  hyperplanes, so the ratio is at least ``prod_k min_i 1 / v_ik``;
-- sphere bound (4.2): the part of a ball of radius ``r = min_i 1 / |V_i|`` with no negative
-  coordinate lies below them too: at least ``d! (r / 2)^d`` times the volume of the unit ball;
-- the ideal set is a superset (theorem 1): at most 1.
+For hyperplanes ``V_i y = 1`` (without a lower bound V is W) the part of a ball of radius
+``r = min_i 1 / |V_i|`` with no negative coordinate lies below all of them, so the set has at least
+``d! (r / 2)^d`` times the volume of the unit ball, as a part of the ideal volume.
 
 In two dimensions the set is a polygon, so its area can be told exactly. That is done here by
 cutting the triangle ``y >= 0, sum(y) <= 1`` with one hyperplane after the other (Sutherland and
@@ -16,31 +12,10 @@ Hodgman), which shares nothing with the way volumes are estimated.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from elastream.planners.resilient.normalised import Floats
 
-__all__ = ["VolumeBounds", "exact_area_ratio", "sphere_ratio", "volume_bounds"]
-
-
-class VolumeBounds(NamedTuple):
-    """What the ratio of the volumes lies between."""
-
-    axis: float
-    """At least this, by the axis distances."""
-    sphere: float
-    """At least this, by the plane distance."""
-    ideal: float = 1.0
-    """At most this."""
-
-
-def volume_bounds(rows: Floats) -> VolumeBounds:
-    """Return the bounds for the hyperplanes of ``rows`` (V); each column has an entry above 0."""
-    radius = 1.0 / float(np.linalg.norm(rows, axis=1).max())
-    axis = float(np.prod(1.0 / rows.max(axis=0)))
-    return VolumeBounds(axis, sphere_ratio(radius, rows.shape[1]))
+__all__ = ["exact_area_ratio", "sphere_ratio"]
 
 
 def sphere_ratio(radius: float, streams: int) -> float:

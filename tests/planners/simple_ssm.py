@@ -16,8 +16,6 @@ from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.planners.cuts import intervals_of
 
-__all__ = ["simple_ssm"]
-
 
 def simple_ssm(problem: StepProblem) -> Number | None:
     """Return the least state moved, or ``None`` where no assignment holds the limit."""
