@@ -5,7 +5,7 @@ of the package ``topohub``, which carries the ANS backbone and hundreds of other
 shortest way; its delay is the length of that way times the delay of a kilometre. Every place of
 the network forwards data, the first few, or all, compute.
 
-Needs the extra ``studies`` (NetworkX, topohub).
+NetworkX finds the ways; both libraries come with the lab.
 """
 
 from __future__ import annotations
