@@ -1,8 +1,8 @@
 """baselines: what every planner and every rival moves in the same migration, and how even it is.
 
 State moved and the heaviest node over the mean, in percent; a plan over the limit is marked. Rings
-are blind to where tasks are. The last column is what papers 000 and 001 give for consistent hashing:
-the mean of a hundred runs that begin on a ring of their own.
+are blind to where tasks are. The last column is what papers 000 and 001 give for consistent
+hashing: the mean of a hundred runs that begin on a ring of their own.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastream.model.checks import amount
-from elastream.model.errors import ProblemError
+from elastream.model.checks import amount, positive
 
 __all__ = [
     "HandoverCost",
@@ -38,9 +37,7 @@ class HandoverCost:
     relief_s: float
     """Until the origin has nothing to do with the query any more, from the target's first row."""
     rows_twice: float
-    """Rows that both sides work on."""
-    pause_s: float = 0.0
-    """The query goes on all the time."""
+    """Rows that both sides work on; none waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +47,12 @@ class MigrationCost:
     relief_s: float
     """Until the origin has nothing to do with the query any more."""
     rows_late: float
-    """Rows that wait meanwhile."""
-    pause_s: float
-    """How long the query puts out nothing."""
+    """Rows that wait meanwhile: the query puts out nothing."""
 
 
 def handover_cost(*, length_s: float, slide_s: float, rows_per_s: float) -> HandoverCost:
     """Return the expected cost for time windows; a slide above the length leaves no overlap."""
-    length, slide = _positive("length_s", length_s), _positive("slide_s", slide_s)
+    length, slide = positive("length_s", length_s), positive("slide_s", slide_s)
     rate = amount("rows_per_s", rows_per_s)
     return HandoverCost(max(0.0, length - slide / 2), rate * max(0.0, length - slide))
 
@@ -66,9 +61,9 @@ def migration_cost(
     *, state_bytes: float, bytes_per_s: float, restart_s: float, rows_per_s: float
 ) -> MigrationCost:
     """Return the expected cost of stopping, moving all of the state, and starting again."""
-    moved_s = amount("state_bytes", state_bytes) / _positive("bytes_per_s", bytes_per_s)
+    moved_s = amount("state_bytes", state_bytes) / positive("bytes_per_s", bytes_per_s)
     pause_s = amount("restart_s", restart_s) + moved_s
-    return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s, pause_s)
+    return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s)
 
 
 def break_even_length_s(
@@ -85,15 +80,9 @@ def break_even_length_s(
     ``state_bytes`` is what the state weighs whatever the length, ``row_bytes`` what each row of a
     window adds. ``None``: a handover is sooner at every length.
     """
-    bandwidth = _positive("bytes_per_s", bytes_per_s)
+    bandwidth = positive("bytes_per_s", bytes_per_s)
     growth = amount("rows_per_s", rows_per_s) * amount("row_bytes", row_bytes) / bandwidth
     if growth >= 1:
         return None
     fixed_s = amount("restart_s", restart_s) + amount("state_bytes", state_bytes) / bandwidth
-    return (fixed_s + _positive("slide_s", slide_s) / 2) / (1 - growth)
-
-
-def _positive(field: str, value: float) -> float:
-    if amount(field, value) == 0:
-        raise ProblemError(field, "0 is not positive")
-    return value
+    return (fixed_s + positive("slide_s", slide_s) / 2) / (1 - growth)
