@@ -152,7 +152,6 @@ class PrivateDoor:
                 entry["totalCores"],
                 entry["addTime"],
                 int(port),
-                entry["activeTasks"],
             )
             for entry in self.json(self._context.statusStore().executorList(True))
             # One that has just registered has no address yet, and runs no task before it has.
