@@ -10,7 +10,12 @@ import pytest
 from elastream.cli.main import main
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.readings.source import Readings
-from elastream_lab.studies.handover.figures import cost_table, response_figure, response_table
+from elastream_lab.studies.handover.figures import (
+    choice_table,
+    cost_table,
+    response_figure,
+    response_table,
+)
 from elastream_lab.studies.handover.outputs import QUERIES, Output, WrittenOutput, responses, spread
 from elastream_lab.studies.handover.run import HandoverSettings, QueryRun
 
@@ -122,6 +127,16 @@ def test_the_table_has_a_row_for_each_query() -> None:
     assert [row["query"] for row in table.rows] == ["q1", "q2", "q3"]
     assert all(row["exact"] and row["rows_twice"] == 17 for row in table.rows)
     assert "17 in q1" in table.says
+    assert [row["expected_rows_twice"] is None for row in table.rows] == [False, True, False]
+
+
+def test_the_larger_the_state_the_longer_the_windows_that_are_handed_over_sooner() -> None:
+    table = choice_table(replace(SETTINGS, range_s=60.0))
+    assert table.trend_holds
+    for row in table.rows:
+        sooner = row["handing_over_s"] < row["migrating_s"]
+        assert sooner == (row["break_even_range_s"] > 60)
+    assert "sooner than moving 2 of 4 states" in table.says
 
 
 def test_the_response_times_of_both_runs_stand_side_by_side() -> None:
@@ -172,10 +187,10 @@ def test_a_query_is_handed_over_between_two_applications(tmp_path: Path, name: s
     options = ["--queries", name, "--range-s", "2", "--join-at-s", "4"]
     files = ["--json", str(file), "--picture", str(picture)]
     assert main(["study", "handover", *options, *files]) == 0
-    figure, times, table = json.loads(file.read_text())
+    figure, times, table, choice = json.loads(file.read_text())
     (row,) = table["rows"]
     assert row["exact"]
     assert row["by_origin"] > 0
     assert row["by_target"] > 0
-    assert {each["study"] for each in (figure, times, table)} == {"handover"}
+    assert {each["study"] for each in (figure, times, table, choice)} == {"handover"}
     assert picture.stat().st_size > 0

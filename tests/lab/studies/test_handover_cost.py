@@ -46,7 +46,7 @@ def test_below_the_break_even_a_handover_relieves_sooner_above_it_later(
 
 def test_only_the_overlap_is_worked_on_twice_and_nothing_waits() -> None:
     cost = handover_cost(length_s=10, slide_s=2, rows_per_s=100)
-    assert (cost.relief_s, cost.rows_twice, cost.pause_s) == (9, 800, 0)
+    assert (cost.relief_s, cost.rows_twice) == (9, 800)
     assert handover_cost(length_s=10, slide_s=10, rows_per_s=100).rows_twice == 0
 
 
@@ -61,6 +61,12 @@ def test_rows_that_come_faster_than_state_moves_leave_no_break_even() -> None:
         break_even_length_s(slide_s=1, bytes_per_s=10, restart_s=5, rows_per_s=2, row_bytes=5)
         is None
     )
+
+
+def test_the_break_even_of_the_page_on_handovers() -> None:
+    even = break_even_length_s(slide_s=2, restart_s=8, state_bytes=500e6, bytes_per_s=50e6)
+    assert even == 19
+    assert handover_cost(length_s=10, slide_s=2, rows_per_s=1000).rows_twice == 8000
 
 
 def test_a_bandwidth_of_nothing_is_refused() -> None:

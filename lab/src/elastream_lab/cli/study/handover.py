@@ -42,7 +42,12 @@ def handover(
     from elastream.cli.quiet import ended_like_by_ctrl_c
     from elastream.cli.run_summaries import checked_picture, checked_target
     from elastream_lab.cli.study.output import show, written
-    from elastream_lab.studies.handover.figures import cost_table, response_figure, response_table
+    from elastream_lab.studies.handover.figures import (
+        choice_table,
+        cost_table,
+        response_figure,
+        response_table,
+    )
     from elastream_lab.studies.handover.run import HandoverSettings, run_query
     from elastream_lab.studies.handover.sides import both_sides
 
@@ -66,6 +71,7 @@ def handover(
         figures.extend(response_figure(run, settings) for run in runs)
         figures.append(response_table(runs, settings))
         figures.append(cost_table(runs, settings))
+        figures.append(choice_table(settings))
         for figure in figures:
             show(console, figure)
     if picture is not None:

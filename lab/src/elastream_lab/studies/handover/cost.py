@@ -37,9 +37,7 @@ class HandoverCost:
     relief_s: float
     """Until the origin has nothing to do with the query any more, from the target's first row."""
     rows_twice: float
-    """Rows that both sides work on."""
-    pause_s: float = 0.0
-    """The query goes on all the time."""
+    """Rows that both sides work on; none waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +47,7 @@ class MigrationCost:
     relief_s: float
     """Until the origin has nothing to do with the query any more."""
     rows_late: float
-    """Rows that wait meanwhile."""
-    pause_s: float
-    """How long the query puts out nothing."""
+    """Rows that wait meanwhile: the query puts out nothing."""
 
 
 def handover_cost(*, length_s: float, slide_s: float, rows_per_s: float) -> HandoverCost:
@@ -67,7 +63,7 @@ def migration_cost(
     """Return the expected cost of stopping, moving all of the state, and starting again."""
     moved_s = amount("state_bytes", state_bytes) / positive("bytes_per_s", bytes_per_s)
     pause_s = amount("restart_s", restart_s) + moved_s
-    return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s, pause_s)
+    return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s)
 
 
 def break_even_length_s(

@@ -1,4 +1,4 @@
-"""The handover study as figures 4, 5 and 6 of paper 002, and a table of what a handover costs.
+"""The handover study as figures 4, 5 and 6 of paper 002, with tables of what a handover costs.
 
 The paper shows, for each query, the output with and without a migration around the migration point,
 and the response time two seconds before to two seconds after it. Here both outputs are compared
@@ -14,15 +14,26 @@ by that, and the question is the same: does the handover show?
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from elastream_lab.studies.figure import Curves, Figure
+from elastream_lab.studies.figure import Curves, Figure, rises
+from elastream_lab.studies.handover.cost import (
+    HandoverCost,
+    break_even_length_s,
+    handover_cost,
+    migration_cost,
+)
 from elastream_lab.studies.handover.outputs import ResponsesAround, WrittenOutput, responses, spread
 from elastream_lab.studies.handover.run import AROUND_MS, HandoverSettings, QueryRun
 
-__all__ = ["cost_table", "response_figure", "response_table"]
+__all__ = ["choice_table", "cost_table", "response_figure", "response_table"]
 
 _BIN_MS: Final = 500
+_SLIDE_S: Final = 0.001
+"""The windows of the joins slide with every tick of their timestamps."""
+_BYTES_PER_S: Final = 125_000_000
+_RESTART_S: Final = 10.0
+_STATES: Final = (0, 10**9, 10**10, 10**11)
 HANDED: Final = "with a handover"
 ALONE: Final = "without"
 
@@ -73,7 +84,7 @@ def response_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figu
 
 
 def cost_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
-    """Return what each handover cost, a row for each query."""
+    """Return what each handover cost, a row for each query; what is expected of windows of time."""
     rows = [
         {
             "query": run.query.name,
@@ -84,6 +95,7 @@ def cost_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
             "joined_ms": run.joined_in_ms,
             "decided_ms": run.decided_in_ms,
             "stopped_ms": run.stopped_in_ms,
+            **_expected_members(run, settings),
         }
         for run in runs
     ]
@@ -102,6 +114,57 @@ def cost_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
         f"the output {same} that of an uninterrupted run, readings processed twice: {twice}; from "
         f"the target's joining to the origin's last window it took {stopped}.",
     )
+
+
+def choice_table(settings: HandoverSettings) -> Figure:
+    """Return up to which window a handover relieves the origin sooner than moving the state."""
+    rate, handed = _rows_per_s(settings), _expected(settings)
+    rows: list[dict[str, Any]] = []
+    for state_bytes in _STATES:
+        link = {"bytes_per_s": _BYTES_PER_S, "restart_s": _RESTART_S, "state_bytes": state_bytes}
+        moved = migration_cost(rows_per_s=rate, **link)
+        rows.append(
+            {
+                "state_bytes": state_bytes,
+                "migrating_s": moved.relief_s,
+                "rows_late": moved.rows_late,
+                "handing_over_s": handed.relief_s,
+                "rows_twice": handed.rows_twice,
+                "break_even_range_s": break_even_length_s(slide_s=_SLIDE_S, **link),
+            }
+        )
+    sooner = [row["state_bytes"] for row in rows if row["handing_over_s"] < row["migrating_s"]]
+    return Figure(
+        "002 section 1",
+        f"by the model alone: {rate:g} rows a second, range {settings.range_s:g} s, state over a "
+        f"link of {_BYTES_PER_S:,} bytes a second, {_RESTART_S:g} s to stop and start (assumed)",
+        rows,
+        None,
+        rises([row["break_even_range_s"] for row in rows]),
+        "The paper: no state moves, but windows that are too large keep the origin busy; here "
+        f"a handover relieves it sooner than moving {len(sooner)} of {len(rows)} states would, and "
+        "the range up to which it does grows with the state.",
+    )
+
+
+def _expected_members(run: QueryRun, settings: HandoverSettings) -> dict[str, float | None]:
+    expected = _expected(settings) if run.query.joins else None
+    return {
+        "expected_rows_twice": None if expected is None else expected.rows_twice,
+        "expected_stopped_ms": None if expected is None else 1000 * expected.relief_s,
+    }
+
+
+def _expected(settings: HandoverSettings) -> HandoverCost:
+    """Return what handing over a join is expected to cost."""
+    return handover_cost(
+        length_s=settings.range_s, slide_s=_SLIDE_S, rows_per_s=_rows_per_s(settings)
+    )
+
+
+def _rows_per_s(settings: HandoverSettings) -> float:
+    """Return how fast the readings of both streams come."""
+    return 2 * 1000 / settings.gap_ms
 
 
 def _told(around: ResponsesAround | None) -> dict[str, float | int | None]:
