@@ -27,7 +27,7 @@ from elastream.loop.events import (
 )
 from elastream.loop.goals.goal import Wanted
 from elastream.loop.migrator.change import Change, ChangeKind, abandoned
-from elastream.loop.migrator.growing import grown_first
+from elastream.loop.migrator.growing import begin_growing
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.state import LoopState, Phase, Transition, noted
 from elastream.loop.words import counted, listed
@@ -81,7 +81,7 @@ def requested(state: LoopState, event: ScaleRequested | MoveRequested) -> Transi
         change = Change(kind, alive, event.executors, "asked for", tau=event.tau)
         reason = f"{kind} to {event.executors}: asked for"
     log = noted(state, change.kind, reason)
-    state, instructions = grown_first(state, change)
+    state, instructions = begin_growing(state, change)
     return state, (log, *instructions)
 
 
@@ -163,7 +163,7 @@ def _acted(
             utilisation=wanted.utilisation,
             figures=wanted.figures,
         )
-    state, instructions = grown_first(state, change)
+    state, instructions = begin_growing(state, change)
     return state, (*before, log, *instructions)
 
 
@@ -196,7 +196,7 @@ def _woken(state: LoopState) -> Transition:
     waiting = counted(state.jobs, "job waits", "jobs wait")
     reason = f"scale-out to {wanted}: {waiting} and no executor is alive"
     log = noted(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
-    state, instructions = grown_first(state, Change("scale-out", 0, wanted, "work waits"))
+    state, instructions = begin_growing(state, Change("scale-out", 0, wanted, "work waits"))
     return state, (log, *instructions)
 
 

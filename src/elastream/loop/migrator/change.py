@@ -94,7 +94,7 @@ def replanned(
     state: LoopState, change: Change, why: str, *, ticket: int | None = None
 ) -> Transition:
     """Plan anew from the truth, a bounded number of times."""
-    from elastream.loop.migrator.planning import planned_first  # phases lead to each other
+    from elastream.loop.migrator.planning import begin_planning  # phases lead to each other
 
     if change.placement is not None:
         return abandoned(
@@ -105,7 +105,7 @@ def replanned(
         return abandoned(state, change, many, ticket=ticket)
     log = noted(state, "replan", f"{change.kind} is planned anew: {why}")
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
-    state, instructions = planned_first(state, replace(change, replans=change.replans + 1))
+    state, instructions = begin_planning(state, replace(change, replans=change.replans + 1))
     return state, (*cancel, log, *instructions)
 
 

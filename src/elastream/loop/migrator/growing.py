@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from elastream.loop.events import Answered, BatchObserved, Event, Grow, Status, Tick
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change, abandoned, begun, completed
-from elastream.loop.migrator.warming import warmed_first
+from elastream.loop.migrator.warming import begin_warming
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
 from elastream.model.observation import Executor
 
-__all__ = ["Growing", "grown_first"]
+__all__ = ["Growing", "begin_growing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Growing(Phase):
         if change.before == 0:  # batches wait for them: no time to warm, and nothing to move
             state, instructions = completed(state, change)
         else:
-            state, instructions = warmed_first(state, change)
+            state, instructions = begin_warming(state, change)
         return state, (log, *instructions)
 
     def _overdue(self, state: LoopState) -> Transition:
@@ -61,12 +61,12 @@ class Growing(Phase):
         return abandoned(state, self.change, why, ticket=self.ticket)
 
 
-def grown_first(state: LoopState, change: Change) -> Transition:
+def begin_growing(state: LoopState, change: Change) -> Transition:
     """Begin a change: ask for the executors it lacks, or go on where there are enough."""
     change = begun(state, change)
     state = replace(state, signal=Signal())
     if change.executors <= len(state.executors) or state.policy.advise_only:
-        return warmed_first(state, change)
+        return begin_warming(state, change)
     state, ticket = state.ticketed()
     total = min(change.executors, state.policy.max_executors)
     return replace(state, phase=Growing(change, ticket, state.now_ms)), (Grow(ticket, total),)

@@ -46,14 +46,14 @@ from elastream.loop.events import (
 from elastream.loop.goals.goal import Failure
 from elastream.loop.load import TaskLoad
 from elastream.loop.migrator.change import Change, Progress, abandoned, completed, replanned
-from elastream.loop.migrator.releasing import released_first
+from elastream.loop.migrator.releasing import begin_releasing
 from elastream.loop.policy import Policy
 from elastream.loop.state import LoopState, Phase, Transition, noted
 from elastream.loop.words import listed
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
 
-__all__ = ["Destination", "Moving", "moved_first", "portions"]
+__all__ = ["Destination", "Moving", "begin_moving", "portions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class Moving(Phase):
         if holding and self.change.executors > 0:
             why = f"a task that no plan knew of is on executor {listed(sorted(holding))}"
             return replanned(state, self.change, why)
-        return released_first(state, self.change, leaving)
+        return begin_releasing(state, self.change, leaving)
 
     def _progress(self, query: Query, batch: BatchObservation) -> Progress:
         before, asked = self.change.progress, self.asked.get(query.name)
@@ -325,7 +325,7 @@ class Moving(Phase):
         return f"{self.change.kind}: {sum(left.values())} tasks of {listed(list(left))} are left"
 
 
-def moved_first(state: LoopState, change: Change, target: Destination) -> Transition:
+def begin_moving(state: LoopState, change: Change, target: Destination) -> Transition:
     """Begin to move; tasks are asked for at the next boundary of their query."""
     if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"

@@ -25,7 +25,7 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
 from elastream.loop.migrator.change import Change, abandoned, replanned
-from elastream.loop.migrator.moving import Destination, moved_first
+from elastream.loop.migrator.moving import Destination, begin_moving
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
 from elastream.loop.words import counted
@@ -35,7 +35,7 @@ from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 
-__all__ = ["Planning", "planned_first"]
+__all__ = ["Planning", "begin_planning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Planning(Phase):
         order = [self.plan.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
         log = noted(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
-        state, instructions = moved_first(state, change, target)
+        state, instructions = begin_moving(state, change, target)
         return state, (log, *instructions)
 
     def _still_true(self, state: LoopState) -> bool:
@@ -123,11 +123,11 @@ class Planning(Phase):
         }
 
 
-def planned_first(state: LoopState, change: Change) -> Transition:
+def begin_planning(state: LoopState, change: Change) -> Transition:
     """Ask for a plan; where there is nothing to plan, go on."""
     observed = state.observed
     if change.placement is not None:
-        return moved_first(state, change, _by_hand(observed, change.placement))
+        return begin_moving(state, change, _by_hand(observed, change.placement))
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
@@ -137,7 +137,7 @@ def planned_first(state: LoopState, change: Change) -> Transition:
         if state.policy.advise_only:
             return _advised(state, change, "", {})
         surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
-        return moved_first(state, change, Destination.of({}, (), surplus))
+        return begin_moving(state, change, Destination.of({}, (), surplus))
     order = _order(state, change, tasks, nodes, wanted)
     state, ticket = state.ticketed()
     plan = Plan(ticket, order, tasks, nodes)

@@ -10,7 +10,7 @@ from elastream.loop.migrator.change import Change, abandoned, completed, replann
 from elastream.loop.state import LoopState, Phase, Transition, noted
 from elastream.loop.words import listed
 
-__all__ = ["Releasing", "released_first"]
+__all__ = ["Releasing", "begin_releasing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Releasing(Phase):
                 return state, ()
 
 
-def released_first(state: LoopState, change: Change, ids: tuple[str, ...]) -> Transition:
+def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> Transition:
     """Give back executors that have been seen without state."""
     state, ticket = state.ticketed()
     release = Release(ticket, ids)

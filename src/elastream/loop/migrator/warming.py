@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from elastream.loop.events import Answered, BatchObserved, Cancel, Event, Status, Tick, Warm
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change
-from elastream.loop.migrator.planning import planned_first
-from elastream.loop.migrator.settling import settled_first
+from elastream.loop.migrator.planning import begin_planning
+from elastream.loop.migrator.settling import begin_settling
 from elastream.loop.state import LoopState, Phase, Transition, noted
 
-__all__ = ["Warming", "warmed_first"]
+__all__ = ["Warming", "begin_warming"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Warming(Phase):
             case Answered(ticket=self.ticket, result=Failure(why=why)):
                 return self._cold(state, f"not warmed, going on cold: {why}")
             case Answered(ticket=self.ticket):
-                return settled_first(state, self.change)
+                return begin_settling(state, self.change)
             case BatchObserved(batch=batch):
                 waited = f"the warm-up not ready after {state.passed_s(self.since_ms):.0f} s"
                 return state, (noted(state, "wait", waited, query=batch.query),)
@@ -41,11 +41,11 @@ class Warming(Phase):
 
     def _cold(self, state: LoopState, why: str) -> Transition:
         log = noted(state, "wait", why)
-        state, instructions = planned_first(state, self.change)
+        state, instructions = begin_planning(state, self.change)
         return state, (log, *instructions)
 
 
-def warmed_first(state: LoopState, change: Change) -> Transition:
+def begin_warming(state: LoopState, change: Change) -> Transition:
     """Warm the executors that need it, or go on where none does."""
     policy = state.policy
     wanted = None if change.placement is None else set(change.placement.values())
@@ -55,6 +55,6 @@ def warmed_first(state: LoopState, change: Change) -> Transition:
         if not executor.warm and (wanted is None or executor.id in wanted)
     )
     if not cold or not policy.warm_up or policy.advise_only or change.kind == "scale-in":
-        return planned_first(state, change)
+        return begin_planning(state, change)
     state, ticket = state.ticketed()
     return replace(state, phase=Warming(change, ticket, state.now_ms)), (Warm(ticket, cold),)
