@@ -26,7 +26,7 @@ from elastream.loop.events import (
     Status,
 )
 from elastream.loop.goals.goal import Wanted
-from elastream.loop.migrator.change import Change, ChangeKind, abandoned
+from elastream.loop.migrator.change import Change, ChangeKind, abandon_change
 from elastream.loop.migrator.growing import begin_growing
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.state import LoopState, Phase, Transition, noted
@@ -143,7 +143,7 @@ def _acted(
     before: tuple[Instruction, ...] = ()
     if isinstance(state.phase, Moving):
         late = listed(state.phase.late(state))
-        state, before = abandoned(
+        state, before = abandon_change(
             state, state.phase.change, f"it waits for {late} alone, and {wanted.need} is wanted"
         )
         if not isinstance(state.phase, Steady):  # somebody had asked for a change of their own

@@ -26,7 +26,7 @@ from elastream.loop.events import (
 from elastream.loop.facts import taken_in
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
-from elastream.loop.migrator.change import Change, abandoned
+from elastream.loop.migrator.change import Change, abandon_change
 from elastream.loop.policy import Policy
 from elastream.loop.state import Detached, LoopState, Transition, noted
 from elastream.loop.steady import Steady, requested, told
@@ -134,7 +134,7 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
     change = getattr(state.phase, "change", None)
     if not isinstance(change, Change):
         return state, (noted(state, "refuse", "nothing is under way that could be given up"),)
-    return abandoned(replace(state, request=None), change, why, ticket=_ticket(state))
+    return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))
 
 
 def _detach_requested(state: LoopState, reason: str) -> Transition:

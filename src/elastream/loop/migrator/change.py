@@ -17,7 +17,15 @@ from elastream.loop.words import counted
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
 
-__all__ = ["Change", "ChangeKind", "Progress", "abandoned", "begun", "completed", "replanned"]
+__all__ = [
+    "Change",
+    "ChangeKind",
+    "Progress",
+    "abandon_change",
+    "begin_change",
+    "complete_change",
+    "plan_again",
+]
 
 ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
 
@@ -58,13 +66,13 @@ class Change:
     progress: Progress = Progress()
 
 
-def begun(state: LoopState, change: Change) -> Change:
+def begin_change(state: LoopState, change: Change) -> Change:
     """Return the change with what was usual before it."""
     usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
     return replace(change, asked_ms=state.now_ms, usual_ms=usual_ms)
 
 
-def completed(state: LoopState, change: Change) -> Transition:
+def complete_change(state: LoopState, change: Change) -> Transition:
     """Report what was reached; the cooldown begins."""
     progress, now = change.progress, len(state.executors)
     batches = counted(progress.batches, "batch", "batches")
@@ -75,7 +83,7 @@ def completed(state: LoopState, change: Change) -> Transition:
     return state, (log, *more)
 
 
-def abandoned(
+def abandon_change(
     state: LoopState, change: Change, why: str, *, ticket: int | None = None
 ) -> Transition:
     """Give up: what moved stays moved, the rest stays put, the next plan starts from the truth.
@@ -90,19 +98,19 @@ def abandoned(
     return state, (*cancel, log, *more)
 
 
-def replanned(
+def plan_again(
     state: LoopState, change: Change, why: str, *, ticket: int | None = None
 ) -> Transition:
     """Plan anew from the truth, a bounded number of times."""
     from elastream.loop.migrator.planning import begin_planning  # phases lead to each other
 
     if change.placement is not None:
-        return abandoned(
+        return abandon_change(
             state, change, f"{why}, and the placement asked for needs it", ticket=ticket
         )
     if change.replans >= state.policy.replans:
         many = f"{why}, after {change.replans} new plans"
-        return abandoned(state, change, many, ticket=ticket)
+        return abandon_change(state, change, many, ticket=ticket)
     log = noted(state, "replan", f"{change.kind} is planned anew: {why}")
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
     state, instructions = begin_planning(state, replace(change, replans=change.replans + 1))

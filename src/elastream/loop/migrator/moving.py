@@ -45,7 +45,13 @@ from elastream.loop.events import (
 )
 from elastream.loop.goals.goal import Failure
 from elastream.loop.load import TaskLoad
-from elastream.loop.migrator.change import Change, Progress, abandoned, completed, replanned
+from elastream.loop.migrator.change import (
+    Change,
+    Progress,
+    abandon_change,
+    complete_change,
+    plan_again,
+)
 from elastream.loop.migrator.releasing import begin_releasing
 from elastream.loop.policy import Policy
 from elastream.loop.state import LoopState, Phase, Transition, noted
@@ -155,7 +161,7 @@ class Moving(Phase):
         state = replace(state, phase=moving)
         lost = sorted(self.target.nodes - state.alive)
         if lost:
-            return replanned(state, change, f"executor {listed(lost)} was lost")
+            return plan_again(state, change, f"executor {listed(lost)} was lost")
         missing = moving.missing(query)
         if missing:
             return moving._ask(state, query, missing)
@@ -173,7 +179,7 @@ class Moving(Phase):
         tries = before.tries + 1 if before is not None and disobeyed else 0
         hopeless = self._hopeless(query, missing, tries, state.policy)
         if hopeless is not None:
-            return abandoned(state, self.change, hopeless)
+            return abandon_change(state, self.change, hopeless)
         batch = next(portions(missing, query.load.tasks, state.policy))
         return self._place(state, query, batch, tries=tries)
 
@@ -221,7 +227,7 @@ class Moving(Phase):
     def _executors_changed(self, state: LoopState) -> Transition:
         lost = sorted(self.target.nodes - state.alive)
         if lost:
-            return replanned(state, self.change, f"executor {listed(lost)} was lost")
+            return plan_again(state, self.change, f"executor {listed(lost)} was lost")
         return state, ()
 
     def _without(self, state: LoopState, query: str) -> Transition:
@@ -242,7 +248,7 @@ class Moving(Phase):
             asked = moving.asked.get(query.name)
             tries = 0 if asked is None else asked.tries
             if query.idle and tries >= state.policy.tries:
-                state, ended = abandoned(
+                state, ended = abandon_change(
                     state, moving.change, f"{_named(missing)} not moved in {tries} tries"
                 )
                 return state, (*instructions, *ended)
@@ -253,7 +259,7 @@ class Moving(Phase):
                 moving = state.phase
             elif silent:
                 why = f"query {query.name} has told nothing for {silent_s:.0f} s"
-                state, ended = abandoned(state, moving.change, why)
+                state, ended = abandon_change(state, moving.change, why)
                 return state, (*instructions, *ended)
         if instructions:
             return state, tuple(instructions)
@@ -267,11 +273,11 @@ class Moving(Phase):
         surplus = max(0, len(state.executors) - self.change.executors)
         leaving = tuple(node for node in self.target.leaving if node in state.alive)[:surplus]
         if not leaving:
-            return completed(state, self.change)
+            return complete_change(state, self.change)
         holding = state.observed.holders() & set(leaving)
         if holding and self.change.executors > 0:
             why = f"a task that no plan knew of is on executor {listed(sorted(holding))}"
-            return replanned(state, self.change, why)
+            return plan_again(state, self.change, why)
         return begin_releasing(state, self.change, leaving)
 
     def _progress(self, query: Query, batch: BatchObservation) -> Progress:

@@ -24,7 +24,7 @@ from elastream.loop.events import (
 from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
-from elastream.loop.migrator.change import Change, abandoned, replanned
+from elastream.loop.migrator.change import Change, abandon_change, plan_again
 from elastream.loop.migrator.moving import Destination, begin_moving
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
@@ -51,32 +51,32 @@ class Planning(Phase):
         ticket = self.plan.ticket
         match event:
             case Answered(result=Failure(why=why)) if event.ticket == ticket:
-                return abandoned(state, self.change, f"a plan failed: {why}")
+                return abandon_change(state, self.change, f"a plan failed: {why}")
             case Answered(result=route) if event.ticket == ticket:
                 return self._planned(state, route)
             case ExecutorsChanged() if not set(self.plan.nodes) <= state.alive:
                 why = "an executor was lost while it was planned"
-                return replanned(state, self.change, why, ticket=ticket)
+                return plan_again(state, self.change, why, ticket=ticket)
             case BatchObserved(batch=batch):
                 waited = f"a plan not ready after {state.passed_s(self.since_ms):.0f} s"
                 return state, (noted(state, "wait", waited, query=batch.query),)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
-                return abandoned(state, self.change, why, ticket=ticket)
+                return abandon_change(state, self.change, why, ticket=ticket)
             case _:
                 return state, ()
 
     def _planned(self, state: LoopState, route: Route) -> Transition:
         change, plan = self.change, route.outcome
         if isinstance(plan, Infeasible):
-            return abandoned(state, change, f"no plan: {plan.reason}")
+            return abandon_change(state, change, f"no plan: {plan.reason}")
         if state.policy.advise_only:
             return _advised(
                 state, change, f"; {self._moves(plan, route)}", self._figures(plan, route)
             )
         if not self._still_true(state):
             why = "executors or tasks changed places while it was planned"
-            return replanned(state, change, why)
+            return plan_again(state, change, why)
         goal = {
             task: self.plan.nodes[node]
             for task, node in zip(self.plan.tasks, plan.assignment.nodes_of_tasks, strict=True)
@@ -132,7 +132,7 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
     if wanted == 0 and not observed.idle:
-        return abandoned(state, change, "there is work to do again")
+        return abandon_change(state, change, "there is work to do again")
     if not tasks or not nodes or wanted == 0:
         if state.policy.advise_only:
             return _advised(state, change, "", {})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Event, Release, Status, Tick
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change, abandoned, completed, replanned
+from elastream.loop.migrator.change import Change, abandon_change, complete_change, plan_again
 from elastream.loop.state import LoopState, Phase, Transition, noted
 from elastream.loop.words import listed
 
@@ -25,17 +25,17 @@ class Releasing(Phase):
         """End when they are gone; plan anew where they are refused."""
         match event:
             case Answered(result=Failure(why=why)) if event.ticket == self.release.ticket:
-                return replanned(state, self.change, f"not released: {why}")
+                return plan_again(state, self.change, f"not released: {why}")
             case Answered() if event.ticket == self.release.ticket:
                 gone = set(self.release.ids)
                 left = tuple(each for each in state.executors if each.id not in gone)
-                return completed(replace(state, executors=left), self.change)
+                return complete_change(replace(state, executors=left), self.change)
             case BatchObserved(batch=batch):
                 waited = f"the release not ready after {state.passed_s(self.since_ms):.0f} s"
                 return state, (noted(state, "wait", waited, query=batch.query),)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
-                return abandoned(state, self.change, why, ticket=self.release.ticket)
+                return abandon_change(state, self.change, why, ticket=self.release.ticket)
             case _:
                 return state, ()
 
