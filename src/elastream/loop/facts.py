@@ -29,14 +29,14 @@ from elastream.loop.steady import Steady
 from elastream.loop.words import counted, listed
 from elastream.model.observation import BatchObservation
 
-__all__ = ["taken_in"]
+__all__ = ["take_in"]
 
 _NOTHING = 1e-9
 _MANY = 1000
 """With so many tasks planners run compiled, which takes a while to load."""
 
 
-def taken_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     """Return the state with the facts of ``event``, what to log, and whether they are news."""
     at_ms = getattr(event, "at_ms", None)
     if at_ms is not None:

@@ -32,7 +32,7 @@ from elastream.loop.migrator.moving import Moving
 from elastream.loop.state import LoopState, Phase, Transition, noted
 from elastream.loop.words import counted, listed
 
-__all__ = ["Steady", "decided_beside", "requested", "told"]
+__all__ = ["Steady", "decide_beside", "take_request", "take_wanted"]
 
 _WAKE_AGAIN_S: Final = 5.0
 """How long after a change was given up executors are asked for again where none is alive."""
@@ -59,7 +59,7 @@ class Steady(Phase):
                 return state, ()
 
 
-def requested(state: LoopState, event: ScaleRequested | MoveRequested) -> Transition:
+def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Transition:
     """Take on what a person asked for; while something is under way it comes next."""
     policy = state.policy
     if policy.advise_only:
@@ -85,12 +85,12 @@ def requested(state: LoopState, event: ScaleRequested | MoveRequested) -> Transi
     return state, (log, *instructions)
 
 
-def decided_beside(state: LoopState, query: str) -> Transition:
+def decide_beside(state: LoopState, query: str) -> Transition:
     """Decide although a change waits for late queries; a new one ends it."""
     return _decided(state, query)
 
 
-def told(state: LoopState, wanted: Wanted) -> Transition:
+def take_wanted(state: LoopState, wanted: Wanted) -> Transition:
     """Take on what the goal wants now that a question is answered."""
     return _acted(state, wanted, None) if isinstance(state.phase, Steady) else (state, ())
 

@@ -23,23 +23,23 @@ from elastream.loop.events import (
     ScaleRequested,
     Stuck,
 )
-from elastream.loop.facts import taken_in
+from elastream.loop.facts import take_in
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
 from elastream.loop.migrator.change import Change, abandon_change
 from elastream.loop.policy import Policy
 from elastream.loop.state import Detached, LoopState, Transition, noted
-from elastream.loop.steady import Steady, requested, told
+from elastream.loop.steady import Steady, take_request, take_wanted
 from elastream.model.observation import Executor
 
-__all__ = ["started", "step"]
+__all__ = ["start_loop", "step"]
 
 _SAMPLE_EVERY_S = 60.0
 _TASKS_A_BATCH = 50
 """A sample may tell of so many tasks for each batch since the last one."""
 
 
-def started(
+def start_loop(
     policy: Policy,
     executors: tuple[Executor, ...],
     *,
@@ -70,7 +70,7 @@ def step(state: LoopState, event: Event) -> Transition:
         return state, ()
     match event:
         case ScaleRequested() | MoveRequested():
-            return requested(state, event)
+            return take_request(state, event)
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
         case DetachRequested(reason=reason):
@@ -81,7 +81,7 @@ def step(state: LoopState, event: Event) -> Transition:
             return _answered(state, ticket, result)
         case Answered(ticket=ticket, result=result) if ticket == state.learning.asked:
             return _learnt(state, result)
-    state, heard, news = taken_in(state, event)
+    state, heard, news = take_in(state, event)
     if not news:
         return state, heard
     state, instructions = state.phase.on(state, event)
@@ -101,7 +101,7 @@ def _answered(state: LoopState, ticket: int, result: object) -> Transition:
         log = (noted(state, "wait", f"the goal does not get {what}: {result.why}"),)
     if wanted is None:
         return state, log
-    state, instructions = told(state, wanted)
+    state, instructions = take_wanted(state, wanted)
     return state, (*log, *instructions)
 
 

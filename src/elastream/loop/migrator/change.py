@@ -119,7 +119,7 @@ def plan_again(
 
 def _ended(state: LoopState, *, done: bool) -> Transition:
     """Return to rest: the goal hears of it, the cooldown begins, a request that waited is next."""
-    from elastream.loop.steady import Steady, requested
+    from elastream.loop.steady import Steady, take_request
 
     memory = state.policy.goal.reached(state.memory, state.observed, done=done)
     learning = state.learning
@@ -134,7 +134,7 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
         learning=learning,
         request=None,
     )
-    return (rested, ()) if state.request is None else requested(rested, state.request)
+    return (rested, ()) if state.request is None else take_request(rested, state.request)
 
 
 def _figures(state: LoopState, change: Change) -> dict[str, Number]:

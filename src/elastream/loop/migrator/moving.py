@@ -153,7 +153,7 @@ class Moving(Phase):
 
     def _heard(self, state: LoopState, batch: BatchObservation) -> Transition:
         """See what the batch did with the moves asked for, and ask for the next ones."""
-        from elastream.loop.steady import decided_beside  # phases lead to each other
+        from elastream.loop.steady import decide_beside  # phases lead to each other
 
         query = state.queries[batch.query]
         change = replace(self.change, progress=self._progress(query, batch))
@@ -168,7 +168,7 @@ class Moving(Phase):
         asked = {name: entry for name, entry in self.asked.items() if name != batch.query}
         moving = replace(moving, asked=asked)
         if moving.late(state):
-            return decided_beside(replace(state, phase=moving), batch.query)
+            return decide_beside(replace(state, phase=moving), batch.query)
         log = noted(state, "wait", moving._left(state), query=batch.query)
         state, instructions = moving._arrived(state)
         return state, (log, *instructions)
