@@ -21,7 +21,7 @@ from elastream.loop.events import (
     Status,
     Tick,
 )
-from elastream.loop.load import idled, mean, smoothed, weight_of
+from elastream.loop.load import mean, pass_idle, smooth, weight_of
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
 from elastream.loop.state import LoopState, noted
@@ -77,7 +77,7 @@ def _batch(
     query, held = _compared(query, batch)
     query = replace(
         query,
-        load=smoothed(load, batch, state.executors, half_life_s=policy.smoothing_s),
+        load=smooth(load, batch, state.executors, half_life_s=policy.smoothing_s),
         heard_ms=batch.finished_at_ms,
         idle_since_ms=None,
         recent_ms=recent,
@@ -153,7 +153,7 @@ def _looked(query: Query, event: Status, half_life_s: float) -> Query:
     since_ms = event.at_ms if query.idle_since_ms is None else query.idle_since_ms
     load = query.load
     if query.idle_since_ms is not None:  # idle then and now: idle in between
-        load = idled(load, event.at_ms, half_life_s=half_life_s)
+        load = pass_idle(load, event.at_ms, half_life_s=half_life_s)
     return replace(query, idle_since_ms=since_ms, heard_ms=event.at_ms, load=load)
 
 
