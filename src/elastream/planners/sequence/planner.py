@@ -41,7 +41,7 @@ from elastream.model.plan import Infeasible, SequencePlan, StepPlan, step_plan
 from elastream.planners.partition_cost import cheapest_matching
 from elastream.planners.sequence.chain import chain_of
 from elastream.planners.sequence.intervals import IntervalGraph, graph_within
-from elastream.planners.sequence.reduction import needed_steps, stretched
+from elastream.planners.sequence.reduction import needed_steps, stretch
 from elastream.planners.sequence.search import search
 from elastream.planners.sequence.weights import StepWeights
 from elastream.planners.single_step import single_step
@@ -74,7 +74,7 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     graphs = _graphs(problem)
     needed = needed_steps(graphs, current, falling=weights.falling)
     greedy = _greedy(problem, problem.current, needed)
-    plan = _plan(problem, weights, stretched(graphs, current, needed, greedy), least)
+    plan = _plan(problem, weights, stretch(graphs, current, needed, greedy), least)
     if plan.status == "optimal":  # always so where the first needed migration counts nothing
         return plan
     searched = weights.searched(needed)
@@ -87,9 +87,9 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     found = search(chain, [_cut(plan.steps[step].assignment)[0] for step in searched], effort)
     most_kept = found.bound // chain.unit * chain.unit
     bound = None if most_kept <= found.kept else max(least, chain.tick * (chain.total - most_kept))
-    reached = stretched(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
+    reached = stretch(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
     rest = _greedy(problem, _assignment(reached), needed[len(searched) :])
-    return _plan(problem, weights, stretched(graphs, current, needed, [*found.cuts, *rest]), bound)
+    return _plan(problem, weights, stretch(graphs, current, needed, [*found.cuts, *rest]), bound)
 
 
 def _cut(assignment: Assignment) -> tuple[Cut, list[int]]:

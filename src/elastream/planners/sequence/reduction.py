@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from elastream.planners.sequence.intervals import IntervalGraph
 
-__all__ = ["needed_steps", "stretched"]
+__all__ = ["needed_steps", "stretch"]
 
 Cut = tuple[int, ...]
 
@@ -43,7 +43,7 @@ def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool
     return needed
 
 
-def stretched(
+def stretch(
     graphs: Sequence[IntervalGraph], current: Cut, needed: Sequence[int], cuts: Sequence[Cut]
 ) -> list[Cut]:
     """Return a cut for every migration: stay put where that is allowed, else go to the next one.

@@ -13,7 +13,7 @@ from elastream.model.migration import StepProblem
 from elastream.planners.partition_cost import cheapest_matching
 from elastream.planners.transition.partitions import Cut
 
-__all__ = ["current_cut", "placed"]
+__all__ = ["current_cut", "nodes_of_cut"]
 
 
 def current_cut(step: StepProblem) -> Cut:
@@ -25,7 +25,7 @@ def current_cut(step: StepProblem) -> Cut:
     return (0, *inner, len(nodes))
 
 
-def placed(step: StepProblem, cut: Cut) -> tuple[int, ...]:
+def nodes_of_cut(step: StepProblem, cut: Cut) -> tuple[int, ...]:
     """Return the node of each task: that whose tasks stay in its interval, else the first spare.
 
     Of all nodes for the intervals of ``cut`` these move the least state, then the fewest tasks.

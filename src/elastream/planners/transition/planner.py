@@ -37,7 +37,7 @@ from elastream.planners.transition.growth import GrowthSettings
 from elastream.planners.transition.neighbourhood import targets
 from elastream.planners.transition.pair_costs import pair_costs
 from elastream.planners.transition.partitions import Cut, Partitions, count_partitions
-from elastream.planners.transition.placing import current_cut, placed
+from elastream.planners.transition.placing import current_cut, nodes_of_cut
 from elastream.planners.transition.pricing import Pool, values_of
 from elastream.planners.transition.values import (
     PartitionValues,
@@ -128,7 +128,7 @@ class TransitionPlanner:
         cut, value = chosen
         return TransitionPlan(
             status="optimal" if proven else "feasible",
-            step=step_plan(step, placed(step, cut)),
+            step=step_plan(step, nodes_of_cut(step, cut)),
             projected=value * self._growth(step),
             partitions=len(self._values.members),
         )
