@@ -49,7 +49,7 @@ from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, Ticket
 from elastream.loop.routes import rehearse, route
-from elastream.loop.state import Detached, LoopState, Transition, noted
+from elastream.loop.state import Detached, LoopState, Transition, note
 from elastream.loop.steady import Steady
 from elastream.loop.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError
@@ -207,7 +207,7 @@ class Controller:
                 _logger.exception("the loop failed and detaches; the queries run on")
                 self._events.clear()
                 reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
-                self._write(noted(self.state, "detach", reason))
+                self._write(note(self.state, "detach", reason))
                 self._state = replace(self.state, phase=Detached())
                 failed = True
             finally:

@@ -28,7 +28,7 @@ from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
 from elastream.loop.migrator.change import Change, abandon_change
 from elastream.loop.policy import Policy
-from elastream.loop.state import Detached, LoopState, Transition, noted
+from elastream.loop.state import Detached, LoopState, Transition, note
 from elastream.loop.steady import Steady, take_request, take_wanted
 from elastream.model.observation import Executor
 
@@ -61,7 +61,7 @@ def start_loop(
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
     aim = f"goal {policy.goal.name}, planner {policy.planner_name}"
-    return state, (noted(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
+    return state, (note(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
 
 
 def step(state: LoopState, event: Event) -> Transition:
@@ -98,7 +98,7 @@ def _answered(state: LoopState, ticket: int, result: object) -> Transition:
     log: tuple[Instruction, ...] = ()
     if isinstance(result, Failure):
         what = "an answer" if isinstance(question, Think) else "delays between hosts"
-        log = (noted(state, "wait", f"the goal does not get {what}: {result.why}"),)
+        log = (note(state, "wait", f"the goal does not get {what}: {result.why}"),)
     if wanted is None:
         return state, log
     state, instructions = take_wanted(state, wanted)
@@ -119,7 +119,7 @@ def _learnt(state: LoopState, result: object) -> Transition:
         why = result.why if isinstance(result, Failure) else "no values came"
         reason, figures = f"nothing learnt: {why}", {}
     state = replace(state, learning=learning)
-    return state, (noted(state, "learn", reason, figures=figures),)
+    return state, (note(state, "learn", reason, figures=figures),)
 
 
 def _stuck(state: LoopState, event: Stuck) -> Transition:
@@ -127,13 +127,13 @@ def _stuck(state: LoopState, event: Stuck) -> Transition:
         reason = f"{event.what} came back after {event.after_s:.0f} s; nobody waited any more"
     else:
         reason = f"{event.what} has not come back in {event.after_s:.0f} s; the loop goes on"
-    return state, (noted(state, "stuck", reason, figures={"seconds": round(event.after_s, 1)}),)
+    return state, (note(state, "stuck", reason, figures={"seconds": round(event.after_s, 1)}),)
 
 
 def _abandon_requested(state: LoopState, why: str) -> Transition:
     change = getattr(state.phase, "change", None)
     if not isinstance(change, Change):
-        return state, (noted(state, "refuse", "nothing is under way that could be given up"),)
+        return state, (note(state, "refuse", "nothing is under way that could be given up"),)
     return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))
 
 
@@ -142,7 +142,7 @@ def _detach_requested(state: LoopState, reason: str) -> Transition:
     open_tickets = [*state.questions, *filter(None, (_ticket(state), state.learning.asked))]
     cancels = tuple(Cancel(ticket) for ticket in open_tickets)
     left = replace(state, phase=Detached(), questions={}, request=None)
-    return left, (*cancels, noted(state, "detach", reason))
+    return left, (*cancels, note(state, "detach", reason))
 
 
 def _ticket(state: LoopState) -> int | None:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Literal
 
 from elastream.loop.events import Cancel, Instruction
-from elastream.loop.state import LoopState, Signal, Transition, noted
+from elastream.loop.state import LoopState, Signal, Transition, note
 from elastream.loop.words import counted
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
@@ -78,7 +78,7 @@ def complete_change(state: LoopState, change: Change) -> Transition:
     batches = counted(progress.batches, "batch", "batches")
     moved = f"{counted(progress.tasks_moved, 'task')} moved in {batches}"
     reason = f"{change.kind} from {change.before} to {counted(now, 'executor')} done: {moved}"
-    log = noted(state, "done", reason, figures=_figures(state, change))
+    log = note(state, "done", reason, figures=_figures(state, change))
     state, more = _ended(state, done=True)
     return state, (log, *more)
 
@@ -92,7 +92,7 @@ def abandon_change(
     """
     stays = f"{change.progress.tasks_moved} tasks moved and stay moved, the rest stays put"
     reason = f"{change.kind} given up: {why}; {stays}"
-    log = noted(state, "abandon", reason, figures=_figures(state, change))
+    log = note(state, "abandon", reason, figures=_figures(state, change))
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
     state, more = _ended(replace(state, abandoned_ms=state.now_ms), done=False)
     return state, (*cancel, log, *more)
@@ -111,7 +111,7 @@ def plan_again(
     if change.replans >= state.policy.replans:
         many = f"{why}, after {change.replans} new plans"
         return abandon_change(state, change, many, ticket=ticket)
-    log = noted(state, "replan", f"{change.kind} is planned anew: {why}")
+    log = note(state, "replan", f"{change.kind} is planned anew: {why}")
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
     state, instructions = begin_planning(state, replace(change, replans=change.replans + 1))
     return state, (*cancel, log, *instructions)

@@ -8,7 +8,7 @@ from elastream.loop.events import Answered, BatchObserved, Event, Grow, Status, 
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change, abandon_change, begin_change, complete_change
 from elastream.loop.migrator.warming import begin_warming
-from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.observation import Executor
 
 __all__ = ["Growing", "begin_growing"]
@@ -31,7 +31,7 @@ class Growing(Phase):
                 return self._grown(state, executors)
             case BatchObserved(batch=batch):
                 waited = f"executors not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return state, (note(state, "wait", waited, query=batch.query),)
             case Tick() | Status():
                 return self._overdue(state)
             case _:
@@ -45,7 +45,7 @@ class Growing(Phase):
             asked = f"{change.executors} executors asked for"
             why = f"{asked}, {came} alive after at most {limit_s:g} s"
             return abandon_change(state, change, why)
-        log = noted(state, "wait", f"{came} of {change.executors} executors are alive")
+        log = note(state, "wait", f"{came} of {change.executors} executors are alive")
         change = replace(change, executors=min(change.executors, came))
         if change.before == 0:  # batches wait for them: no time to warm, and nothing to move
             state, instructions = complete_change(state, change)

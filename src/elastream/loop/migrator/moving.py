@@ -54,7 +54,7 @@ from elastream.loop.migrator.change import (
 )
 from elastream.loop.migrator.releasing import begin_releasing
 from elastream.loop.policy import Policy
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.loop.words import listed
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
@@ -169,7 +169,7 @@ class Moving(Phase):
         moving = replace(moving, asked=asked)
         if moving.late(state):
             return decide_beside(replace(state, phase=moving), batch.query)
-        log = noted(state, "wait", moving._left(state), query=batch.query)
+        log = note(state, "wait", moving._left(state), query=batch.query)
         state, instructions = moving._arrived(state)
         return state, (log, *instructions)
 
@@ -212,7 +212,7 @@ class Moving(Phase):
             if not isinstance(result, Failure):
                 return state, ()
             why = f"the runtime did not take the moves: {result.why}"
-            return state, (noted(state, "wait", why, query=name),)
+            return state, (note(state, "wait", why, query=name),)
         tasks = entry.tasks
         believed = {**query.believed, **{task: self.target.goal[task] for task in tasks}}
         state = state.with_query(replace(query, believed=believed, verifications=0))
@@ -318,7 +318,7 @@ class Moving(Phase):
         }
         reason = f"{self.change.kind}: {_named(tasks)} to move{idle}{again}, {left} left"
         busy = state.policy.goal.utilisation(state.observed)
-        return noted(state, "migrate", reason, query=query.name, utilisation=busy, figures=figures)
+        return note(state, "migrate", reason, query=query.name, utilisation=busy, figures=figures)
 
     def _left(self, state: LoopState) -> str:
         left = {
@@ -335,7 +335,7 @@ def begin_moving(state: LoopState, change: Change, target: Destination) -> Trans
     """Begin to move; tasks are asked for at the next boundary of their query."""
     if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"
-        log: tuple[Log, ...] = (noted(state, "plan", why),)
+        log: tuple[Log, ...] = (note(state, "plan", why),)
     else:
         log = ()
     moving = Moving(change, target, state.now_ms)

@@ -27,7 +27,7 @@ from elastream.loop.learning import chosen_planner
 from elastream.loop.migrator.change import Change, abandon_change, plan_again
 from elastream.loop.migrator.moving import Destination, begin_moving
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
-from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.loop.words import counted
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
@@ -59,7 +59,7 @@ class Planning(Phase):
                 return plan_again(state, self.change, why, ticket=ticket)
             case BatchObserved(batch=batch):
                 waited = f"a plan not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return state, (note(state, "wait", waited, query=batch.query),)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
                 return abandon_change(state, self.change, why, ticket=ticket)
@@ -83,7 +83,7 @@ class Planning(Phase):
         }
         order = [self.plan.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
-        log = noted(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
+        log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
         state, instructions = begin_moving(state, change, target)
         return state, (log, *instructions)
 
@@ -151,7 +151,7 @@ def _advised(
     from elastream.loop.steady import Steady  # phases lead to each other
 
     would = f"would {change.kind} from {change.before} to {change.executors} executors"
-    log = noted(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
+    log = note(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
     memory = state.policy.goal.reached(state.memory, state.observed, done=True)
     rested = replace(state, phase=Steady(), signal=Signal(), changed_ms=state.now_ms, memory=memory)
     return rested, (log,)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from elastream.loop.events import Answered, BatchObserved, Event, Release, Status, Tick
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change, abandon_change, complete_change, plan_again
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.loop.words import listed
 
 __all__ = ["Releasing", "begin_releasing"]
@@ -32,7 +32,7 @@ class Releasing(Phase):
                 return complete_change(replace(state, executors=left), self.change)
             case BatchObserved(batch=batch):
                 waited = f"the release not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return state, (note(state, "wait", waited, query=batch.query),)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
                 return abandon_change(state, self.change, why, ticket=self.release.ticket)
@@ -44,5 +44,5 @@ def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> T
     """Give back executors that have been seen without state."""
     state, ticket = state.ticketed()
     release = Release(ticket, ids)
-    log = noted(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
+    log = note(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
     return replace(state, phase=Releasing(change, release, state.now_ms)), (log, release)

@@ -14,7 +14,7 @@ from typing import Final
 from elastream.loop.events import BatchObserved, Event, Status, Tick
 from elastream.loop.migrator.change import Change
 from elastream.loop.migrator.planning import begin_planning
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.state import LoopState, Phase, Transition, note
 
 __all__ = ["Settling", "begin_settling"]
 
@@ -42,7 +42,7 @@ class Settling(Phase):
                 return self._heard(state, batch.query, batch.duration_ms)
             case BatchObserved(batch=batch):
                 waited = f"{self.change.kind}: {len(self.last_ms)} other queries settle"
-                log = noted(state, "wait", waited, query=batch.query)
+                log = note(state, "wait", waited, query=batch.query)
                 state, instructions = self._waited_for(state, self.last_ms, self.left)
                 return state, (log, *instructions)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
@@ -58,7 +58,7 @@ class Settling(Phase):
             del last_ms[query], left[query]
         else:
             last_ms[query], left[query] = took_ms, left[query] - 1
-        log = noted(
+        log = note(
             state,
             "wait",
             f"{self.change.kind}: batches take {took_ms / usual_ms:.1f} times as long as before"
@@ -96,7 +96,7 @@ def begin_settling(state: LoopState, change: Change) -> Transition:
     phase = Settling(change, state.now_ms, last_ms, dict.fromkeys(last_ms, most - 1))
     slowest = max(last_ms, key=lambda query: last_ms[query] / change.usual_ms[query])
     ratio = last_ms[slowest] / change.usual_ms[slowest]
-    log = noted(
+    log = note(
         state,
         "wait",
         f"{change.kind}: batches take {ratio:.1f} times as long as before; up to {most} more to "

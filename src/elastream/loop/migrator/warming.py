@@ -9,7 +9,7 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change
 from elastream.loop.migrator.planning import begin_planning
 from elastream.loop.migrator.settling import begin_settling
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.state import LoopState, Phase, Transition, note
 
 __all__ = ["Warming", "begin_warming"]
 
@@ -31,7 +31,7 @@ class Warming(Phase):
                 return begin_settling(state, self.change)
             case BatchObserved(batch=batch):
                 waited = f"the warm-up not ready after {state.passed_s(self.since_ms):.0f} s"
-                return state, (noted(state, "wait", waited, query=batch.query),)
+                return state, (note(state, "wait", waited, query=batch.query),)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 waited = f"not warmed in {state.passed_s(self.since_ms):.0f} s, going on cold"
                 state, instructions = self._cold(state, waited)
@@ -40,7 +40,7 @@ class Warming(Phase):
                 return state, ()
 
     def _cold(self, state: LoopState, why: str) -> Transition:
-        log = noted(state, "wait", why)
+        log = note(state, "wait", why)
         state, instructions = begin_planning(state, self.change)
         return state, (log, *instructions)
 
