@@ -17,7 +17,7 @@ from elastream.planners.resilient.refined import refine
 
 __all__ = ["Method", "describe", "refined_placement", "resilient"]
 
-Method = Literal["refined_placement", "rod"]
+Method = Literal["refined", "rod"]
 """ROD as in the paper, or ROD improved by exchanging operators until nothing helps."""
 
 
@@ -28,9 +28,7 @@ def refined_placement(space: Space) -> Ints:
     return max(better, first, key=lambda place: _measured(space, space.weights(place)).ratio)
 
 
-def resilient(
-    problem: ResilientProblem, method: Method = "refined_placement"
-) -> ResilientPlan | Infeasible:
+def resilient(problem: ResilientProblem, method: Method = "refined") -> ResilientPlan | Infeasible:
     """Return where to place the operators so that as many rates as possible can be borne.
 
     A plan that a node is overloaded by at the lower bound already is ``unbalanced``; that no plan
@@ -39,11 +37,9 @@ def resilient(
     space = normalise(problem)
     if isinstance(space, Infeasible):
         return space
-    place = (
-        refined_placement(space) if method == "refined_placement" else rod_with_clustering(space)
-    )
+    place = refined_placement(space) if method == "refined" else rod_with_clustering(space)
     plan = describe(problem, space, place)
-    if plan.status == "unbalanced" and method == "refined_placement":
+    if plan.status == "unbalanced" and method == "refined":
         packed = packing_at_bound(space)
         if isinstance(packed, Infeasible):
             return packed
