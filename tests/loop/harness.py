@@ -37,7 +37,7 @@ from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
 from elastream.loop.routes import route
 from elastream.loop.state import LoopState
-from elastream.loop.step import started, step
+from elastream.loop.step import start_loop, step
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import BatchObservation
 from elastream.testing import SimulatedCluster
@@ -124,7 +124,9 @@ class Harness:
 
     def _started(self) -> Any:
         now_ms = round(self.cluster.now_ms)
-        return started(self.policy, self.cluster.executors(), now_ms=now_ms, learning=self.learning)
+        return start_loop(
+            self.policy, self.cluster.executors(), now_ms=now_ms, learning=self.learning
+        )
 
     def _result(self, action: Action) -> Any:
         try:

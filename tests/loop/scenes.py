@@ -17,7 +17,7 @@ from elastream.loop.events import (
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.policy import Policy
 from elastream.loop.state import LoopState, Transition
-from elastream.loop.step import started, step
+from elastream.loop.step import start_loop, step
 from elastream.model.observation import OperatorGraph
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload
 
@@ -81,7 +81,7 @@ def attached(
     cold: Sequence[str] = (),
 ) -> LoopState:
     """A loop at rest on these executors, whose queries have so many tasks and have run nothing."""
-    state, _ = started(policy, executors(*alive, cold=cold), now_ms=0)
+    state, _ = start_loop(policy, executors(*alive, cold=cold), now_ms=0)
     for name, tasks in (queries or {QUERY: 0}).items():
         graph = OperatorGraph({0: None})
         state, _ = step(state, QueryJoined(0, name, RUN, graph, tasks))

@@ -22,7 +22,7 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.learning import Learning, Learnt, Lesson, Size, chosen_planner
 from elastream.loop.routes import route
 from elastream.loop.state import LoopState
-from elastream.loop.step import started, step
+from elastream.loop.step import start_loop, step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan, step_plan
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
@@ -217,14 +217,14 @@ def test_other_tasks_than_those_of_the_lesson_need_a_new_one() -> None:
 
 
 def test_the_loop_keeps_its_own_past() -> None:
-    state, _ = started(LOOKING_AHEAD, executors("a", "b"), now_ms=5)
+    state, _ = start_loop(LOOKING_AHEAD, executors("a", "b"), now_ms=5)
     assert state.learning.sizes == (Size(5, 2),)
     state, _ = after(state, ScaleRequested(3), Answered(1, executors("a", "b", "c")), Status(900))
     assert state.learning.sizes == (Size(5, 2), Size(5, 3))
 
 
 def test_the_past_of_an_earlier_loop_is_gone_on_with() -> None:
-    state, _ = started(LOOKING_AHEAD, executors("a"), now_ms=9000, learning=PAST)
+    state, _ = start_loop(LOOKING_AHEAD, executors("a"), now_ms=9000, learning=PAST)
     assert state.learning.sizes == (*PAST.sizes, Size(9000, 1))
 
 

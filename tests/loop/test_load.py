@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loop.builders import batch, executors, task
 
-from elastream.loop.load import QueryLoad, TaskLoad, idled, smoothed
+from elastream.loop.load import QueryLoad, TaskLoad, pass_idle, smooth
 from elastream.model.observation import BatchObservation
 
 NODES = executors("a", "b")
@@ -17,13 +17,13 @@ NODES = executors("a", "b")
 def after(*batches: BatchObservation, half_life_s: float = 10.0) -> QueryLoad:
     load = QueryLoad()
     for seen in batches:
-        load = smoothed(load, seen, NODES, half_life_s=half_life_s)
+        load = smooth(load, seen, NODES, half_life_s=half_life_s)
     return load
 
 
 def then(load: QueryLoad, *batches: BatchObservation) -> QueryLoad:
     for seen in batches:
-        load = smoothed(load, seen, NODES, half_life_s=10.0)
+        load = smooth(load, seen, NODES, half_life_s=10.0)
     return load
 
 
@@ -149,7 +149,7 @@ def test_the_overhead_is_the_time_that_the_busiest_executor_runs_no_task() -> No
 
 def test_cores_share_an_executors_run_time() -> None:
     seen = batch(0, ["a", "a"], run_ms=[200, 200], duration_ms=500)
-    load = smoothed(QueryLoad(), seen, executors("a", cores=2), half_life_s=10)
+    load = smooth(QueryLoad(), seen, executors("a", cores=2), half_life_s=10)
     assert load.overhead_ms == 300
 
 
@@ -175,7 +175,7 @@ def test_in_idle_time_work_fades_and_state_stays() -> None:
         batch(0, ["a"], run_ms=800, rows=100, backlog=0, outside_ms={"a": 200.0}),
         batch(1, ["a"], run_ms=800, rows=100, backlog=0, outside_ms={"a": 200.0}),
     )
-    assert idled(busy, 12_000, half_life_s=10) == replace(
+    assert pass_idle(busy, 12_000, half_life_s=10) == replace(
         busy,
         tasks={task(0): TaskLoad("a", 0.4, 50.0, 1000.0, measured=True)},
         outside={"a": 0.1},
@@ -189,24 +189,24 @@ def test_idle_time_weighs_the_same_however_often_one_looks() -> None:
     busy = after(batch(0, ["a"], run_ms=800))
     often = busy
     for at_ms in range(1000, 61_001, 500):
-        often = idled(often, at_ms, half_life_s=10)
-    once = idled(busy, 61_000, half_life_s=10)
+        often = pass_idle(often, at_ms, half_life_s=10)
+    once = pass_idle(busy, 61_000, half_life_s=10)
     assert often.tasks[task(0)].work == pytest.approx(once.tasks[task(0)].work)
     assert often.until_ms == once.until_ms
 
 
 def test_idle_time_counts_once_it_is_worth_counting() -> None:
     busy = after(batch(0, ["a"]))
-    assert idled(busy, 2500, half_life_s=10) == busy
-    assert idled(busy, 3000, half_life_s=10).until_ms == 3000
+    assert pass_idle(busy, 2500, half_life_s=10) == busy
+    assert pass_idle(busy, 3000, half_life_s=10).until_ms == 3000
 
 
 def test_a_query_that_nobody_has_heard_of_has_not_been_idle() -> None:
-    assert idled(QueryLoad(), 60_000, half_life_s=10) == QueryLoad()
+    assert pass_idle(QueryLoad(), 60_000, half_life_s=10) == QueryLoad()
 
 
 def test_a_batch_after_idle_time_does_not_count_the_idle_time_twice() -> None:
-    rested = idled(after(batch(0, ["a"], run_ms=800)), 61_000, half_life_s=10)
+    rested = pass_idle(after(batch(0, ["a"], run_ms=800)), 61_000, half_life_s=10)
     last = batch(1, ["a"], run_ms=500, interval_ms=61_000, duration_ms=1000, at_ms=62_000)
     covered_one_second = batch(1, ["a"], run_ms=500, interval_ms=1000, at_ms=62_000)
     found, wanted = then(rested, last), then(rested, covered_one_second)
@@ -215,7 +215,7 @@ def test_a_batch_after_idle_time_does_not_count_the_idle_time_twice() -> None:
 
 
 def test_a_batch_that_began_before_the_idle_time_ended_covers_its_own_time() -> None:
-    rested = idled(after(batch(0, ["a"])), 61_000, half_life_s=10)
+    rested = pass_idle(after(batch(0, ["a"])), 61_000, half_life_s=10)
     long = batch(1, ["a"], run_ms=4000, interval_ms=61_000, duration_ms=4000, at_ms=62_000)
     same = batch(1, ["a"], run_ms=4000, interval_ms=4000, duration_ms=4000, at_ms=65_000)
     assert then(rested, long).tasks == then(rested, same).tasks

@@ -39,7 +39,7 @@ from elastream.loop.ports import Ticket
 from elastream.loop.routes import route
 from elastream.loop.state import LoopState
 from elastream.loop.steady import Steady
-from elastream.loop.step import started, step
+from elastream.loop.step import start_loop, step
 from elastream.model.migration import StepProblem
 from elastream.model.observation import OperatorGraph, TaskId
 from elastream.model.plan import Infeasible
@@ -499,6 +499,6 @@ def test_an_operator_graph_says_who_feeds_whom() -> None:
 
 
 def test_a_loop_may_begin_without_a_clock() -> None:
-    state, _ = started(POLICY, executors("a"))
+    state, _ = start_loop(POLICY, executors("a"))
     assert state.passed_s(None) == 0.0
     assert state.now_ms is None

@@ -13,7 +13,7 @@ from elastream.loop.routes import (
     RouteOrder,
     RoutePlanner,
     interval_placement,
-    rehearsed,
+    rehearse,
     route,
 )
 from elastream.model.assignment import Assignment
@@ -153,7 +153,7 @@ def test_a_planner_that_explains_itself_is_heard_after_the_notes_of_the_order() 
 
 
 def test_a_rehearsal_plans_and_tells_nothing() -> None:
-    rehearsed(10, 2)
+    rehearse(10, 2)
 
 
 def test_no_plan_is_no_route_and_says_why() -> None:

@@ -51,7 +51,7 @@ from elastream.loop.migrator.planning import Planning
 from elastream.loop.samples import Sample, TaskSample
 from elastream.loop.state import Detached, LoopState
 from elastream.loop.steady import Steady
-from elastream.loop.step import started, step
+from elastream.loop.step import start_loop, step
 
 BUSY, CALM = 450.0, 300.0
 """Two tasks of so many milliseconds a second keep an executor 0.9 or 0.6 busy."""
@@ -248,7 +248,7 @@ def test_a_batch_of_nobody_who_takes_part_leads_to_nothing(other: dict[str, str]
 
 
 def test_a_query_joins_with_what_is_known_of_it() -> None:
-    state, _ = started(POLICY, executors("a"), now_ms=0)
+    state, _ = start_loop(POLICY, executors("a"), now_ms=0)
     state, told = step(state, QueryJoined(5, "q", RUN, tasks=12, trigger_ms=2500))
     assert reasons(told) == ["takes part: 12 tasks in 0 stateful operators, a batch every 2.5 s"]
     assert kinds(told) == ["join"]
@@ -646,11 +646,11 @@ def test_detaching_cancels_all_that_is_under_way() -> None:
 
 
 def test_the_first_line_says_what_the_loop_is_for() -> None:
-    _, told = started(POLICY, executors("a", "b"), now_ms=7)
+    _, told = start_loop(POLICY, executors("a", "b"), now_ms=7)
     assert reasons(told) == [
         "attached, acts: 1 to 4 executors, goal utilisation 0.7, planner single-step"
     ]
-    _, told = started(replace(POLICY, advise_only=True), (), now_ms=7)
+    _, told = start_loop(replace(POLICY, advise_only=True), (), now_ms=7)
     assert reasons(told)[0].startswith("attached, advises only:")
 
 

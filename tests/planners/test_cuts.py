@@ -7,7 +7,7 @@ import pytest
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
-from elastream.planners.cuts import cut_of, placed, prefix_sums
+from elastream.planners.cuts import cut_of, nodes_of_cut, prefix_sums
 
 
 def test_a_cut_forgets_the_nodes_and_those_that_are_idle() -> None:
@@ -21,7 +21,7 @@ def test_a_node_whose_tasks_are_not_consecutive_has_no_cut() -> None:
 
 def test_intervals_stay_where_most_of_their_state_is_and_others_go_to_the_first_spare() -> None:
     step = StepProblem.of([1] * 4, [1, 9, 5, 1], [2, 2, 0, 0], 4, 1)
-    assert placed(step, (0, 1, 3, 4)) == (1, 2, 2, 0)
+    assert nodes_of_cut(step, (0, 1, 3, 4)) == (1, 2, 2, 0)
 
 
 @pytest.mark.parametrize("terms", [[3, 0, 4], [0.1] * 10, [2**52, 1, 0.5]])

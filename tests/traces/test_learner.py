@@ -15,7 +15,7 @@ from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.traces.learner import ProcessLearner
-from elastream.traces.lessons import Worked, learnt_of, worked_out
+from elastream.traces.lessons import Worked, learnt_of, work_out
 from elastream.traces.values_file import read_values
 
 
@@ -33,7 +33,7 @@ DAYS = lesson([2, 4, 3, 2, 4, 3, 2, 4, 3, 2])
 
 
 def test_sizes_that_repeat_are_worth_looking_ahead() -> None:
-    worked = worked_out(DAYS)
+    worked = work_out(DAYS)
     assert worked.values is not None
     assert worked.values.complete
     assert worked.ahead_percent is not None
@@ -43,7 +43,7 @@ def test_sizes_that_repeat_are_worth_looking_ahead() -> None:
 
 
 def test_what_moves_more_is_left_alone() -> None:
-    values = worked_out(DAYS).values
+    values = work_out(DAYS).values
     more = Worked(values, "5.00 % against 4.00 %", 5.0, 4.0)
     assert not more.pays
     assert learnt_of(more).planner is None
@@ -54,12 +54,12 @@ def test_what_moves_more_is_left_alone() -> None:
 def test_tasks_without_work_are_taken_to_be_alike() -> None:
     quiet = lesson([2, 3, 2, 3, 2])
     quiet = Lesson(quiet.tasks, (0.0,) * 12, quiet.state, quiet.tau, quiet.sizes)
-    assert worked_out(quiet).values is not None
+    assert work_out(quiet).values is not None
 
 
 def test_another_process_finds_what_this_one_finds(tmp_path: Path) -> None:
     learnt = ProcessLearner(tmp_path).learn(DAYS, ticket=Ticket())
-    here = worked_out(DAYS)
+    here = work_out(DAYS)
     assert (learnt.ahead_percent, learnt.single_percent) == (
         here.ahead_percent, here.single_percent,
     )  # fmt: skip

@@ -48,10 +48,10 @@ from elastream.loop.lanes import Job, Lane, ThreadLane
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, Ticket
-from elastream.loop.routes import rehearsed, route
-from elastream.loop.state import Detached, LoopState, Transition, noted
+from elastream.loop.routes import rehearse, route
+from elastream.loop.state import Detached, LoopState, Transition, note
 from elastream.loop.steady import Steady
-from elastream.loop.step import started, step
+from elastream.loop.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError
 from elastream.model.observation import TaskId
 
@@ -145,7 +145,9 @@ class Controller:
                 raise AlreadyAttachedError("this controller was started before")
             executors = self._runtime.pool.executors()
             self._policy.goal.check_start(self._now_ms(), executors)
-            first = started(self._policy, executors, now_ms=self._now_ms(), learning=self._learning)
+            first = start_loop(
+                self._policy, executors, now_ms=self._now_ms(), learning=self._learning
+            )
             self._follow(first)
         try:
             self._undo.append(self._runtime.monitor.subscribe(self.feed))
@@ -205,7 +207,7 @@ class Controller:
                 _logger.exception("the loop failed and detaches; the queries run on")
                 self._events.clear()
                 reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
-                self._write(noted(self.state, "detach", reason))
+                self._write(note(self.state, "detach", reason))
                 self._state = replace(self.state, phase=Detached())
                 failed = True
             finally:
@@ -255,7 +257,7 @@ class Controller:
     def _rehearse(self, tasks: int, nodes: int) -> None:
         def run() -> None:
             try:
-                rehearsed(tasks, nodes)
+                rehearse(tasks, nodes)
             except Exception:  # it only spares the first plan some time
                 _logger.warning("the rehearsal of a plan failed", exc_info=True)
 

@@ -18,7 +18,7 @@ from elastream.loop.decisions import Decision
 from elastream.loop.goals.goal import Question
 from elastream.loop.learning import Lesson
 from elastream.loop.routes import RouteOrder
-from elastream.loop.samples import Sample, sampled
+from elastream.loop.samples import Sample, take_sample
 from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
 
 __all__ = [
@@ -278,7 +278,7 @@ class RecordSample:
     @property
     def sample(self) -> Sample:
         """The sample."""
-        return sampled(self.observed, self.wanted)
+        return take_sample(self.observed, self.wanted)
 
 
 Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChanged | Status

@@ -21,22 +21,22 @@ from elastream.loop.events import (
     Status,
     Tick,
 )
-from elastream.loop.load import idled, mean, smoothed, weight_of
+from elastream.loop.load import mean, pass_idle, smooth, weight_of
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
-from elastream.loop.state import LoopState, noted
+from elastream.loop.state import LoopState, note
 from elastream.loop.steady import Steady
 from elastream.model.observation import BatchObservation
 from elastream.model.words import counted, listed
 
-__all__ = ["taken_in"]
+__all__ = ["take_in"]
 
 _NOTHING = 1e-9
 _MANY = 1000
 """With so many tasks planners run compiled, which takes a while to load."""
 
 
-def taken_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     """Return the state with the facts of ``event``, what to log, and whether they are news."""
     at_ms = getattr(event, "at_ms", None)
     if at_ms is not None:
@@ -51,7 +51,7 @@ def taken_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instructi
         case QueryLeft():
             return _left(state, event)
         case QueryPassedOver(query=query, why=why):
-            return state, (noted(state, "refuse", f"left alone: it {why}", query=query),), False
+            return state, (note(state, "refuse", f"left alone: it {why}", query=query),), False
         case ExecutorsChanged():
             return _executors(state, event)
         case Tick():
@@ -77,7 +77,7 @@ def _batch(
     query, held = _compared(query, batch)
     query = replace(
         query,
-        load=smoothed(load, batch, state.executors, half_life_s=policy.smoothing_s),
+        load=smooth(load, batch, state.executors, half_life_s=policy.smoothing_s),
         heard_ms=batch.finished_at_ms,
         idle_since_ms=None,
         recent_ms=recent,
@@ -86,8 +86,8 @@ def _batch(
     state = replace(state.with_query(query), busy_ms=state.now_ms, unsampled=state.unsampled + 1)
     memory = policy.goal.heard(state.memory, state.observed, batch, disturbed=disturbed)
     state = replace(state, memory=memory)
-    logs = [noted(state, "verify", reason, query=query.name) for reason in held]
-    logs += [noted(state, "wait", reason, query=query.name) for reason in fewer]
+    logs = [note(state, "verify", reason, query=query.name) for reason in held]
+    logs += [note(state, "wait", reason, query=query.name) for reason in fewer]
     return state, tuple(logs), True
 
 
@@ -131,9 +131,9 @@ def _status(state: LoopState, event: Status) -> tuple[LoopState, tuple[Instructi
     logs = []
     if event.dropped:
         why = f"{event.dropped} events of Spark were lost, there were too many; figures have gaps"
-        logs.append(noted(state, "wait", why, figures={"dropped": event.dropped}))
+        logs.append(note(state, "wait", why, figures={"dropped": event.dropped}))
     if state.silent:
-        logs.append(noted(state, "wait", "the monitor tells something again"))
+        logs.append(note(state, "wait", "the monitor tells something again"))
     busy = bool(event.jobs) or bool(event.other_ms)
     state = replace(
         state,
@@ -153,7 +153,7 @@ def _looked(query: Query, event: Status, half_life_s: float) -> Query:
     since_ms = event.at_ms if query.idle_since_ms is None else query.idle_since_ms
     load = query.load
     if query.idle_since_ms is not None:  # idle then and now: idle in between
-        load = idled(load, event.at_ms, half_life_s=half_life_s)
+        load = pass_idle(load, event.at_ms, half_life_s=half_life_s)
     return replace(query, idle_since_ms=since_ms, heard_ms=event.at_ms, load=load)
 
 
@@ -176,7 +176,7 @@ def _joined(
     every = "" if event.trigger_ms is None else f", a batch every {event.trigger_ms / 1000:g} s"
     operators = counted(len(event.graph.feeds), "stateful operator")
     what = f"{counted(event.tasks, 'task')} in {operators}{every}"
-    log = noted(state, "join", f"takes part: {what}", query=event.query)
+    log = note(state, "join", f"takes part: {what}", query=event.query)
     total = sum(each.tasks for each in queries.values())
     if total >= _MANY > total - event.tasks:
         return state, (log, Rehearse(total, max(2, len(state.executors)))), True
@@ -187,7 +187,7 @@ def _left(state: LoopState, event: QueryLeft) -> tuple[LoopState, tuple[Instruct
     known = state.queries.get(event.query)
     if known is None or known.run != event.run:
         return state, (), False
-    log = noted(state, "leave", event.why, query=event.query)
+    log = note(state, "leave", event.why, query=event.query)
     queries = {name: query for name, query in state.queries.items() if name != event.query}
     signal = replace(state.signal, heard=state.signal.heard - {event.query})
     return replace(state, queries=queries, signal=signal), (log,), True
@@ -206,7 +206,7 @@ def _executors(
     homeless = state.observed.homeless()
     why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
     figures = {"executors_lost": len(lost), "tasks_homeless": homeless}
-    return state, (noted(state, "lost", why, figures=figures),), True
+    return state, (note(state, "lost", why, figures=figures),), True
 
 
 def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:
@@ -214,5 +214,5 @@ def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     if state.silent or state.status_ms is None or silent_s <= state.policy.call_timeout_s:
         return state, (), True
     why = f"the monitor has told nothing for {silent_s:.0f} s"
-    log = noted(state, "stuck", why, figures={"seconds": round(silent_s, 1)})
+    log = note(state, "stuck", why, figures={"seconds": round(silent_s, 1)})
     return replace(state, silent=True), (log,), True

@@ -25,7 +25,7 @@ from functools import cached_property
 
 from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 
-__all__ = ["QueryLoad", "TaskLoad", "idled", "mean", "smoothed", "weight_of"]
+__all__ = ["QueryLoad", "TaskLoad", "mean", "pass_idle", "smooth", "weight_of"]
 
 _IDLE_STEP = 0.2
 """Idle time counts once it is this share of the half-life: every second would be too often."""
@@ -105,7 +105,7 @@ class QueryLoad:
         return any(task.measured for task in self.tasks.values())
 
 
-def smoothed(
+def smooth(
     load: QueryLoad,
     batch: BatchObservation,
     executors: Sequence[Executor],
@@ -145,7 +145,7 @@ def smoothed(
     )
 
 
-def idled(load: QueryLoad, at_ms: int, *, half_life_s: float) -> QueryLoad:
+def pass_idle(load: QueryLoad, at_ms: int, *, half_life_s: float) -> QueryLoad:
     """Return ``load`` after idle time up to ``at_ms``: time in which it did no work."""
     if load.until_ms is None:
         return load

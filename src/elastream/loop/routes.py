@@ -28,7 +28,7 @@ __all__ = [
     "RouteOrder",
     "RoutePlanner",
     "interval_placement",
-    "rehearsed",
+    "rehearse",
     "route",
 ]
 
@@ -93,7 +93,7 @@ def route(order: RouteOrder) -> Route:
     return Route(outcome, steps, notes)
 
 
-def rehearsed(tasks: int, nodes: int) -> None:
+def rehearse(tasks: int, nodes: int) -> None:
     """Plan something of this size, for what that loads and compiles."""
     tasks = max(tasks, _COMPILED)
     work = tuple(1.0 + task % 7 for task in range(tasks))

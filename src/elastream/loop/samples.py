@@ -19,7 +19,7 @@ from elastream.model.checks import amount, amounts, count, shown
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
-__all__ = ["Sample", "TaskSample", "sample_line", "sample_of", "sampled"]
+__all__ = ["Sample", "TaskSample", "sample_line", "sample_of", "take_sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Sample:
     """Input rows a second of each query that tells."""
 
 
-def sampled(observed: Observed, wanted: int) -> Sample:
+def take_sample(observed: Observed, wanted: int) -> Sample:
     """Return a sample of what was observed, with so many executors wanted."""
     return Sample(
         at_ms=observed.now_ms or 0,

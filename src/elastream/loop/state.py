@@ -17,7 +17,7 @@ from elastream.loop.policy import Policy
 from elastream.model.checks import Number
 from elastream.model.observation import Executor
 
-__all__ = ["Detached", "LoopState", "Phase", "Signal", "Transition", "noted"]
+__all__ = ["Detached", "LoopState", "Phase", "Signal", "Transition", "note"]
 
 
 class Phase(ABC):
@@ -144,7 +144,7 @@ Transition = tuple[LoopState, tuple[Instruction, ...]]
 """What a step returns: the state after it, and what the driver shall do."""
 
 
-def noted(
+def note(
     state: LoopState,
     kind: Kind,
     reason: str,

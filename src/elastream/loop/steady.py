@@ -26,13 +26,13 @@ from elastream.loop.events import (
     Status,
 )
 from elastream.loop.goals.goal import Wanted
-from elastream.loop.migrator.change import Change, ChangeKind, abandoned
-from elastream.loop.migrator.growing import grown_first
+from elastream.loop.migrator.change import Change, ChangeKind, abandon_change
+from elastream.loop.migrator.growing import begin_growing
 from elastream.loop.migrator.moving import Moving
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.words import counted, listed
 
-__all__ = ["Steady", "decided_beside", "requested", "told"]
+__all__ = ["Steady", "decide_beside", "take_request", "take_wanted"]
 
 _WAKE_AGAIN_S: Final = 5.0
 """How long after a change was given up executors are asked for again where none is alive."""
@@ -59,16 +59,16 @@ class Steady(Phase):
                 return state, ()
 
 
-def requested(state: LoopState, event: ScaleRequested | MoveRequested) -> Transition:
+def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Transition:
     """Take on what a person asked for; while something is under way it comes next."""
     policy = state.policy
     if policy.advise_only:
-        return state, (noted(state, "refuse", "a change was asked for; the policy only advises"),)
+        return state, (note(state, "refuse", "a change was asked for; the policy only advises"),)
     wrong = _wrong(state, event)
     if wrong is not None:
-        return state, (noted(state, "refuse", wrong),)
+        return state, (note(state, "refuse", wrong),)
     if not isinstance(state.phase, Steady):
-        log = noted(state, "wait", "a change was asked for while one is under way: it comes next")
+        log = note(state, "wait", "a change was asked for while one is under way: it comes next")
         return replace(state, request=event), (log,)
     alive = len(state.executors)
     if isinstance(event, MoveRequested):
@@ -80,17 +80,17 @@ def requested(state: LoopState, event: ScaleRequested | MoveRequested) -> Transi
             kind = "scale-out" if event.executors > alive else "scale-in"
         change = Change(kind, alive, event.executors, "asked for", tau=event.tau)
         reason = f"{kind} to {event.executors}: asked for"
-    log = noted(state, change.kind, reason)
-    state, instructions = grown_first(state, change)
+    log = note(state, change.kind, reason)
+    state, instructions = begin_growing(state, change)
     return state, (log, *instructions)
 
 
-def decided_beside(state: LoopState, query: str) -> Transition:
+def decide_beside(state: LoopState, query: str) -> Transition:
     """Decide although a change waits for late queries; a new one ends it."""
     return _decided(state, query)
 
 
-def told(state: LoopState, wanted: Wanted) -> Transition:
+def take_wanted(state: LoopState, wanted: Wanted) -> Transition:
     """Take on what the goal wants now that a question is answered."""
     return _acted(state, wanted, None) if isinstance(state.phase, Steady) else (state, ())
 
@@ -143,7 +143,7 @@ def _acted(
     before: tuple[Instruction, ...] = ()
     if isinstance(state.phase, Moving):
         late = listed(state.phase.late(state))
-        state, before = abandoned(
+        state, before = abandon_change(
             state, state.phase.change, f"it waits for {late} alone, and {wanted.need} is wanted"
         )
         if not isinstance(state.phase, Steady):  # somebody had asked for a change of their own
@@ -155,7 +155,7 @@ def _acted(
     if state.policy.advise_only:
         log = _hold(state, wanted, f"advice is being worked out; {wish} wanted", query)
     else:
-        log = noted(
+        log = note(
             state,
             wanted.need,
             f"{wish}: {wanted.reason}",
@@ -163,7 +163,7 @@ def _acted(
             utilisation=wanted.utilisation,
             figures=wanted.figures,
         )
-    state, instructions = grown_first(state, change)
+    state, instructions = begin_growing(state, change)
     return state, (*before, log, *instructions)
 
 
@@ -195,8 +195,8 @@ def _woken(state: LoopState) -> Transition:
     wanted = max(1, policy.min_executors)
     waiting = counted(state.jobs, "job waits", "jobs wait")
     reason = f"scale-out to {wanted}: {waiting} and no executor is alive"
-    log = noted(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
-    state, instructions = grown_first(state, Change("scale-out", 0, wanted, "work waits"))
+    log = note(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
+    state, instructions = begin_growing(state, Change("scale-out", 0, wanted, "work waits"))
     return state, (log, *instructions)
 
 
@@ -208,12 +208,12 @@ def _verified(state: LoopState, query: Query) -> Transition:
     tries = query.verifications + 1
     if not strays or tries > state.policy.tries:
         why = f"{len(query.strays)} tasks asked for in idle time stay elsewhere"
-        log = noted(state, "verify", why, query=query.name)
+        log = note(state, "verify", why, query=query.name)
         return state.with_query(replace(query, strays={}, verifications=0)), (log,)
     state = state.with_query(replace(query, strays=strays, verifications=tries))
     state, ticket = state.ticketed()
     why = f"{len(strays)} tasks are not where they were asked for in idle time: asked for again"
-    log = noted(state, "verify", why, query=query.name, figures={"tries": tries})
+    log = note(state, "verify", why, query=query.name, figures={"tries": tries})
     return state, (log, Place(ticket, query.name, strays))
 
 
@@ -224,6 +224,4 @@ def _hold(state: LoopState, wanted: Wanted, reason: str, query: str | None) -> L
         figures["batch_ms"] = round(load.batch_ms)
     if load is not None and load.interval_ms is not None:
         figures["interval_ms"] = round(load.interval_ms)
-    return noted(
-        state, "hold", reason, query=query, utilisation=wanted.utilisation, figures=figures
-    )
+    return note(state, "hold", reason, query=query, utilisation=wanted.utilisation, figures=figures)

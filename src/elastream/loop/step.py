@@ -23,23 +23,23 @@ from elastream.loop.events import (
     ScaleRequested,
     Stuck,
 )
-from elastream.loop.facts import taken_in
+from elastream.loop.facts import take_in
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
-from elastream.loop.migrator.change import Change, abandoned
+from elastream.loop.migrator.change import Change, abandon_change
 from elastream.loop.policy import Policy
-from elastream.loop.state import Detached, LoopState, Transition, noted
-from elastream.loop.steady import Steady, requested, told
+from elastream.loop.state import Detached, LoopState, Transition, note
+from elastream.loop.steady import Steady, take_request, take_wanted
 from elastream.model.observation import Executor
 
-__all__ = ["started", "step"]
+__all__ = ["start_loop", "step"]
 
 _SAMPLE_EVERY_S = 60.0
 _TASKS_A_BATCH = 50
 """A sample may tell of so many tasks for each batch since the last one."""
 
 
-def started(
+def start_loop(
     policy: Policy,
     executors: tuple[Executor, ...],
     *,
@@ -61,7 +61,7 @@ def started(
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
     aim = f"goal {policy.goal.name}, planner {policy.planner_name}"
-    return state, (noted(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
+    return state, (note(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
 
 
 def step(state: LoopState, event: Event) -> Transition:
@@ -70,7 +70,7 @@ def step(state: LoopState, event: Event) -> Transition:
         return state, ()
     match event:
         case ScaleRequested() | MoveRequested():
-            return requested(state, event)
+            return take_request(state, event)
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
         case DetachRequested(reason=reason):
@@ -81,7 +81,7 @@ def step(state: LoopState, event: Event) -> Transition:
             return _answered(state, ticket, result)
         case Answered(ticket=ticket, result=result) if ticket == state.learning.asked:
             return _learnt(state, result)
-    state, heard, news = taken_in(state, event)
+    state, heard, news = take_in(state, event)
     if not news:
         return state, heard
     state, instructions = state.phase.on(state, event)
@@ -98,10 +98,10 @@ def _answered(state: LoopState, ticket: int, result: object) -> Transition:
     log: tuple[Instruction, ...] = ()
     if isinstance(result, Failure):
         what = "an answer" if isinstance(question, Think) else "delays between hosts"
-        log = (noted(state, "wait", f"the goal does not get {what}: {result.why}"),)
+        log = (note(state, "wait", f"the goal does not get {what}: {result.why}"),)
     if wanted is None:
         return state, log
-    state, instructions = told(state, wanted)
+    state, instructions = take_wanted(state, wanted)
     return state, (*log, *instructions)
 
 
@@ -119,7 +119,7 @@ def _learnt(state: LoopState, result: object) -> Transition:
         why = result.why if isinstance(result, Failure) else "no values came"
         reason, figures = f"nothing learnt: {why}", {}
     state = replace(state, learning=learning)
-    return state, (noted(state, "learn", reason, figures=figures),)
+    return state, (note(state, "learn", reason, figures=figures),)
 
 
 def _stuck(state: LoopState, event: Stuck) -> Transition:
@@ -127,14 +127,14 @@ def _stuck(state: LoopState, event: Stuck) -> Transition:
         reason = f"{event.what} came back after {event.after_s:.0f} s; nobody waited any more"
     else:
         reason = f"{event.what} has not come back in {event.after_s:.0f} s; the loop goes on"
-    return state, (noted(state, "stuck", reason, figures={"seconds": round(event.after_s, 1)}),)
+    return state, (note(state, "stuck", reason, figures={"seconds": round(event.after_s, 1)}),)
 
 
 def _abandon_requested(state: LoopState, why: str) -> Transition:
     change = getattr(state.phase, "change", None)
     if not isinstance(change, Change):
-        return state, (noted(state, "refuse", "nothing is under way that could be given up"),)
-    return abandoned(replace(state, request=None), change, why, ticket=_ticket(state))
+        return state, (note(state, "refuse", "nothing is under way that could be given up"),)
+    return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))
 
 
 def _detach_requested(state: LoopState, reason: str) -> Transition:
@@ -142,7 +142,7 @@ def _detach_requested(state: LoopState, reason: str) -> Transition:
     open_tickets = [*state.questions, *filter(None, (_ticket(state), state.learning.asked))]
     cancels = tuple(Cancel(ticket) for ticket in open_tickets)
     left = replace(state, phase=Detached(), questions={}, request=None)
-    return left, (*cancels, noted(state, "detach", reason))
+    return left, (*cancels, note(state, "detach", reason))
 
 
 def _ticket(state: LoopState) -> int | None:

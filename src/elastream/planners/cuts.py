@@ -19,7 +19,7 @@ from elastream.model.migration import StepProblem
 from elastream.planners.interval_gain import Floats
 from elastream.planners.partition_cost import cheapest_matching
 
-__all__ = ["Cut", "cut_of", "intervals_of", "placed", "prefix_sums"]
+__all__ = ["Cut", "cut_of", "intervals_of", "nodes_of_cut", "prefix_sums"]
 
 Cut = tuple[int, ...]
 """The bounds ``0 = b[0] < b[1] < ... < b[k] = m`` of the intervals, in the order of the tasks."""
@@ -38,7 +38,7 @@ def cut_of(current: Assignment) -> Cut:
     return (0, *sorted(ub for lb, ub in intervals_of(current) if lb < ub))
 
 
-def placed(step: StepProblem, cut: Cut) -> tuple[int, ...]:
+def nodes_of_cut(step: StepProblem, cut: Cut) -> tuple[int, ...]:
     """Return the node of each task: that whose tasks stay in its interval, else the first spare.
 
     Of all nodes for the intervals of ``cut`` these move the least state, then the fewest tasks.

@@ -21,7 +21,7 @@ from elastream.loop.learning import Learnt, Lesson
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import TaskId
-from elastream.traces.lessons import Worked, learnt_of, worked_out
+from elastream.traces.lessons import Worked, learnt_of, work_out
 from elastream.traces.values_file import read_values, write_values
 
 __all__ = ["ProcessLearner"]
@@ -89,7 +89,7 @@ def _lesson(told: dict[str, Any]) -> Lesson:
 
 def _main(values: Path) -> None:
     os.nice(_NICE)
-    worked = worked_out(_lesson(json.load(sys.stdin)))
+    worked = work_out(_lesson(json.load(sys.stdin)))
     if worked.values is not None:
         write_values(values, worked.values)
     print(

@@ -25,7 +25,7 @@ from elastream.planners.transition.growth import GrowthSettings
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import PartitionValues, partition_values
 
-__all__ = ["Worked", "learnt_of", "worked_out"]
+__all__ = ["Worked", "learnt_of", "work_out"]
 
 _GAMMA: Final = 0.8
 _DIRECTED_FROM: Final = 20
@@ -53,7 +53,7 @@ class Worked:
         return self.ahead_percent <= self.single_percent * (1 + 1e-9)
 
 
-def worked_out(lesson: Lesson) -> Worked:
+def work_out(lesson: Lesson) -> Worked:
     """Return the values for a lesson; seconds to a minute of one core."""
     problem = _problem(lesson)
     values = partition_values(problem, settings=_GROWTH)

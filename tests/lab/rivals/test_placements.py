@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.planners.resilient.problems import problems, random_space, space_of
 
 from elastream.model.resilience.problem import Arc, ResilientProblem
-from elastream.planners.resilient.planner import described
+from elastream.planners.resilient.planner import describe
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS, drawn_rates
 
@@ -69,7 +69,7 @@ def test_drawn_rates_are_inside_the_ideal_set_and_above_the_bound() -> None:
 def test_a_placement_that_overloads_a_node_at_the_lower_bound_says_so() -> None:
     problem = ResilientProblem.of([[4, 0], [4, 0], [0, 4], [0, 4]], [1, 1], [0.2, 0])
     space = space_of(problem)
-    plans = [described(problem, space, METHODS["random"](space, seed)) for seed in range(20)]
+    plans = [describe(problem, space, METHODS["random"](space, seed)) for seed in range(20)]
     said = {(plan.status, plan.feasible.ratio > 0) for plan in plans}
     assert said == {("feasible", True), ("unbalanced", False)}
 

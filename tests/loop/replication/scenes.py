@@ -9,7 +9,7 @@ from elastream.loop.application import GoalBounds, Observed, Query
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import outside_ms
 from elastream.loop.goals.replication.problem import ProblemInputs
-from elastream.loop.load import QueryLoad, smoothed
+from elastream.loop.load import QueryLoad, smooth
 from elastream.model.observation import (
     BatchObservation,
     Executor,
@@ -90,7 +90,7 @@ def observed(
     queries: dict[str, Query] = {}
     for batch in batches:
         known = queries.get(batch.query, Query(batch.query, RUN, graph, load=QueryLoad()))
-        load = smoothed(known.load, batch, nodes, half_life_s=5.0)
+        load = smooth(known.load, batch, nodes, half_life_s=5.0)
         recent = (*known.recent_ms, batch.duration_ms)[-10:]
         queries[batch.query] = replace(known, load=load, recent_ms=recent)
     now_ms = max((batch.finished_at_ms for batch in batches), default=0)

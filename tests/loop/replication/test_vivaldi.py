@@ -13,7 +13,7 @@ from elastream.loop.goals.replication.vivaldi import (
     predicted_ms,
     probe_pairs,
     round_trips_ms,
-    updated,
+    update,
 )
 
 seeds = st.integers(0, 10_000)
@@ -84,7 +84,7 @@ def test_a_probe_brings_a_prediction_nearer_and_no_host_under_the_ground(
     other_error: float,
 ) -> None:
     own, other = Coordinate(here, 1.0, error), Coordinate(there, 2.0, other_error)
-    after = updated(own, other, rtt_ms, dice=Random(0))
+    after = update(own, other, rtt_ms, dice=Random(0))
     assert after.height_ms >= 0
     before_off = abs(predicted_ms(own, other) - rtt_ms)
     assert abs(predicted_ms(after, other) - rtt_ms) <= before_off + 1e-6
@@ -92,8 +92,8 @@ def test_a_probe_brings_a_prediction_nearer_and_no_host_under_the_ground(
 
 def test_who_is_surer_moves_less() -> None:
     sure, unsure = Coordinate((0.0, 0.0, 0.0), error=0.1), Coordinate((10.0, 0.0, 0.0), error=0.9)
-    moved = math.dist(updated(sure, unsure, 30, dice=Random(0)).place, sure.place)
-    assert moved < math.dist(updated(unsure, sure, 30, dice=Random(0)).place, unsure.place)
+    moved = math.dist(update(sure, unsure, 30, dice=Random(0)).place, sure.place)
+    assert moved < math.dist(update(unsure, sure, 30, dice=Random(0)).place, unsure.place)
 
 
 @given(st.integers(0, 40), st.integers(0, 6), seeds)

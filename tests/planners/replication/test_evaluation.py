@@ -20,7 +20,7 @@ from elastream.model.replication.problem import (
     Stream,
     Weights,
 )
-from elastream.planners.replication.configurations import Configurations, enumerated
+from elastream.planners.replication.configurations import Configurations, configurations_of
 from elastream.planners.replication.evaluation import evaluate
 
 CHAIN = ReplicationProblem(
@@ -153,7 +153,7 @@ def test_a_restart_moves_one_phase_after_the_other_and_starts_every_replica() ->
 def test_the_arrays_of_the_planner_say_what_the_evaluation_says(seed: int) -> None:
     problem = generated(seed)
     for i, operator in enumerate(problem.operators):
-        found = enumerated(problem, i)
+        found = configurations_of(problem, i)
         if not isinstance(found, Configurations) or problem.current is None:
             continue
         row = seed % len(found)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.feasible_set import ray_values
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
+from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
 from elastream_lab.studies.resilience.graphs import problem_of, random_graph
 
 EXAMPLE = ResilientProblem.of([[14, 0], [6, 0], [0, 9], [0, 7]], [1, 1])
@@ -18,7 +18,7 @@ EXAMPLE = ResilientProblem.of([[14, 0], [6, 0], [0, 9], [0, 7]], [1, 1])
 
 
 def space_of(problem: ResilientProblem) -> Space:
-    space = normalised(problem)
+    space = normalise(problem)
     assert not isinstance(space, Infeasible), space.reason
     return space
 

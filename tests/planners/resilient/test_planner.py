@@ -12,7 +12,7 @@ from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.plan import ResilientPlan
 from elastream.model.resilience.problem import Arc, ResilientProblem
-from elastream.planners.resilient.normalised import Space, normalised
+from elastream.planners.resilient.normalised import Space, normalise
 from elastream.planners.resilient.packing_at_bound import packing_at_bound
 from elastream.planners.resilient.planner import Method, resilient
 from elastream_lab.studies.resilience.graphs import problem_of, random_graph
@@ -121,7 +121,7 @@ def test_refined_finds_a_packing_where_greedy_ones_fail() -> None:
 def test_packing_is_decided_as_by_trying_all(problem: ResilientProblem) -> None:
     assume(any(problem.lower_bound))
     tight = replace(problem, lower_bound=tuple(1.6 * b for b in problem.lower_bound))
-    space = normalised(tight)
+    space = normalise(tight)
     assume(isinstance(space, Space))
     assert isinstance(space, Space)
     fits = any(

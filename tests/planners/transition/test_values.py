@@ -17,7 +17,7 @@ from elastream.model.plan import Infeasible
 from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.growth import GrowthSettings, Round
-from elastream.planners.transition.partitions import all_partitions, balanced, count_partitions
+from elastream.planners.transition.partitions import all_partitions, count_partitions, most_even_cut
 from elastream.planners.transition.values import PartitionValues, partition_values
 
 POOLED = GrowthSettings(most_listed=0, pool=150, parents=40, rounds=5)
@@ -69,7 +69,7 @@ def test_a_balanced_partition_is_found_exactly_where_one_serves(problem: Project
         good = [
             cut for cut in cuts(len(problem.work)) if serves(cut, size, problem.work, problem.tau)
         ]
-        found = balanced(ground, place)
+        found = most_even_cut(ground, place)
         assert (found is None) == (not good)
         if found is not None:
             squares = [sum(sum(problem.work[a:b]) ** 2 for a, b in pairwise(cut)) for cut in good]
@@ -83,7 +83,7 @@ def test_values_are_those_of_exact_value_iteration(problem: ProjectionProblem) -
     values = partition_values(problem)
     if isinstance(values, Infeasible):
         ground = ground_of(problem)
-        assert any(balanced(ground, place) is None for place in range(len(ground.sizes)))
+        assert any(most_even_cut(ground, place) is None for place in range(len(ground.sizes)))
         return
     expected = exact_values(problem)
     assert values.complete

@@ -14,7 +14,7 @@ from rich.table import Table
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.feasible_set import directions, ray_values, volume_ratio
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
+from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
 from elastream.planners.resilient.planner import resilient
 from elastream.planners.resilient.refined import refine
 from elastream.planners.resilient.rod import rod
@@ -37,7 +37,7 @@ def run() -> None:
 
 
 def _space(problem: ResilientProblem) -> Space:
-    space = normalised(problem)
+    space = normalise(problem)
     assert not isinstance(space, Infeasible), space.reason
     return space
 

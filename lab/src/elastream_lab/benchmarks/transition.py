@@ -17,9 +17,9 @@ from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.certificate import certify_step
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
-from elastream.planners.transition.growth import GrowthSettings, seeded
+from elastream.planners.transition.growth import GrowthSettings, first_pool
 from elastream.planners.transition.pair_costs import pair_costs
-from elastream.planners.transition.partitions import Partitions, balanced
+from elastream.planners.transition.partitions import Partitions, most_even_cut
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import PartitionValues, partition_values
 from elastream_lab.benchmarks._problems import skewed
@@ -57,9 +57,9 @@ def _throughput() -> Table:
     for tasks in (64, 256):
         problem = skewed_problem(tasks, 0.4)
         ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
-        cut = balanced(ground, 0)
+        cut = most_even_cut(ground, 0)
         assert cut is not None
-        pool = seeded(ground, Partitions.of_cuts([cut], ground), GrowthSettings())
+        pool = first_pool(ground, Partitions.of_cuts([cut], ground), GrowthSettings())
         sums, count = pool.state_sums(ground), len(pool)
         costs = np.empty((count, count))
         measure = partial(pair_costs.compiled, sums, pool.counts, sums, pool.counts, costs)

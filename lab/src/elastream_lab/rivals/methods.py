@@ -13,7 +13,7 @@ import numpy as np
 
 from elastream.planners.resilient.clustering import rod_with_clustering
 from elastream.planners.resilient.normalised import Floats, Ints, Space
-from elastream.planners.resilient.planner import refined
+from elastream.planners.resilient.planner import refined_placement
 from elastream_lab.rivals import placements
 
 __all__ = ["METHODS", "Method", "drawn_rates"]
@@ -35,7 +35,7 @@ def drawn_rates(space: Space, seed: int, count: int) -> Floats:
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "refined": lambda space, _seed: refined(space),
+        "refined": lambda space, _seed: refined_placement(space),
         "rod": lambda space, _seed: rod_with_clustering(space),
         "llf": lambda s, seed: placements.largest_load_first(s, drawn_rates(s, seed, 1)[0]),
         "connected": lambda s, seed: placements.connected(s, drawn_rates(s, seed, 1)[0]),

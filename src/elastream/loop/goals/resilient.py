@@ -233,17 +233,17 @@ class ResilientPlanner:
         """Return what the present placement bears; nothing where it is on other nodes."""
         import numpy as np
 
-        from elastream.planners.resilient.normalised import normalised
-        from elastream.planners.resilient.planner import described
+        from elastream.planners.resilient.normalised import normalise
+        from elastream.planners.resilient.planner import describe
 
         place = {node: number for number, node in enumerate(nodes)}
         current = problem.current.nodes_of_tasks
-        space = normalised(asked)
+        space = normalise(asked)
         if not set(current) <= place.keys() or isinstance(space, Infeasible):
             return 0.0
         if len(space.nodes) != len(nodes):
             return 0.0
-        return described(asked, space, np.array([place[node] for node in current])).borne.ratio
+        return describe(asked, space, np.array([place[node] for node in current])).borne.ratio
 
     def _nodes(self, problem: StepProblem) -> list[int]:
         """Return the nodes that shall hold tasks: those with the most state where some leave."""
@@ -271,8 +271,8 @@ class ResilientPlanner:
         import numpy as np
         from scipy.optimize import linear_sum_assignment
 
-        from elastream.planners.resilient.normalised import normalised
-        from elastream.planners.resilient.planner import described
+        from elastream.planners.resilient.normalised import normalise
+        from elastream.planners.resilient.planner import describe
 
         place = {node: number for number, node in enumerate(nodes)}
         stays = np.zeros((len(nodes), len(nodes)))
@@ -282,11 +282,11 @@ class ResilientPlanner:
                 stays[part, home] += problem.state[task]
         _, homes = linear_sum_assignment(stays, maximize=True)
         renamed = np.array([int(homes[part]) for part in allocation])
-        space = normalised(asked)
+        space = normalise(asked)
         if isinstance(space, Infeasible) or len(space.nodes) != len(nodes):
             return allocation
-        before = described(asked, space, np.array(allocation)).borne.ratio
-        after = described(asked, space, renamed).borne.ratio
+        before = describe(asked, space, np.array(allocation)).borne.ratio
+        after = describe(asked, space, renamed).borne.ratio
         return renamed.tolist() if after >= _AS_GOOD * before else allocation
 
 

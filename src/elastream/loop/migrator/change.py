@@ -12,7 +12,7 @@ from statistics import median
 from typing import Literal
 
 from elastream.loop.events import Cancel, Instruction
-from elastream.loop.state import LoopState, Signal, Transition, noted
+from elastream.loop.state import LoopState, Signal, Transition, note
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
 from elastream.model.words import counted
@@ -21,11 +21,11 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Progress",
-    "abandoned",
-    "begun",
-    "completed",
-    "replanned",
-    "waiting",
+    "abandon_change",
+    "begin_change",
+    "complete_change",
+    "note_waiting",
+    "plan_again",
 ]
 
 ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
@@ -67,24 +67,24 @@ class Change:
     progress: Progress = Progress()
 
 
-def begun(state: LoopState, change: Change) -> Change:
+def begin_change(state: LoopState, change: Change) -> Change:
     """Return the change with what was usual before it."""
     usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
     return replace(change, asked_ms=state.now_ms, usual_ms=usual_ms)
 
 
-def completed(state: LoopState, change: Change) -> Transition:
+def complete_change(state: LoopState, change: Change) -> Transition:
     """Report what was reached; the cooldown begins."""
     progress, now = change.progress, len(state.executors)
     batches = counted(progress.batches, "batch", "batches")
     moved = f"{counted(progress.tasks_moved, 'task')} moved in {batches}"
     reason = f"{change.kind} from {change.before} to {counted(now, 'executor')} done: {moved}"
-    log = noted(state, "done", reason, figures=_figures(state, change))
+    log = note(state, "done", reason, figures=_figures(state, change))
     state, more = _ended(state, done=True)
     return state, (log, *more)
 
 
-def abandoned(
+def abandon_change(
     state: LoopState, change: Change, why: str, *, ticket: int | None = None
 ) -> Transition:
     """Give up: what moved stays moved, the rest stays put, the next plan starts from the truth.
@@ -93,40 +93,40 @@ def abandoned(
     """
     stays = f"{change.progress.tasks_moved} tasks moved and stay moved, the rest stays put"
     reason = f"{change.kind} given up: {why}; {stays}"
-    log = noted(state, "abandon", reason, figures=_figures(state, change))
+    log = note(state, "abandon", reason, figures=_figures(state, change))
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
     state, more = _ended(replace(state, abandoned_ms=state.now_ms), done=False)
     return state, (*cancel, log, *more)
 
 
-def replanned(
+def plan_again(
     state: LoopState, change: Change, why: str, *, ticket: int | None = None
 ) -> Transition:
     """Plan anew from the truth, a bounded number of times."""
-    from elastream.loop.migrator.planning import planned_first  # phases lead to each other
+    from elastream.loop.migrator.planning import begin_planning  # phases lead to each other
 
     if change.placement is not None:
-        return abandoned(
+        return abandon_change(
             state, change, f"{why}, and the placement asked for needs it", ticket=ticket
         )
     if change.replans >= state.policy.replans:
         many = f"{why}, after {change.replans} new plans"
-        return abandoned(state, change, many, ticket=ticket)
-    log = noted(state, "replan", f"{change.kind} is planned anew: {why}")
+        return abandon_change(state, change, many, ticket=ticket)
+    log = note(state, "replan", f"{change.kind} is planned anew: {why}")
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
-    state, instructions = planned_first(state, replace(change, replans=change.replans + 1))
+    state, instructions = begin_planning(state, replace(change, replans=change.replans + 1))
     return state, (*cancel, log, *instructions)
 
 
-def waiting(state: LoopState, what: str, since_ms: int | None, query: str) -> Transition:
+def note_waiting(state: LoopState, what: str, since_ms: int | None, query: str) -> Transition:
     """Note at a batch of ``query`` that ``what`` is waited for, and since when."""
     why = f"{what} not ready after {state.passed_s(since_ms):.0f} s"
-    return state, (noted(state, "wait", why, query=query),)
+    return state, (note(state, "wait", why, query=query),)
 
 
 def _ended(state: LoopState, *, done: bool) -> Transition:
     """Return to rest: the goal hears of it, the cooldown begins, a request that waited is next."""
-    from elastream.loop.steady import Steady, requested
+    from elastream.loop.steady import Steady, take_request
 
     memory = state.policy.goal.reached(state.memory, state.observed, done=done)
     learning = state.learning
@@ -141,7 +141,7 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
         learning=learning,
         request=None,
     )
-    return (rested, ()) if state.request is None else requested(rested, state.request)
+    return (rested, ()) if state.request is None else take_request(rested, state.request)
 
 
 def _figures(state: LoopState, change: Change) -> dict[str, Number]:

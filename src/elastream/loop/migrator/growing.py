@@ -6,12 +6,18 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Event, Grow, Status, Tick
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change, abandoned, begun, completed, waiting
-from elastream.loop.migrator.warming import warmed_first
-from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+from elastream.loop.migrator.change import (
+    Change,
+    abandon_change,
+    begin_change,
+    complete_change,
+    note_waiting,
+)
+from elastream.loop.migrator.warming import begin_warming
+from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.observation import Executor
 
-__all__ = ["Growing", "grown_first"]
+__all__ = ["Growing", "begin_growing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +32,11 @@ class Growing(Phase):
         """Go on with those that came, or give up where none did or no answer comes."""
         match event:
             case Answered(ticket=self.ticket, result=Failure(why=why)):
-                return abandoned(state, self.change, f"executors failed: {why}")
+                return abandon_change(state, self.change, f"executors failed: {why}")
             case Answered(ticket=self.ticket, result=executors):
                 return self._grown(state, executors)
             case BatchObserved(batch=batch):
-                return waiting(state, "executors", self.since_ms, batch.query)
+                return note_waiting(state, "executors", self.since_ms, batch.query)
             case Tick() | Status():
                 return self._overdue(state)
             case _:
@@ -43,13 +49,13 @@ class Growing(Phase):
             limit_s = state.policy.grow_timeout_s
             asked = f"{change.executors} executors asked for"
             why = f"{asked}, {came} alive after at most {limit_s:g} s"
-            return abandoned(state, change, why)
-        log = noted(state, "wait", f"{came} of {change.executors} executors are alive")
+            return abandon_change(state, change, why)
+        log = note(state, "wait", f"{came} of {change.executors} executors are alive")
         change = replace(change, executors=min(change.executors, came))
         if change.before == 0:  # batches wait for them: no time to warm, and nothing to move
-            state, instructions = completed(state, change)
+            state, instructions = complete_change(state, change)
         else:
-            state, instructions = warmed_first(state, change)
+            state, instructions = begin_warming(state, change)
         return state, (log, *instructions)
 
     def _overdue(self, state: LoopState) -> Transition:
@@ -57,15 +63,15 @@ class Growing(Phase):
         if passed_s <= state.policy.action_timeout_s:
             return state, ()
         why = f"no answer about executors in {passed_s:.0f} s"
-        return abandoned(state, self.change, why, ticket=self.ticket)
+        return abandon_change(state, self.change, why, ticket=self.ticket)
 
 
-def grown_first(state: LoopState, change: Change) -> Transition:
+def begin_growing(state: LoopState, change: Change) -> Transition:
     """Begin a change: ask for the executors it lacks, or go on where there are enough."""
-    change = begun(state, change)
+    change = begin_change(state, change)
     state = replace(state, signal=Signal())
     if change.executors <= len(state.executors) or state.policy.advise_only:
-        return warmed_first(state, change)
+        return begin_warming(state, change)
     state, ticket = state.ticketed()
     total = min(change.executors, state.policy.max_executors)
     return replace(state, phase=Growing(change, ticket, state.now_ms)), (Grow(ticket, total),)

@@ -45,15 +45,21 @@ from elastream.loop.events import (
 )
 from elastream.loop.goals.goal import Failure
 from elastream.loop.load import TaskLoad
-from elastream.loop.migrator.change import Change, Progress, abandoned, completed, replanned
-from elastream.loop.migrator.releasing import released_first
+from elastream.loop.migrator.change import (
+    Change,
+    Progress,
+    abandon_change,
+    complete_change,
+    plan_again,
+)
+from elastream.loop.migrator.releasing import begin_releasing
 from elastream.loop.policy import Policy
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import listed
 
-__all__ = ["Destination", "Moving", "moved_first", "portions"]
+__all__ = ["Destination", "Moving", "begin_moving", "portions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Moving(Phase):
 
     def _heard(self, state: LoopState, batch: BatchObservation) -> Transition:
         """See what the batch did with the moves asked for, and ask for the next ones."""
-        from elastream.loop.steady import decided_beside  # phases lead to each other
+        from elastream.loop.steady import decide_beside  # phases lead to each other
 
         query = state.queries[batch.query]
         change = replace(self.change, progress=self._progress(query, batch))
@@ -155,15 +161,15 @@ class Moving(Phase):
         state = replace(state, phase=moving)
         lost = sorted(self.target.nodes - state.alive)
         if lost:
-            return replanned(state, change, f"executor {listed(lost)} was lost")
+            return plan_again(state, change, f"executor {listed(lost)} was lost")
         missing = moving.missing(query)
         if missing:
             return moving._ask(state, query, missing)
         asked = {name: entry for name, entry in self.asked.items() if name != batch.query}
         moving = replace(moving, asked=asked)
         if moving.late(state):
-            return decided_beside(replace(state, phase=moving), batch.query)
-        log = noted(state, "wait", moving._left(state), query=batch.query)
+            return decide_beside(replace(state, phase=moving), batch.query)
+        log = note(state, "wait", moving._left(state), query=batch.query)
         state, instructions = moving._arrived(state)
         return state, (log, *instructions)
 
@@ -173,7 +179,7 @@ class Moving(Phase):
         tries = before.tries + 1 if before is not None and disobeyed else 0
         hopeless = self._hopeless(query, missing, tries, state.policy)
         if hopeless is not None:
-            return abandoned(state, self.change, hopeless)
+            return abandon_change(state, self.change, hopeless)
         batch = next(portions(missing, query.load.tasks, state.policy))
         return self._place(state, query, batch, tries=tries)
 
@@ -206,7 +212,7 @@ class Moving(Phase):
             if not isinstance(result, Failure):
                 return state, ()
             why = f"the runtime did not take the moves: {result.why}"
-            return state, (noted(state, "wait", why, query=name),)
+            return state, (note(state, "wait", why, query=name),)
         tasks = entry.tasks
         believed = {**query.believed, **{task: self.target.goal[task] for task in tasks}}
         state = state.with_query(replace(query, believed=believed, verifications=0))
@@ -221,7 +227,7 @@ class Moving(Phase):
     def _executors_changed(self, state: LoopState) -> Transition:
         lost = sorted(self.target.nodes - state.alive)
         if lost:
-            return replanned(state, self.change, f"executor {listed(lost)} was lost")
+            return plan_again(state, self.change, f"executor {listed(lost)} was lost")
         return state, ()
 
     def _without(self, state: LoopState, query: str) -> Transition:
@@ -242,7 +248,7 @@ class Moving(Phase):
             asked = moving.asked.get(query.name)
             tries = 0 if asked is None else asked.tries
             if query.idle and tries >= state.policy.tries:
-                state, ended = abandoned(
+                state, ended = abandon_change(
                     state, moving.change, f"{_named(missing)} not moved in {tries} tries"
                 )
                 return state, (*instructions, *ended)
@@ -253,7 +259,7 @@ class Moving(Phase):
                 moving = state.phase
             elif silent:
                 why = f"query {query.name} has told nothing for {silent_s:.0f} s"
-                state, ended = abandoned(state, moving.change, why)
+                state, ended = abandon_change(state, moving.change, why)
                 return state, (*instructions, *ended)
         if instructions:
             return state, tuple(instructions)
@@ -267,12 +273,12 @@ class Moving(Phase):
         surplus = max(0, len(state.executors) - self.change.executors)
         leaving = tuple(node for node in self.target.leaving if node in state.alive)[:surplus]
         if not leaving:
-            return completed(state, self.change)
+            return complete_change(state, self.change)
         holding = state.observed.holders() & set(leaving)
         if holding and self.change.executors > 0:
             why = f"a task that no plan knew of is on executor {listed(sorted(holding))}"
-            return replanned(state, self.change, why)
-        return released_first(state, self.change, leaving)
+            return plan_again(state, self.change, why)
+        return begin_releasing(state, self.change, leaving)
 
     def _progress(self, query: Query, batch: BatchObservation) -> Progress:
         before, asked = self.change.progress, self.asked.get(query.name)
@@ -312,7 +318,7 @@ class Moving(Phase):
         }
         reason = f"{self.change.kind}: {_named(tasks)} to move{idle}{again}, {left} left"
         busy = state.policy.goal.utilisation(state.observed)
-        return noted(state, "migrate", reason, query=query.name, utilisation=busy, figures=figures)
+        return note(state, "migrate", reason, query=query.name, utilisation=busy, figures=figures)
 
     def _left(self, state: LoopState) -> str:
         left = {
@@ -325,11 +331,11 @@ class Moving(Phase):
         return f"{self.change.kind}: {sum(left.values())} tasks of {listed(list(left))} are left"
 
 
-def moved_first(state: LoopState, change: Change, target: Destination) -> Transition:
+def begin_moving(state: LoopState, change: Change, target: Destination) -> Transition:
     """Begin to move; tasks are asked for at the next boundary of their query."""
     if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"
-        log: tuple[Log, ...] = (noted(state, "plan", why),)
+        log: tuple[Log, ...] = (note(state, "plan", why),)
     else:
         log = ()
     moving = Moving(change, target, state.now_ms)

@@ -24,10 +24,10 @@ from elastream.loop.events import (
 from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
-from elastream.loop.migrator.change import Change, abandoned, replanned, waiting
-from elastream.loop.migrator.moving import Destination, moved_first
+from elastream.loop.migrator.change import Change, abandon_change, note_waiting, plan_again
+from elastream.loop.migrator.moving import Destination, begin_moving
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
-from elastream.loop.state import LoopState, Phase, Signal, Transition, noted
+from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem, Target
@@ -35,7 +35,7 @@ from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import counted
 
-__all__ = ["Planning", "planned_first"]
+__all__ = ["Planning", "begin_planning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,39 +51,39 @@ class Planning(Phase):
         ticket = self.plan.ticket
         match event:
             case Answered(result=Failure(why=why)) if event.ticket == ticket:
-                return abandoned(state, self.change, f"a plan failed: {why}")
+                return abandon_change(state, self.change, f"a plan failed: {why}")
             case Answered(result=route) if event.ticket == ticket:
                 return self._planned(state, route)
             case ExecutorsChanged() if not set(self.plan.nodes) <= state.alive:
                 why = "an executor was lost while it was planned"
-                return replanned(state, self.change, why, ticket=ticket)
+                return plan_again(state, self.change, why, ticket=ticket)
             case BatchObserved(batch=batch):
-                return waiting(state, "a plan", self.since_ms, batch.query)
+                return note_waiting(state, "a plan", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
-                return abandoned(state, self.change, why, ticket=ticket)
+                return abandon_change(state, self.change, why, ticket=ticket)
             case _:
                 return state, ()
 
     def _planned(self, state: LoopState, route: Route) -> Transition:
         change, plan = self.change, route.outcome
         if isinstance(plan, Infeasible):
-            return abandoned(state, change, f"no plan: {plan.reason}")
+            return abandon_change(state, change, f"no plan: {plan.reason}")
         if state.policy.advise_only:
             return _advised(
                 state, change, f"; {self._moves(plan, route)}", self._figures(plan, route)
             )
         if not self._still_true(state):
             why = "executors or tasks changed places while it was planned"
-            return replanned(state, change, why)
+            return plan_again(state, change, why)
         goal = {
             task: self.plan.nodes[node]
             for task, node in zip(self.plan.tasks, plan.assignment.nodes_of_tasks, strict=True)
         }
         order = [self.plan.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
-        log = noted(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
-        state, instructions = moved_first(state, change, target)
+        log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
+        state, instructions = begin_moving(state, change, target)
         return state, (log, *instructions)
 
     def _still_true(self, state: LoopState) -> bool:
@@ -122,21 +122,21 @@ class Planning(Phase):
         }
 
 
-def planned_first(state: LoopState, change: Change) -> Transition:
+def begin_planning(state: LoopState, change: Change) -> Transition:
     """Ask for a plan; where there is nothing to plan, go on."""
     observed = state.observed
     if change.placement is not None:
-        return moved_first(state, change, _by_hand(observed, change.placement))
+        return begin_moving(state, change, _by_hand(observed, change.placement))
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
     if wanted == 0 and not observed.idle:
-        return abandoned(state, change, "there is work to do again")
+        return abandon_change(state, change, "there is work to do again")
     if not tasks or not nodes or wanted == 0:
         if state.policy.advise_only:
             return _advised(state, change, "", {})
         surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
-        return moved_first(state, change, Destination.of({}, (), surplus))
+        return begin_moving(state, change, Destination.of({}, (), surplus))
     order = _order(state, change, tasks, nodes, wanted)
     state, ticket = state.ticketed()
     plan = Plan(ticket, order, tasks, nodes)
@@ -150,7 +150,7 @@ def _advised(
     from elastream.loop.steady import Steady  # phases lead to each other
 
     would = f"would {change.kind} from {change.before} to {change.executors} executors"
-    log = noted(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
+    log = note(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
     memory = state.policy.goal.reached(state.memory, state.observed, done=True)
     rested = replace(state, phase=Steady(), signal=Signal(), changed_ms=state.now_ms, memory=memory)
     return rested, (log,)

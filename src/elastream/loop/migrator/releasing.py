@@ -6,11 +6,17 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Event, Release, Status, Tick
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change, abandoned, completed, replanned, waiting
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.migrator.change import (
+    Change,
+    abandon_change,
+    complete_change,
+    note_waiting,
+    plan_again,
+)
+from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.words import listed
 
-__all__ = ["Releasing", "released_first"]
+__all__ = ["Releasing", "begin_releasing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +31,23 @@ class Releasing(Phase):
         """End when they are gone; plan anew where they are refused."""
         match event:
             case Answered(result=Failure(why=why)) if event.ticket == self.release.ticket:
-                return replanned(state, self.change, f"not released: {why}")
+                return plan_again(state, self.change, f"not released: {why}")
             case Answered() if event.ticket == self.release.ticket:
                 gone = set(self.release.ids)
                 left = tuple(each for each in state.executors if each.id not in gone)
-                return completed(replace(state, executors=left), self.change)
+                return complete_change(replace(state, executors=left), self.change)
             case BatchObserved(batch=batch):
-                return waiting(state, "the release", self.since_ms, batch.query)
+                return note_waiting(state, "the release", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
-                return abandoned(state, self.change, why, ticket=self.release.ticket)
+                return abandon_change(state, self.change, why, ticket=self.release.ticket)
             case _:
                 return state, ()
 
 
-def released_first(state: LoopState, change: Change, ids: tuple[str, ...]) -> Transition:
+def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> Transition:
     """Give back executors that have been seen without state."""
     state, ticket = state.ticketed()
     release = Release(ticket, ids)
-    log = noted(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
+    log = note(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
     return replace(state, phase=Releasing(change, release, state.now_ms)), (log, release)

@@ -13,10 +13,10 @@ from typing import Final
 
 from elastream.loop.events import BatchObserved, Event, Status, Tick
 from elastream.loop.migrator.change import Change
-from elastream.loop.migrator.planning import planned_first
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.migrator.planning import begin_planning
+from elastream.loop.state import LoopState, Phase, Transition, note
 
-__all__ = ["Settling", "settled_first"]
+__all__ = ["Settling", "begin_settling"]
 
 _USUAL: Final = 1.2
 """A batch is as usual if it takes no longer than so many times the usual one."""
@@ -42,11 +42,11 @@ class Settling(Phase):
                 return self._heard(state, batch.query, batch.duration_ms)
             case BatchObserved(batch=batch):
                 waited = f"{self.change.kind}: {len(self.last_ms)} other queries settle"
-                log = noted(state, "wait", waited, query=batch.query)
+                log = note(state, "wait", waited, query=batch.query)
                 state, instructions = self._waited_for(state, self.last_ms, self.left)
                 return state, (log, *instructions)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
-                return planned_first(state, self.change)
+                return begin_planning(state, self.change)
             case _:
                 return self._waited_for(state, self.last_ms, self.left)
 
@@ -58,7 +58,7 @@ class Settling(Phase):
             del last_ms[query], left[query]
         else:
             last_ms[query], left[query] = took_ms, left[query] - 1
-        log = noted(
+        log = note(
             state,
             "wait",
             f"{self.change.kind}: batches take {took_ms / usual_ms:.1f} times as long as before"
@@ -75,12 +75,12 @@ class Settling(Phase):
         running = state.running
         last_ms = {query: ms for query, ms in last_ms.items() if query in running}
         if not last_ms:
-            return planned_first(state, self.change)
+            return begin_planning(state, self.change)
         left = {query: left[query] for query in last_ms}
         return replace(state, phase=replace(self, last_ms=last_ms, left=left)), ()
 
 
-def settled_first(state: LoopState, change: Change) -> Transition:
+def begin_settling(state: LoopState, change: Change) -> Transition:
     """Wait for queries whose batches take longer than before the change, or go on."""
     most, running = state.policy.settle_batches, state.running
     last_ms = {
@@ -92,11 +92,11 @@ def settled_first(state: LoopState, change: Change) -> Transition:
         and query.load.batch_ms > _USUAL * change.usual_ms[query.name]
     }
     if not last_ms or not most:
-        return planned_first(state, change)
+        return begin_planning(state, change)
     phase = Settling(change, state.now_ms, last_ms, dict.fromkeys(last_ms, most - 1))
     slowest = max(last_ms, key=lambda query: last_ms[query] / change.usual_ms[query])
     ratio = last_ms[slowest] / change.usual_ms[slowest]
-    log = noted(
+    log = note(
         state,
         "wait",
         f"{change.kind}: batches take {ratio:.1f} times as long as before; up to {most} more to "

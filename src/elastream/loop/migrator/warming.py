@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from elastream.loop.events import Answered, BatchObserved, Cancel, Event, Status, Tick, Warm
 from elastream.loop.goals.goal import Failure
-from elastream.loop.migrator.change import Change, waiting
-from elastream.loop.migrator.planning import planned_first
-from elastream.loop.migrator.settling import settled_first
-from elastream.loop.state import LoopState, Phase, Transition, noted
+from elastream.loop.migrator.change import Change, note_waiting
+from elastream.loop.migrator.planning import begin_planning
+from elastream.loop.migrator.settling import begin_settling
+from elastream.loop.state import LoopState, Phase, Transition, note
 
-__all__ = ["Warming", "warmed_first"]
+__all__ = ["Warming", "begin_warming"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Warming(Phase):
             case Answered(ticket=self.ticket, result=Failure(why=why)):
                 return self._cold(state, f"not warmed, going on cold: {why}")
             case Answered(ticket=self.ticket):
-                return settled_first(state, self.change)
+                return begin_settling(state, self.change)
             case BatchObserved(batch=batch):
-                return waiting(state, "the warm-up", self.since_ms, batch.query)
+                return note_waiting(state, "the warm-up", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 waited = f"not warmed in {state.passed_s(self.since_ms):.0f} s, going on cold"
                 state, instructions = self._cold(state, waited)
@@ -39,12 +39,12 @@ class Warming(Phase):
                 return state, ()
 
     def _cold(self, state: LoopState, why: str) -> Transition:
-        log = noted(state, "wait", why)
-        state, instructions = planned_first(state, self.change)
+        log = note(state, "wait", why)
+        state, instructions = begin_planning(state, self.change)
         return state, (log, *instructions)
 
 
-def warmed_first(state: LoopState, change: Change) -> Transition:
+def begin_warming(state: LoopState, change: Change) -> Transition:
     """Warm the executors that need it, or go on where none does."""
     policy = state.policy
     wanted = None if change.placement is None else set(change.placement.values())
@@ -54,6 +54,6 @@ def warmed_first(state: LoopState, change: Change) -> Transition:
         if not executor.warm and (wanted is None or executor.id in wanted)
     )
     if not cold or not policy.warm_up or policy.advise_only or change.kind == "scale-in":
-        return planned_first(state, change)
+        return begin_planning(state, change)
     state, ticket = state.ticketed()
     return replace(state, phase=Warming(change, ticket, state.now_ms)), (Warm(ticket, cold),)

@@ -28,7 +28,7 @@ __all__ = [
     "Floats",
     "Ints",
     "Missing",
-    "enumerated",
+    "configurations_of",
     "one_thread_product",
 ]
 
@@ -78,7 +78,7 @@ class Missing:
     reason: str
 
 
-def enumerated(problem: ReplicationProblem, operator: int) -> Configurations | Missing:
+def configurations_of(problem: ReplicationProblem, operator: int) -> Configurations | Missing:
     """Return the configurations of an operator, or what leaves it without any."""
     which = problem.operators[operator]
     rate = problem.input_rates[operator]

@@ -20,7 +20,7 @@ from elastream.planners.replication.configurations import (
     Floats,
     Ints,
     Missing,
-    enumerated,
+    configurations_of,
 )
 
 __all__ = ["Flow", "Instance", "Objective", "instance_of"]
@@ -121,7 +121,7 @@ def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
     names = tuple(TopologicalSorter(before).static_order())
     domains = []
     for name in names:
-        found = enumerated(problem, number[name])
+        found = configurations_of(problem, number[name])
         if isinstance(found, Missing):
             return Infeasible(found.reason)
         domains.append(found)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.problem import ResilientProblem
 
-__all__ = ["FULL", "Floats", "Ints", "Space", "normalised"]
+__all__ = ["FULL", "Floats", "Ints", "Space", "normalise"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -91,7 +91,7 @@ class Space:
         return float((slack / norms[loaded]).min())
 
 
-def normalised(problem: ResilientProblem) -> Space | Infeasible:
+def normalise(problem: ResilientProblem) -> Space | Infeasible:
     """Return the problem in the normalised space, or why no placement can bear anything."""
     load = np.array(problem.load, dtype=np.float64)
     capacity = np.array(problem.capacity, dtype=np.float64)

@@ -11,17 +11,17 @@ from elastream.model.resilience.plan import FeasibleSet, ResilientPlan
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.clustering import rod_with_clustering
 from elastream.planners.resilient.feasible_set import volume_ratio
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
+from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
 from elastream.planners.resilient.packing_at_bound import packing_at_bound
 from elastream.planners.resilient.refined import refine
 
-__all__ = ["Method", "described", "refined", "resilient"]
+__all__ = ["Method", "describe", "refined_placement", "resilient"]
 
 Method = Literal["refined", "rod"]
 """ROD as in the paper, or ROD improved by exchanging operators until nothing helps."""
 
 
-def refined(space: Space) -> Ints:
+def refined_placement(space: Space) -> Ints:
     """Return the better of ROD's placement and what exchanges make of it."""
     first = rod_with_clustering(space)
     better = refine(space, first)
@@ -34,21 +34,21 @@ def resilient(problem: ResilientProblem, method: Method = "refined") -> Resilien
     A plan that a node is overloaded by at the lower bound already is ``unbalanced``; that no plan
     bears the lower bound is found out by "refined" alone.
     """
-    space = normalised(problem)
+    space = normalise(problem)
     if isinstance(space, Infeasible):
         return space
-    place = refined(space) if method == "refined" else rod_with_clustering(space)
-    plan = described(problem, space, place)
+    place = refined_placement(space) if method == "refined" else rod_with_clustering(space)
+    plan = describe(problem, space, place)
     if plan.status == "unbalanced" and method == "refined":
         packed = packing_at_bound(space)
         if isinstance(packed, Infeasible):
             return packed
         if packed is not None:
-            plan = described(problem, space, refine(space, packed))
+            plan = describe(problem, space, refine(space, packed))
     return plan
 
 
-def described(problem: ResilientProblem, space: Space, place: Ints) -> ResilientPlan:
+def describe(problem: ResilientProblem, space: Space, place: Ints) -> ResilientPlan:
     """Return the plan of a placement: what it weighs and what it bears."""
     free = space.without_transfers()
     weights = free.weights(place)

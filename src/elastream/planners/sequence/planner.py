@@ -35,10 +35,10 @@ from elastream.model.assignment import Assignment
 from elastream.model.checks import amount
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan, StepPlan, step_plan
-from elastream.planners.cuts import Cut, cut_of, placed, prefix_sums
+from elastream.planners.cuts import Cut, cut_of, nodes_of_cut, prefix_sums
 from elastream.planners.sequence.chain import chain_of
 from elastream.planners.sequence.intervals import IntervalGraph, graph_within
-from elastream.planners.sequence.reduction import needed_steps, stretched
+from elastream.planners.sequence.reduction import needed_steps, stretch
 from elastream.planners.sequence.search import search
 from elastream.planners.sequence.weights import StepWeights
 from elastream.planners.single_step import single_step
@@ -69,7 +69,7 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     graphs = _graphs(problem)
     needed = needed_steps(graphs, current, falling=weights.falling)
     greedy = _greedy(problem, problem.current, needed)
-    plan = _plan(problem, weights, stretched(graphs, current, needed, greedy), least)
+    plan = _plan(problem, weights, stretch(graphs, current, needed, greedy), least)
     if plan.status == "optimal":  # always so where the first needed migration counts nothing
         return plan
     searched = weights.searched(needed)
@@ -82,9 +82,9 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     found = search(chain, [cut_of(plan.steps[step].assignment) for step in searched], effort)
     most_kept = found.bound // chain.unit * chain.unit
     bound = None if most_kept <= found.kept else max(least, chain.tick * (chain.total - most_kept))
-    reached = stretched(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
+    reached = stretch(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
     rest = _greedy(problem, _assignment(reached), needed[len(searched) :])
-    return _plan(problem, weights, stretched(graphs, current, needed, [*found.cuts, *rest]), bound)
+    return _plan(problem, weights, stretch(graphs, current, needed, [*found.cuts, *rest]), bound)
 
 
 def _assignment(cut: Cut) -> Assignment:
@@ -124,7 +124,7 @@ def _plan(
     current = problem.current
     for target, cut in zip(problem.targets, cuts, strict=True):
         step = StepProblem(problem.work, problem.state, current, target)
-        steps.append(step_plan(step, placed(step, cut)))
+        steps.append(step_plan(step, nodes_of_cut(step, cut)))
         current = steps[-1].assignment
     cost = exact_sum(move.state for step in steps for move in step.moves)
     weighted = weights.rounded(weights.cost(steps)) if weights.falling else cost

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from elastream.planners.cuts import Cut
 from elastream.planners.sequence.intervals import IntervalGraph
 
-__all__ = ["needed_steps", "stretched"]
+__all__ = ["needed_steps", "stretch"]
 
 
 def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool) -> list[int]:
@@ -42,7 +42,7 @@ def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool
     return needed
 
 
-def stretched(
+def stretch(
     graphs: Sequence[IntervalGraph], current: Cut, needed: Sequence[int], cuts: Sequence[Cut]
 ) -> list[Cut]:
     """Return a cut for every migration: stay put where that is allowed, else go to the next one.

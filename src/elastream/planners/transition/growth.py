@@ -31,7 +31,7 @@ from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import neighbourhood, targets
 from elastream.planners.transition.partitions import Partitions
-from elastream.planners.transition.pricing import Pool, shortfalls, unserved
+from elastream.planners.transition.pricing import Pool, mask_served, shortfalls
 from elastream.planners.transition.solving import CostTable, Solution, in_memory_costs, solve
 
 __all__ = ["Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
@@ -163,7 +163,7 @@ def grow(
     """
     bulk = bulk or InProcess()
     first = Partitions.of_cuts((start.cut for start in starts), ground)
-    pool = seeded(ground, first, settings) if resumed is None else resumed.pool
+    pool = first_pool(ground, first, settings) if resumed is None else resumed.pool
     best = None if resumed is None else resumed.grown
     number, resting = (0, 0) if resumed is None else (resumed.number, resumed.resting)
     while number < settings.rounds and (best is None or resting < settings.rests):
@@ -182,7 +182,7 @@ def grow(
     return best
 
 
-def seeded(ground: Ground, starts: Partitions, settings: GrowthSettings) -> Partitions:
+def first_pool(ground: Ground, starts: Partitions, settings: GrowthSettings) -> Partitions:
     """Return the first pool: what random walks from the starts meet, and the starts."""
     random = np.random.default_rng(settings.seed)
     sizes = ground.size_of_state
@@ -259,7 +259,7 @@ def _regrown(
     fresh = fresh.taken(kept.places(fresh) < 0)
     room = settings.pool - len(kept)
     if len(fresh) > room:
-        onward = unserved(ground, pool.taken(parents), solution.onward[:, parents])
+        onward = mask_served(ground, pool.taken(parents), solution.onward[:, parents])
         backing = np.union1d(visited, pool.places(starts))
         valued = Pool.of(ground, pool.taken(backing), solution.values[:, backing])
         fresh = bulk.cheapest_candidates(

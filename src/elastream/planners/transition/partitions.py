@@ -15,7 +15,7 @@ from elastream.planners.cuts import Cut
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.transition.ground import Flags, Ground
 
-__all__ = ["Partitions", "all_partitions", "balanced", "count_partitions"]
+__all__ = ["Partitions", "all_partitions", "count_partitions", "most_even_cut"]
 """The bounds of one partition: ``0 = b[0] < b[1] < ... < b[k] = m``."""
 
 
@@ -112,7 +112,7 @@ def all_partitions(ground: Ground) -> Partitions:
     return Partitions.of_cuts(cuts, ground)
 
 
-def balanced(ground: Ground, size: int) -> Cut | None:
+def most_even_cut(ground: Ground, size: int) -> Cut | None:
     """Return the most even partition for ``ground.sizes[size]``, or ``None`` where none serves it.
 
     The sum of the squared loads is least, among those that serve the size. O(m² n).

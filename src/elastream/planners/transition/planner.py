@@ -30,7 +30,7 @@ from elastream.model.transition import (
     TransitionProblem,
     direction_of,
 )
-from elastream.planners.cuts import Cut, cut_of, placed
+from elastream.planners.cuts import Cut, cut_of, nodes_of_cut
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
@@ -128,7 +128,7 @@ class TransitionPlanner:
         cut, value = chosen
         return TransitionPlan(
             status="optimal" if proven else "feasible",
-            step=step_plan(step, placed(step, cut)),
+            step=step_plan(step, nodes_of_cut(step, cut)),
             projected=value * self._growth(step),
             partitions=len(self._values.members),
         )

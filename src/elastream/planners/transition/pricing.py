@@ -23,7 +23,7 @@ from elastream.planners.transition.ground import Flags, Ground
 from elastream.planners.transition.pair_costs import cheapest_of_pool, pair_costs
 from elastream.planners.transition.partitions import Partitions
 
-__all__ = ["Pool", "shortfalls", "unserved", "values_of"]
+__all__ = ["Pool", "mask_served", "shortfalls", "values_of"]
 
 _CANDIDATES_AT_ONCE = 512
 
@@ -93,7 +93,7 @@ def shortfalls(
     return found
 
 
-def unserved(ground: Ground, partitions: Partitions, onward: Floats) -> Floats:
+def mask_served(ground: Ground, partitions: Partitions, onward: Floats) -> Floats:
     """Return ``onward`` with minus infinity where the partition serves the state."""
     serves = partitions.serves(ground)[ground.size_of_state]
     return np.where(serves, -np.inf, onward)

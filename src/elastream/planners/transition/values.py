@@ -20,8 +20,8 @@ from elastream.planners.transition.growth import Bulk, GrowthSettings, InProcess
 from elastream.planners.transition.partitions import (
     Partitions,
     all_partitions,
-    balanced,
     count_partitions,
+    most_even_cut,
 )
 from elastream.planners.transition.solving import solve
 
@@ -89,7 +89,7 @@ def unserved_size(problem: ProjectionProblem) -> Infeasible | None:
     """Return why a size of the chain cannot be served, if one cannot."""
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
     for size in range(len(ground.sizes)):
-        if balanced(ground, size) is None:
+        if most_even_cut(ground, size) is None:
             return _unserved(problem, int(ground.sizes[size]))
     return None
 
@@ -98,7 +98,7 @@ def _starts(
     ground: Ground, chain: MigrationChain, start: tuple[Cut, int] | None
 ) -> tuple[Start, ...] | int:
     """Return the starts of growth, or a size that no partition serves."""
-    even = [balanced(ground, size) for size in range(len(ground.sizes))]
+    even = [most_even_cut(ground, size) for size in range(len(ground.sizes))]
     weight = 1.0 if start is None else _WEIGHT_OF_OTHER_STARTS / len(chain.sizes)
     starts = []
     for state, size in enumerate(ground.size_of_state.tolist()):

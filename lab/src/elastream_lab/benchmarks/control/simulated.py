@@ -41,8 +41,8 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
-from elastream.loop.routes import rehearsed, route
-from elastream.loop.step import started, step
+from elastream.loop.routes import rehearse, route
+from elastream.loop.step import start_loop, step
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
@@ -163,7 +163,7 @@ class _Run:
         )
         settings = ClusterSettings(executors=size.executors, slots=most)
         self._cluster = SimulatedCluster(list(_workloads(size)), settings)
-        self._state, told = started(self._policy, self._cluster.executors(), now_ms=0)
+        self._state, told = start_loop(self._policy, self._cluster.executors(), now_ms=0)
         self._follow(told)
         self._cluster.subscribe(self._feed)
 
@@ -207,7 +207,7 @@ class _Run:
                 case RecordSample(sample=sample):
                     self._log.append(sample)
                 case Rehearse(tasks=tasks, nodes=nodes):
-                    rehearsed(tasks, nodes)
+                    rehearse(tasks, nodes)
                 case Cancel():
                     pass
                 case action:

@@ -14,7 +14,7 @@ from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner, step_plan
 from elastream.model.transition import MigrationChain
-from elastream.planners.cuts import cut_of, placed
+from elastream.planners.cuts import cut_of, nodes_of_cut
 from elastream.planners.even_spread import even_bounds
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
@@ -92,7 +92,9 @@ def _tied(step: StepProblem, *, prefer_few: bool) -> StepPlan | Infeasible:
     rows = targets(ground, np.array(here, dtype=np.int64)).tolist()
     if not rows:
         return single_step(step)
-    plans = [step_plan(step, placed(step, tuple(sorted(set(row)))), optimal=True) for row in rows]
+    plans = [
+        step_plan(step, nodes_of_cut(step, tuple(sorted(set(row)))), optimal=True) for row in rows
+    ]
     least = min(plan.cost for plan in plans)
     sign = 1 if prefer_few else -1
     ties = [plan for plan in plans if plan.cost == least]

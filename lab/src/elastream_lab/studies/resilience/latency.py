@@ -26,7 +26,7 @@ import numpy as np
 
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
+from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
 from elastream_lab.applications.traffic.bursts import bursty_rates
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS
@@ -124,7 +124,7 @@ def _monitor(seed: int) -> _Monitor:
     rng = np.random.default_rng(seed)
     costs = rng.uniform(0.1, 1.0, size=_AGGREGATIONS)
     load = np.kron(np.eye(_SUBSTREAMS), costs[:, None])
-    space = normalised(ResilientProblem.of(load.tolist(), [1.0] * _NODES))
+    space = normalise(ResilientProblem.of(load.tolist(), [1.0] * _NODES))
     if isinstance(space, Infeasible):  # nodes with capacity, no lower bound
         raise AssertionError(space.reason)
     sizes = rng.dirichlet(np.full(_SUBSTREAMS, 8.0))

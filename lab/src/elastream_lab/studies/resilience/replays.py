@@ -31,7 +31,7 @@ from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation
 from elastream.model.plan import Infeasible
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
+from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
 from elastream.spark.observe.measure import Measured, measure
 from elastream.spark.observe.watching import batches_of, watching
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
@@ -194,7 +194,7 @@ def _trial(spark: SparkSession, study: SparkLatency, folder: Path) -> Measured:
 
 
 def _space(measured: Measured) -> Space:
-    space = normalised(measured.problem())
+    space = normalise(measured.problem())
     if isinstance(space, Infeasible):  # executors have cores, and there is no lower bound
         raise SparkError(space.reason)
     return space

@@ -10,7 +10,7 @@ import numpy as np
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.graph import QueryGraph
 from elastream.planners.resilient.feasible_set import directions, ray_values
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalised
+from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.resilience.graphs import NODES, problem_of
 
@@ -41,7 +41,7 @@ class Ruler:
 
 def space_of(graph: QueryGraph, nodes: int = NODES) -> Space:
     """Return the normalised space of the graph on nodes that are all alike."""
-    space = normalised(problem_of(graph, nodes))
+    space = normalise(problem_of(graph, nodes))
     if isinstance(space, Infeasible):  # nodes with capacity, no lower bound
         raise AssertionError(space.reason)
     return space

@@ -14,7 +14,7 @@ from elastream.loop.application import Observed
 from elastream.loop.goals.goal import MadePlanner
 from elastream.loop.goals.replication.operators import operator_name
 from elastream.loop.goals.replication.problem import NEWCOMER, SOURCE
-from elastream.loop.goals.replication.sharing import shared
+from elastream.loop.goals.replication.sharing import share_out
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.replication.problem import Deployment
@@ -39,7 +39,7 @@ class ReplicaPlanner:
         nodes = list(problem.current.nodes_of_tasks)
         for operator, replicas in self.replicas.items():
             tasks = [task for task, of in enumerate(self.operators) if of == operator]
-            placed = shared(
+            placed = share_out(
                 [problem.work[task] for task in tasks],
                 [problem.state[task] for task in tasks],
                 [nodes[task] for task in tasks],

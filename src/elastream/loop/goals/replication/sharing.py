@@ -21,10 +21,10 @@ from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible
 
-__all__ = ["shared"]
+__all__ = ["share_out"]
 
 
-def shared(
+def share_out(
     work: Sequence[float],
     state: Sequence[float],
     current: Sequence[int],

@@ -32,7 +32,7 @@ __all__ = [
     "predicted_ms",
     "probe_pairs",
     "round_trips_ms",
-    "updated",
+    "update",
 ]
 
 DIMENSIONS: Final = 3
@@ -64,7 +64,7 @@ def predicted_ms(one: Coordinate, other: Coordinate) -> float:
     return math.dist(one.place, other.place) + one.height_ms + other.height_ms
 
 
-def updated(own: Coordinate, other: Coordinate, rtt_ms: float, *, dice: Random) -> Coordinate:
+def update(own: Coordinate, other: Coordinate, rtt_ms: float, *, dice: Random) -> Coordinate:
     """Return where a host is after it was found ``rtt_ms`` away from another.
 
     ``dice`` gives a direction to hosts in the same place.
@@ -108,8 +108,8 @@ def coordinates(
         for (one, other), rtt_ms in samples:
             if one != other:
                 before = found[one]
-                found[one] = updated(before, found[other], rtt_ms, dice=dice)
-                found[other] = updated(found[other], before, rtt_ms, dice=dice)
+                found[one] = update(before, found[other], rtt_ms, dice=dice)
+                found[other] = update(found[other], before, rtt_ms, dice=dice)
     return found
 
 
