@@ -58,5 +58,5 @@ def test_rows_that_come_faster_than_state_moves_leave_no_break_even() -> None:
 
 
 def test_a_bandwidth_of_nothing_is_refused() -> None:
-    with pytest.raises(ProblemError, match="bytes_per_s: 0 is not positive"):
+    with pytest.raises(ProblemError, match="bytes_per_s: 0 is not positive; give more than zero"):
         break_even_length_s(slide_s=1, bytes_per_s=0, restart_s=5)
