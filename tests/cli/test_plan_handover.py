@@ -65,7 +65,10 @@ def test_a_row_count_that_is_not_known_yet_exits_with_3(plan: Any) -> None:
     [
         ({"window": 4}, "window: 4 is not an object"),
         ({"window": {"kind": "time", "length": 4}}, "window.slide: is missing"),
-        ({"window": {"kind": "time", "length": 0, "slide": 2}}, "window.length: 0 is not positive"),
+        (
+            {"window": {"kind": "time", "length": 0, "slide": 2}},
+            "window.length: 0 is not positive; give more than zero",
+        ),
         ({"first_tuples": []}, "first_tuples: is empty"),
         ({"first_tuples": [-1]}, "first_tuples[0]: -1 is negative"),
         ({"arrivals": [[1]]}, "arrivals: only windows of rows are counted by arrivals"),

@@ -131,7 +131,7 @@ def test_equal_timestamps_at_the_last_window_count_as_rows() -> None:
 @pytest.mark.parametrize(
     ("kind", "length", "slide", "line"),
     [
-        ("time", 0, 2, "window.length: 0 is not positive"),
+        ("time", 0, 2, "window.length: 0 is not positive; give more than zero"),
         ("time", 4, -2, "window.slide: -2 is negative"),
         ("rows", 0, 2, "window.length: 0 is too small; the least is 1"),
         ("rows", 4, 1.5, "window.slide: 1.5 is not a whole number"),

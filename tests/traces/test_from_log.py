@@ -70,7 +70,7 @@ def test_files_that_the_log_was_rotated_into_are_read_as_well(tmp_path: Path) ->
     ("every_s", "queries", "line"),
     [
         (60, ("nobody",), "--query: 'nobody' is not in the log; there are other, q"),
-        (0, (), "--every: 0 is not positive"),
+        (0, (), "--every: 0 is not positive; give more than zero"),
         (1e-6, (), "--every: 1e-06 s is shorter than a millisecond"),
     ],
 )

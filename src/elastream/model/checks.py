@@ -54,7 +54,7 @@ def positive(field: str, value: object) -> Number:
     """Return ``value`` as a finite number above zero."""
     number = amount(field, value)
     if number == 0:
-        raise ProblemError(field, "0 is not positive")
+        raise ProblemError(field, "0 is not positive; give more than zero")
     return number
 
 

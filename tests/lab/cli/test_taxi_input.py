@@ -28,8 +28,11 @@ def refused(refusing: Any) -> Any:  # arguments -> the one line
         (["--seed", -1], "--seed: -1 is too small"),
         (["--act"], "--act: there is nothing to carry out without --replicate"),
         (["--log", "a.jsonl"], "--log: there are no decisions without --replicate"),
-        (["--replicate", "--response-ms", 0], "--response-ms: 0 is not positive"),
-        (["--replicate", "--period-s", 0], "--period-s: 0 is not positive"),
+        (
+            ["--replicate", "--response-ms", 0],
+            "--response-ms: 0 is not positive; give more than zero",
+        ),
+        (["--replicate", "--period-s", 0], "--period-s: 0 is not positive; give more than zero"),
         (
             ["--input", "no-such.csv"],
             "--input: no-such.csv cannot be read: No such file or directory",

@@ -161,7 +161,7 @@ def test_the_response_times_of_both_runs_stand_side_by_side() -> None:
         ({"join_at_s": 1.0}, "--join-at-s: 1 is below 2"),
         ({"gap_ms": 0}, "--gap-ms: 0 is too small"),
         ({"seed": -1}, "--seed: -1 is too small"),
-        ({"trigger_s": 0.0}, "--trigger-s: 0 is not positive"),
+        ({"trigger_s": 0.0}, "--trigger-s: 0 is not positive; give more than zero"),
     ],
 )
 def test_what_cannot_be_run_is_refused(changes: dict[str, object], line: str) -> None:

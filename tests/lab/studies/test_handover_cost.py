@@ -70,5 +70,5 @@ def test_the_break_even_of_the_page_on_handovers() -> None:
 
 
 def test_a_bandwidth_of_nothing_is_refused() -> None:
-    with pytest.raises(ProblemError, match="bytes_per_s: 0 is not positive"):
+    with pytest.raises(ProblemError, match="bytes_per_s: 0 is not positive; give more than zero"):
         break_even_length_s(slide_s=1, bytes_per_s=0, restart_s=5)

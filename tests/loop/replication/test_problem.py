@@ -378,9 +378,9 @@ def test_an_operator_without_rows_takes_no_time_that_replicas_could_share() -> N
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"response_ms": 0}, "goal.response_ms: 0 is not positive"),
-        ({"downtime_ms": 0}, "goal.downtime_ms: 0 is not positive"),
-        ({"cost": 0}, "goal.cost: 0 is not positive"),
+        ({"response_ms": 0}, "goal.response_ms: 0 is not positive; give more than zero"),
+        ({"downtime_ms": 0}, "goal.downtime_ms: 0 is not positive; give more than zero"),
+        ({"cost": 0}, "goal.cost: 0 is not positive; give more than zero"),
         ({"max_replicas": 0}, "goal.max_replicas: 0 is too small; the least is 1"),
         ({"max_replicas": {"q": 0}}, "goal.max_replicas['q']: 0 is too small; the least is 1"),
         ({"pins": {"q": "host0"}}, "goal.pins['q']: 'host0' is no list of hosts"),
@@ -399,7 +399,7 @@ def test_an_operator_without_rows_takes_no_time_that_replicas_could_share() -> N
         ({"cooldown_s": -1}, "goal.cooldown_s: -1 is negative"),
         ({"probes": -1}, "goal.probes: -1 is too small"),
         ({"tau": -0.1}, "goal.tau: -0.1 is negative"),
-        ({"load_bytes_per_s": 0}, "goal.load_bytes_per_s: 0 is not positive"),
+        ({"load_bytes_per_s": 0}, "goal.load_bytes_per_s: 0 is not positive; give more than zero"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value(fields: dict[str, Any], line: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, exact_sum
-from elastream.planners.cuts import Cut
+from elastream.planners.cuts import Cut, cut_of
 from elastream.planners.sequence.pool import best_links
 
 __all__ = ["by_milp", "count_of_cuts", "enumerated"]
@@ -71,7 +71,7 @@ def count_of_cuts(problem: SequenceProblem) -> int:
 def enumerated(problem: SequenceProblem) -> int:
     """Return the least cost by valuing every cut of every migration."""
     state = np.concatenate([[0], np.cumsum(np.array(problem.state, dtype=np.int64))])
-    sums, lengths = _rows(state, [_current(problem)])
+    sums, lengths = _rows(state, [cut_of(problem.current)])
     kept = np.zeros(1, dtype=np.int64)
     for target in problem.targets:
         new_sums, new_lengths = _rows(state, list(_cuts(problem, target)))
@@ -87,12 +87,6 @@ def _rows(state: Ints, cuts: list[Cut]) -> tuple[Ints, Ints]:
     for row, cut in zip(sums, cuts, strict=True):
         row[: len(cut)] = state[list(cut)]
     return sums, lengths
-
-
-def _current(problem: SequenceProblem) -> Cut:
-    intervals = problem.current.intervals
-    assert intervals is not None
-    return (0, *sorted(ub for lb, ub in intervals if lb < ub))
 
 
 def by_milp(problem: SequenceProblem, *, time_limit_s: float) -> tuple[float, float]:
@@ -128,7 +122,9 @@ class _Model:
         self.low: list[float] = []
         self.high: list[float] = []
         state = np.concatenate([[0.0], np.cumsum(np.array(problem.state, dtype=np.float64))])
-        spans = [_Span(lb, ub, self._variable(0, 1)) for lb, ub in pairwise(_current(problem))]
+        spans = [
+            _Span(lb, ub, self._variable(0, 1)) for lb, ub in pairwise(cut_of(problem.current))
+        ]
         for target in problem.targets:
             new = self._step(problem, target)
             self._pair(state, spans, new)

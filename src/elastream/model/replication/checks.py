@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from elastream.model.checks import amount, amounts, count, shown
+from elastream.model.checks import amount, amounts, count, positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.replication.latency import Queue
 
@@ -33,7 +33,7 @@ def check_nodes(problem: ReplicationProblem) -> None:
     _check_names("nodes", [node.name for node in problem.nodes])
     for i, node in enumerate(problem.nodes):
         amount(f"nodes[{i}].resources", node.resources)
-        _above_zero(f"nodes[{i}].speedup", node.speedup)
+        positive(f"nodes[{i}].speedup", node.speedup)
         amount(f"nodes[{i}].spawn_ms", node.spawn_ms)
         amount(f"nodes[{i}].price", node.price)
     size = len(problem.nodes)
@@ -92,7 +92,7 @@ def check_goal(problem: ReplicationProblem) -> None:
     """Check the bounds and the weights."""
     bounds, weights = problem.bounds, problem.weights
     for name in ("response_ms", "cost", "downtime_ms"):
-        _above_zero(f"bounds.{name}", getattr(bounds, name))
+        positive(f"bounds.{name}", getattr(bounds, name))
     for name in ("response", "cost", "downtime"):
         amount(f"weights.{name}", getattr(weights, name))
     if not (weights.response or weights.cost or weights.downtime):
@@ -166,14 +166,9 @@ def _check_names(field: str, names: list[str]) -> None:
         seen.add(name)
 
 
-def _above_zero(field: str, value: object) -> None:
-    if amount(field, value) == 0:
-        raise ProblemError(field, "is 0; give more than zero")
-
-
 def _check_speeds(field: str, values: object, size: int) -> None:
     for i, value in enumerate(amounts(field, values, length=size)):
-        _above_zero(f"{field}[{i}]", value)
+        positive(f"{field}[{i}]", value)
 
 
 def _refuse_cycles(edges: Iterable[tuple[str, str]]) -> None:

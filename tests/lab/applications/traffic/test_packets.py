@@ -167,7 +167,7 @@ def test_a_part_of_the_packets_is_a_part_of_their_time() -> None:
     ("wrong", "line"),
     [
         ({"bias": 1.0}, "bias: 1 is not from 0.5 to below 1"),
-        ({"seconds": 0}, "seconds: 0 is not positive"),
+        ({"seconds": 0}, "seconds: 0 is not positive; give more than zero"),
         ({"substreams": 0}, "substreams: 0 is too small"),
     ],
 )
