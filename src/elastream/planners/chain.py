@@ -60,15 +60,15 @@ def node_counts(
     In between the number rises with the total, rounded to the nearest. ``low`` and ``high`` are
     the least and the greatest total unless given, as when months shall be comparable.
     """
-    count("--min", least, least=1)
-    count("--max", most, least=least)
+    count("least", least, least=1)
+    count("most", most, least=least)
     checked = np.array(amounts("totals", totals), dtype=np.float64)
     if len(checked) == 0:
         raise ProblemError("totals", "is empty; give at least one interval")
-    floor = float(checked.min() if low is None else amount("--low", low))
-    ceiling = float(checked.max() if high is None else amount("--high", high))
+    floor = float(checked.min() if low is None else amount("low", low))
+    ceiling = float(checked.max() if high is None else amount("high", high))
     if ceiling < floor:
-        raise ProblemError("--high", f"{ceiling:g} is below the low of {floor:g}")
+        raise ProblemError("high", f"{ceiling:g} is below the low of {floor:g}")
     share = (checked - floor) / (ceiling - floor) if ceiling > floor else np.zeros(len(checked))
     nodes = least + np.floor(share.clip(0, 1) * (most - least) + 0.5)
     return tuple(int(n) for n in nodes)

@@ -156,7 +156,7 @@ def _replaced(path: Path, write: Callable[[str], object]) -> None:
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise ProblemError("--out", f"{path} cannot be written: {error.strerror}") from None
+        raise ProblemError("out", f"{path} cannot be written: {error.strerror}") from None
     os.close(descriptor)
     try:
         write(name)

@@ -98,16 +98,16 @@ class BenchSettings:
     """Keep checkpoints in memory-backed storage, which takes the disk out of the figures."""
 
     def __post_init__(self) -> None:
-        _known("--state", self.states, tuple(STATES))
-        _known("--mechanisms", self.mechanisms, MECHANISMS)
-        for option, value in (
-            ("--posts-a-second", self.posts_a_second),
-            ("--trigger-s", self.trigger_s),
+        _known("states", self.states, tuple(STATES))
+        _known("mechanisms", self.mechanisms, MECHANISMS)
+        for field, value in (
+            ("posts_a_second", self.posts_a_second),
+            ("trigger_s", self.trigger_s),
         ):
-            if amount(option, value) == 0:
-                raise ProblemError(option, "0 is not positive")
-        amount("--service-us", self.service_us)
-        count("--partitions", self.partitions, least=EXECUTORS[1])
+            if amount(field, value) == 0:
+                raise ProblemError(field, "0 is not positive")
+        amount("service_us", self.service_us)
+        count("partitions", self.partitions, least=EXECUTORS[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,12 +335,12 @@ def _series(trace: Trace, change: Change) -> tuple[tuple[float, float], ...]:
     return tuple(points)
 
 
-def _known(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
     if not given:
-        raise ProblemError(option, f"name at least one of {', '.join(known)}")
+        raise ProblemError(field, f"name at least one of {', '.join(known)}")
     for name in given:
         if name not in known:
-            raise ProblemError(option, f"{name} is none of {', '.join(known)}")
+            raise ProblemError(field, f"{name} is none of {', '.join(known)}")
 
 
 def _json(spread: Spread | None) -> dict[str, int] | None:
