@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from elastream.attachment import Attachment, attach
+    from elastream.loop.application import Observed
     from elastream.loop.decision_log import DecisionLog, read_decisions
     from elastream.loop.decisions import Decision
     from elastream.loop.goals.by_hand import ByHand
     from elastream.loop.goals.combined import Combined
+    from elastream.loop.goals.goal import Goal, Think, Wanted
     from elastream.loop.goals.replication.goal import Replication
     from elastream.loop.goals.resilient import Resilient
     from elastream.loop.goals.schedule import Schedule
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
         StateHeldError,
         UnsupportedSparkError,
     )
+    from elastream.model.handover import QueryShape, Window
     from elastream.model.migration import SequenceProblem, StepProblem, Target
-    from elastream.model.observation import Executor, TaskId
-    from elastream.model.plan import Infeasible, Move, SequencePlan, StepPlan
+    from elastream.model.observation import BatchObservation, Executor, TaskId
+    from elastream.model.plan import Infeasible, Move, SequencePlan, StepPlan, step_plan
     from elastream.model.replication.problem import Weights
     from elastream.model.transition import MigrationChain, TransitionPlan, TransitionProblem
     from elastream.planners.certificate import Certificate, certify_sequence, certify_step
@@ -49,6 +52,7 @@ __all__ = [
     "AlreadyAttachedError",
     "Assignment",
     "Attachment",
+    "BatchObservation",
     "ByHand",
     "Certificate",
     "Combined",
@@ -56,14 +60,17 @@ __all__ = [
     "DecisionLog",
     "ElastreamError",
     "Executor",
+    "Goal",
     "Infeasible",
     "Interval",
     "Measured",
     "MigrationChain",
     "Move",
+    "Observed",
     "Policy",
     "ProblemError",
     "QueryRefusedError",
+    "QueryShape",
     "Replication",
     "Resilient",
     "Schedule",
@@ -75,12 +82,15 @@ __all__ = [
     "StepProblem",
     "Target",
     "TaskId",
+    "Think",
     "TransitionPlan",
     "TransitionPlanner",
     "TransitionProblem",
     "UnsupportedSparkError",
     "Utilisation",
+    "Wanted",
     "Weights",
+    "Window",
     "attach",
     "certify_sequence",
     "certify_step",
@@ -91,6 +101,7 @@ __all__ = [
     "sequence",
     "session_settings",
     "single_step",
+    "step_plan",
     "transition",
 ]
 
@@ -98,6 +109,7 @@ _HOMES = {
     "AlreadyAttachedError": "elastream.model.errors",
     "Assignment": "elastream.model.assignment",
     "Attachment": "elastream.attachment",
+    "BatchObservation": "elastream.model.observation",
     "ByHand": "elastream.loop.goals.by_hand",
     "Certificate": "elastream.planners.certificate",
     "Combined": "elastream.loop.goals.combined",
@@ -105,14 +117,17 @@ _HOMES = {
     "DecisionLog": "elastream.loop.decision_log",
     "ElastreamError": "elastream.model.errors",
     "Executor": "elastream.model.observation",
+    "Goal": "elastream.loop.goals.goal",
     "Infeasible": "elastream.model.plan",
     "Interval": "elastream.model.assignment",
     "Measured": "elastream.spark.observe.measure",
     "MigrationChain": "elastream.model.transition",
     "Move": "elastream.model.plan",
+    "Observed": "elastream.loop.application",
     "Policy": "elastream.loop.policy",
     "ProblemError": "elastream.model.errors",
     "QueryRefusedError": "elastream.model.errors",
+    "QueryShape": "elastream.model.handover",
     "Replication": "elastream.loop.goals.replication.goal",
     "Resilient": "elastream.loop.goals.resilient",
     "Schedule": "elastream.loop.goals.schedule",
@@ -124,12 +139,15 @@ _HOMES = {
     "StepProblem": "elastream.model.migration",
     "Target": "elastream.model.migration",
     "TaskId": "elastream.model.observation",
+    "Think": "elastream.loop.goals.goal",
     "TransitionPlan": "elastream.model.transition",
     "TransitionPlanner": "elastream.planners.transition.planner",
     "TransitionProblem": "elastream.model.transition",
     "UnsupportedSparkError": "elastream.model.errors",
     "Utilisation": "elastream.loop.goals.utilisation",
+    "Wanted": "elastream.loop.goals.goal",
     "Weights": "elastream.model.replication.problem",
+    "Window": "elastream.model.handover",
     "attach": "elastream.attachment",
     "certify_sequence": "elastream.planners.certificate",
     "certify_step": "elastream.planners.certificate",
@@ -140,6 +158,7 @@ _HOMES = {
     "sequence": "elastream.planners.sequence.planner",
     "session_settings": "elastream.spark.sessions.settings",
     "single_step": "elastream.planners.single_step",
+    "step_plan": "elastream.model.plan",
     "transition": "elastream.planners.transition.planner",
 }
 """Of each public name the module that has it."""
