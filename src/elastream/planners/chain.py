@@ -22,7 +22,7 @@ import numpy as np
 
 from elastream.model.checks import Number, amount, amounts, count
 from elastream.model.errors import ProblemError
-from elastream.model.transition import Direction, MigrationChain
+from elastream.model.transition import Direction, MigrationChain, discount
 from elastream.planners.interval_gain import Floats
 
 __all__ = ["ChainSettings", "migration_chain", "migrations", "node_counts"]
@@ -43,6 +43,7 @@ class ChainSettings:
     """Whether the last direction is part of the state."""
 
     def __post_init__(self) -> None:
+        discount("gamma", self.gamma)
         if amount("smoothing", self.smoothing) > 1:
             raise ProblemError("smoothing", f"{self.smoothing:g} is above 1")
 
