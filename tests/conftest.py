@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
+
+from elastream.cli.option_names import with_option_names
+from elastream.model.errors import ElastreamError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,3 +87,33 @@ def spark() -> Iterator[SparkSession]:
     )
     yield session
     stop(session)
+
+
+Refusal = Callable[..., str]
+"""Arguments in, the one line out."""
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Refusal]:
+    """Make a command that is known to fail before ``starts``, by its whole name, is called."""
+
+    def of(command: Callable[..., None], starts: str) -> Refusal:
+        app = typer.Typer()
+        app.command()(command)
+        named = with_option_names(typer.main.get_command(app))
+
+        def started(*_: object, **__: object) -> None:
+            pytest.fail("something was started")
+
+        monkeypatch.setattr(starts, started)
+
+        def run(*arguments: object) -> str:
+            with pytest.raises(ElastreamError) as raised:
+                named(args=[str(argument) for argument in arguments], standalone_mode=False)
+            line = str(raised.value)
+            assert len(line.splitlines()) == 1
+            return line
+
+        return run
+
+    return of

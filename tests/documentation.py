@@ -49,13 +49,24 @@ def is_session(example: str) -> bool:
 
 
 def names_in(page: Path) -> set[str]:
-    """Return every name that the page's examples read."""
-    return {
-        node.id
-        for example in blocks(page, "python")
-        for node in ast.walk(parsed(example))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    """Return every name that the page's examples read before they give it themselves."""
+    first: dict[str, bool] = {}
+    for example in blocks(page, "python"):
+        for name, is_read in _names(parsed(example)):
+            first.setdefault(name, is_read)
+    return {name for name, is_read in first.items() if is_read}
+
+
+def _names(tree: ast.Module) -> list[tuple[str, bool]]:
+    """Return the names in the order of the text, and whether each is read."""
+    found = [
+        (node.lineno, node.col_offset, node.id, isinstance(node.ctx, ast.Load))
+        if isinstance(node, ast.Name)
+        else (node.lineno, node.col_offset, node.arg, False)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.arg)
+    ]
+    return [(name, is_read) for _, _, name, is_read in sorted(found)]
 
 
 def needs_spark(page: Path) -> bool:
@@ -82,6 +93,8 @@ def run_examples(page: Path, names: dict[str, Any]) -> None:
             names |= session.globs
         else:
             exec(compile(example, str(page), "exec"), names)
+    for name in [name for name in names if name.startswith("test_")]:
+        names[name]()  # as pytest would, in a file of the reader's
 
 
 if __name__ == "__main__":  # the page builds its own session, in a process of its own

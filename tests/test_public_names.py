@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import elastream
+import elastream.testing
 from elastream.model.errors import ElastreamError
 
 
@@ -19,9 +20,10 @@ def modules() -> Iterator[str]:
     yield from (module.name for module in walk_packages(elastream.__path__, "elastream."))
 
 
-def test_every_public_name_is_there_and_sorted() -> None:
-    assert elastream.__all__ == sorted(set(elastream.__all__))
-    assert [name for name in elastream.__all__ if not hasattr(elastream, name)] == []
+@pytest.mark.parametrize("package", [elastream, elastream.testing])
+def test_every_public_name_is_there_and_sorted(package: ModuleType) -> None:
+    assert package.__all__ == sorted(set(package.__all__))
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
 
 
 def test_type_checkers_and_python_see_the_same_names_from_the_same_modules() -> None:
@@ -47,6 +49,14 @@ def test_nothing_is_public_that_the_list_does_not_name() -> None:
     assert found - packages - used <= set(elastream.__all__)
 
 
+def test_the_tools_for_tests_are_those_their_list_names_and_their_docstring_tells_of() -> None:
+    modules = {path.stem for path in Path(elastream.testing.__path__[0]).glob("*.py")}
+    found = {name for name in vars(elastream.testing) if not name.startswith("_")}
+    assert found - modules == set(elastream.testing.__all__)
+    about = elastream.testing.__doc__ or ""
+    assert [name for name in elastream.testing.__all__ if f"`{name}`" not in about] == []
+
+
 def test_a_name_that_is_not_public_is_told_as_python_does() -> None:
     with pytest.raises(AttributeError, match="module 'elastream' has no attribute 'magic'"):
         _ = elastream.magic  # type: ignore[attr-defined]
@@ -69,6 +79,12 @@ def test_every_error_that_is_raised_on_purpose_is_one_of_ours() -> None:
                 and value.__module__.startswith("elastream")
             ):
                 assert issubclass(value, ElastreamError), value
+
+
+def test_importing_the_tools_for_tests_loads_no_spark() -> None:
+    script = "import sys, elastream.testing;print(sorted({'pyspark', 'py4j'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
 
 
 def test_importing_the_package_loads_neither_java_nor_a_compiler_nor_a_solver() -> None:

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elastream.attachment import Attachment as Attachment
     from elastream.attachment import attach as attach
+    from elastream.loop.application import Observed as Observed
     from elastream.loop.decision_log import DecisionLog as DecisionLog
     from elastream.loop.decision_log import read_decisions as read_decisions
     from elastream.loop.decisions import Decision as Decision
     from elastream.loop.goals.by_hand import ByHand as ByHand
     from elastream.loop.goals.combined import Combined as Combined
+    from elastream.loop.goals.goal import Goal as Goal
+    from elastream.loop.goals.goal import Think as Think
+    from elastream.loop.goals.goal import Wanted as Wanted
     from elastream.loop.goals.replication.goal import Replication as Replication
     from elastream.loop.goals.resilient import Resilient as Resilient
     from elastream.loop.goals.schedule import Schedule as Schedule
@@ -38,12 +42,14 @@ if TYPE_CHECKING:
     from elastream.model.migration import SequenceProblem as SequenceProblem
     from elastream.model.migration import StepProblem as StepProblem
     from elastream.model.migration import Target as Target
+    from elastream.model.observation import BatchObservation as BatchObservation
     from elastream.model.observation import Executor as Executor
     from elastream.model.observation import TaskId as TaskId
     from elastream.model.plan import Infeasible as Infeasible
     from elastream.model.plan import Move as Move
     from elastream.model.plan import SequencePlan as SequencePlan
     from elastream.model.plan import StepPlan as StepPlan
+    from elastream.model.plan import step_plan as step_plan
     from elastream.model.replication.problem import Weights as Weights
     from elastream.model.resilience.problem import ResilientProblem as ResilientProblem
     from elastream.model.transition import MigrationChain as MigrationChain
@@ -70,10 +76,12 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "elastream.attachment": ("Attachment", "attach"),
+    "elastream.loop.application": ("Observed",),
     "elastream.loop.decision_log": ("DecisionLog", "read_decisions"),
     "elastream.loop.decisions": ("Decision",),
     "elastream.loop.goals.by_hand": ("ByHand",),
     "elastream.loop.goals.combined": ("Combined",),
+    "elastream.loop.goals.goal": ("Goal", "Think", "Wanted"),
     "elastream.loop.goals.replication.goal": ("Replication",),
     "elastream.loop.goals.resilient": ("Resilient",),
     "elastream.loop.goals.schedule": ("Schedule",),
@@ -91,8 +99,8 @@ _MODULES = {
     ),
     "elastream.model.handover": ("QueryShape", "Window"),
     "elastream.model.migration": ("SequenceProblem", "StepProblem", "Target"),
-    "elastream.model.observation": ("Executor", "TaskId"),
-    "elastream.model.plan": ("Infeasible", "Move", "SequencePlan", "StepPlan"),
+    "elastream.model.observation": ("BatchObservation", "Executor", "TaskId"),
+    "elastream.model.plan": ("Infeasible", "Move", "SequencePlan", "StepPlan", "step_plan"),
     "elastream.model.replication.problem": ("Weights",),
     "elastream.model.resilience.problem": ("ResilientProblem",),
     "elastream.model.transition": ("MigrationChain", "TransitionPlan", "TransitionProblem"),

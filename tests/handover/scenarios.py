@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from hypothesis import strategies as st
-from tests.handover.world import Scenario
 
 from elastream.model.handover import QueryShape, Window
-from elastream.testing.windows import LATER_CHAIN, Row
+from elastream.testing import HandoverScenario, Row
+from elastream.testing.windows import LATER_CHAIN
 
 sizes = st.one_of(st.integers(1, 6), st.integers(1, 50))
 
@@ -49,11 +49,11 @@ def streams(draw: st.DrawFn, inputs: int, lateness: int) -> list[tuple[int, Row]
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
+def scenarios(draw: st.DrawFn) -> HandoverScenario:
     """A handover at any moment of a stream, the origin behind or not."""
     shape, join = draw(shapes())
     stream = draw(streams(shape.inputs, shape.lateness))
-    return Scenario(
+    return HandoverScenario(
         shape,
         stream,
         join,

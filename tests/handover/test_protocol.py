@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.handover.notes import owner_of
 from tests.handover.scenarios import scenarios
-from tests.handover.world import Fault, Scenario, World, uninterrupted
 
 from elastream.handover.ledger import Side
 from elastream.handover.target import Left, Owning, Prepared
 from elastream.model.handover import QueryShape, Window
+from elastream.testing import HandoverScenario, Output, Row, SimulatedHandover, uninterrupted
 from elastream.testing.handover import SimulatedOrigin
-from elastream.testing.windows import Output, Row
+from elastream.testing.scenario import Fault
 
 MESSAGES = 9
 """Join, Accept, Seen, Offer, Ready, Commit, Taken, and some repeated."""
@@ -26,15 +26,15 @@ EFFECTS = 12
 faults: st.SearchStrategy[Fault] = st.sampled_from(get_args(Fault))
 
 
-def dense(kind: str = "time", length: int = 4, slide: int = 2, rows: int = 80) -> Scenario:
+def dense(kind: str = "time", length: int = 4, slide: int = 2, rows: int = 80) -> HandoverScenario:
     shape = QueryShape("q", Window.of(kind, length, slide), 1)
-    return Scenario(shape, [(0, Row(at, 1)) for at in range(rows)], begin=10)
+    return HandoverScenario(shape, [(0, Row(at, 1)) for at in range(rows)], begin=10)
 
 
-def check(world: World) -> None:
+def check(world: SimulatedHandover) -> None:
     """Each window has one owner, its owner put it out, and the logs say who that is."""
     scenario, whole = world.scenario, uninterrupted(world.scenario)
-    boundary = world.committed
+    boundary = world.boundary
     origin, target = world.sides["origin"], world.sides["target"]
     kept = sorted(world.origin.put_out), sorted(world.target.put_out)
     if boundary is None:
@@ -56,8 +56,8 @@ def check(world: World) -> None:
         assert not isinstance(target.driver.machine.phase, Prepared), "nobody answered"
 
 
-def check_logs(world: World, whole: list[Output]) -> None:
-    boundary = world.committed
+def check_logs(world: SimulatedHandover, whole: list[Output]) -> None:
+    boundary = world.boundary
     for output in whole:
         split = boundary is not None and output.coordinate >= boundary.activation
         truth: Side = "target" if split else "origin"
@@ -70,17 +70,16 @@ def check_logs(world: World, whole: list[Output]) -> None:
 
 @given(scenarios())
 @settings(max_examples=min(800, settings().max_examples))
-def test_origin_and_target_together_put_out_what_one_run_does(scenario: Scenario) -> None:
-    check(World(scenario).run())
+def test_origin_and_target_together_put_out_what_one_run_does(scenario: HandoverScenario) -> None:
+    check(SimulatedHandover(scenario).run())
 
 
 @given(scenario=scenarios(), lost=st.dictionaries(st.integers(0, MESSAGES), faults, max_size=6))
 @settings(max_examples=min(600, settings().max_examples))
 def test_nothing_is_lost_or_doubled_when_messages_are_lost_repeated_or_late(
-    scenario: Scenario, lost: dict[int, Fault]
+    scenario: HandoverScenario, lost: dict[int, Fault]
 ) -> None:
-    scenario.faults = lost
-    check(World(scenario).run())
+    check(SimulatedHandover(replace(scenario, faults=lost)).run())
 
 
 @given(
@@ -92,21 +91,21 @@ def test_nothing_is_lost_or_doubled_when_messages_are_lost_repeated_or_late(
 )
 @settings(max_examples=min(600, settings().max_examples))
 def test_nothing_is_lost_or_doubled_when_a_side_dies_amid_its_work(
-    scenario: Scenario, side: Side, effect: int, comes_back: bool, lost: dict[int, Fault]
+    scenario: HandoverScenario, side: Side, effect: int, comes_back: bool, lost: dict[int, Fault]
 ) -> None:
-    scenario.crash, scenario.comes_back, scenario.faults = (side, effect), comes_back, lost
-    world = World(scenario)
+    dying = replace(scenario, crash=(side, effect), comes_back=comes_back, faults=lost)
+    world = SimulatedHandover(dying)
     if side == "origin" and not comes_back:
         run_without_origin(world)
         return
     check(world.run())
 
 
-def run_without_origin(world: World) -> None:
+def run_without_origin(world: SimulatedHandover) -> None:
     """Nobody goes beyond what the dead origin's record allows."""
     for _ in range(400):
         world.turn()
-    boundary = world.committed
+    boundary = world.boundary
     whole = uninterrupted(world.scenario)
     assert all(output in whole for output in world.origin.put_out)
     if boundary is None:
@@ -132,10 +131,9 @@ def run_without_origin(world: World) -> None:
 )
 @settings(max_examples=20_000)
 def test_nothing_is_lost_or_doubled_in_very_many_worlds(
-    scenario: Scenario, side: Side, effect: int, lost: dict[int, Fault]
+    scenario: HandoverScenario, side: Side, effect: int, lost: dict[int, Fault]
 ) -> None:
-    scenario.crash, scenario.faults = (side, effect), lost
-    check(World(scenario).run())
+    check(SimulatedHandover(replace(scenario, crash=(side, effect), faults=lost)).run())
 
 
 def test_most_generated_handovers_are_committed() -> None:
@@ -150,16 +148,18 @@ def committed_kind(seed: int) -> str | None:
     kind = "time" if seed % 2 else "rows"
     shape = QueryShape("q", Window.of(kind, dice.randint(1, 12), dice.randint(1, 12)), 1)
     stream = [(0, Row(at // 2, 0)) for at in range(60)]
-    world = World(Scenario(shape, stream, begin=dice.randint(0, 20), seed=seed)).run()
+    world = SimulatedHandover(
+        HandoverScenario(shape, stream, begin=dice.randint(0, 20), seed=seed)
+    ).run()
     check(world)
-    return None if world.committed is None else kind
+    return None if world.boundary is None else kind
 
 
 @pytest.mark.parametrize("kind", ["time", "rows"])
 def test_a_handover_without_faults_is_committed_and_finished(kind: str) -> None:
-    world = World(dense(kind)).run()
+    world = SimulatedHandover(dense(kind)).run()
     check(world)
-    assert world.committed is not None
+    assert world.boundary is not None
     assert {note.kind for note in world.sides["origin"].notes} == {
         "accept", "offer", "commit", "confirm", "finish",
     }  # fmt: skip
@@ -170,18 +170,14 @@ def test_a_handover_without_faults_is_committed_and_finished(kind: str) -> None:
 @pytest.mark.parametrize("fault", ["lose", "repeat", "delay"])
 @pytest.mark.parametrize("number", range(MESSAGES))
 def test_a_fault_at_any_one_message_is_survived(kind: str, fault: Fault, number: int) -> None:
-    scenario = dense(kind)
-    scenario.faults = {number: fault}
-    world = World(scenario).run()
+    world = SimulatedHandover(replace(dense(kind), faults={number: fault})).run()
     check(world)
-    assert world.committed is not None or fault == "delay"
+    assert world.boundary is not None or fault == "delay"
 
 
 @pytest.mark.parametrize("number", range(MESSAGES))
 def test_a_network_that_breaks_for_good_leaves_one_owner(number: int) -> None:
-    scenario = dense()
-    scenario.cut_after = number
-    world = World(scenario).run()
+    world = SimulatedHandover(replace(dense(), cut_after=number)).run()
     check(world)
     target = world.sides["target"].driver
     assert target is not None
@@ -196,18 +192,16 @@ def test_a_network_that_breaks_for_good_leaves_one_owner(number: int) -> None:
 def test_a_death_at_any_one_effect_leaves_one_owner(
     kind: str, side: Side, comes_back: bool, effect: int
 ) -> None:
-    scenario = dense(kind)
-    scenario.crash, scenario.comes_back = (side, effect), comes_back
+    scenario = replace(dense(kind), crash=(side, effect), comes_back=comes_back)
     if side == "origin" and not comes_back:
-        run_without_origin(World(scenario))
+        run_without_origin(SimulatedHandover(scenario))
     else:
-        check(World(scenario).run())
+        check(SimulatedHandover(scenario).run())
 
 
 def test_a_target_that_never_connects_changes_nothing() -> None:
-    scenario = dense()
-    scenario.begin = 10**9
-    world = World(scenario)
+    scenario = replace(dense(), begin=10**9)
+    world = SimulatedHandover(scenario)
     world.sides["target"].lives = 1
     world.run()
     assert world.origin.put_out == uninterrupted(scenario)
@@ -215,9 +209,7 @@ def test_a_target_that_never_connects_changes_nothing() -> None:
 
 
 def test_a_target_that_dies_after_its_first_row_leaves_all_to_the_origin() -> None:
-    scenario = dense()
-    scenario.crash, scenario.comes_back = ("target", 1), False
-    world = World(scenario).run()
+    world = SimulatedHandover(replace(dense(), crash=("target", 1), comes_back=False)).run()
     check(world)
     note = world.sides["origin"].notes[-1]
     assert (note.kind, note.owner) == ("abort", "origin")
@@ -226,11 +218,9 @@ def test_a_target_that_dies_after_its_first_row_leaves_all_to_the_origin() -> No
 
 @pytest.mark.parametrize("side", ["origin", "target"])
 def test_a_full_disk_ends_in_an_abort(side: Side) -> None:
-    scenario = dense()
-    scenario.full_disk = side
-    world = World(scenario).run()
+    world = SimulatedHandover(replace(dense(), full_disk=side)).run()
     check(world)
-    assert world.committed is None
+    assert world.boundary is None
     assert "could not be written: No space left on device" in world.sides[side].notes[-1].reason
 
 
@@ -248,8 +238,8 @@ def test_a_full_disk_ends_in_an_abort(side: Side) -> None:
 )
 def test_another_query_is_refused_with_what_differs(change: dict[str, object], line: str) -> None:
     scenario = dense()
-    scenario.target_shape = replace(scenario.shape, **change)  # type: ignore[arg-type]
-    world = World(scenario).run()
+    other = replace(scenario.shape, **change)  # type: ignore[arg-type]
+    world = SimulatedHandover(replace(scenario, target_shape=other)).run()
     check(world)
     target = world.sides["target"].driver
     assert target is not None
@@ -260,7 +250,7 @@ def test_another_query_is_refused_with_what_differs(change: dict[str, object], l
 def test_a_stream_that_does_not_reach_the_targets_first_row_keeps_its_origin() -> None:
     """Row windows wait for a row that the target sees; clocks ahead never bring one."""
     scenario = dense("rows", rows=200)
-    world = World(scenario)
+    world = SimulatedHandover(scenario)
     seen = world.target.first_seen
     ahead = 10**9
     world.target.first_seen = lambda: None if (at := seen()) is None else (at[0] + ahead,)  # type: ignore[method-assign]
@@ -273,7 +263,7 @@ def test_a_stream_that_does_not_reach_the_targets_first_row_keeps_its_origin() -
 
 def test_a_target_whose_clock_is_far_ahead_is_refused() -> None:
     scenario = dense(rows=200)
-    world = World(scenario)
+    world = SimulatedHandover(scenario)
     world.origin = SimulatedOrigin(scenario.shape, furthest_ahead=1000)
     seen = world.target.first_seen
     world.target.first_seen = lambda: None if (at := seen()) is None else (at[0] + 10**9,)  # type: ignore[method-assign]
@@ -283,8 +273,6 @@ def test_a_target_whose_clock_is_far_ahead_is_refused() -> None:
 
 
 def test_an_origin_that_lags_longer_than_the_patience_is_waited_for() -> None:
-    scenario = dense("rows", rows=200)
-    scenario.lag = 30
-    world = World(scenario).run()
+    world = SimulatedHandover(replace(dense("rows", rows=200), lag=30)).run()
     check(world)
-    assert world.committed is not None
+    assert world.boundary is not None

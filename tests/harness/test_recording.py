@@ -140,39 +140,39 @@ def test_a_file_of_one_instant_is_due_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "columns", "line"),
     [
-        ("", "a.csv", ("when", "what"), "--input: {file} is empty"),
-        ("when,what\n", "a.csv", ("when", "what"), "--input: {file} has no rows"),
+        ("", "a.csv", ("when", "what"), "input: {file} is empty"),
+        ("when,what\n", "a.csv", ("when", "what"), "input: {file} has no rows"),
         (
             "when,what\n2020-01-01,a\n",
             "a.csv",
             ("wen", "what"),
-            "--time: {file} has no column 'wen'; it has when, what",
+            "time: {file} has no column 'wen'; it has when, what",
         ),
         (
             "when,what\n2020-01-01,a\n",
             "a.csv",
             ("when", "wat"),
-            "--text: {file} has no column 'wat'; it has when, what",
+            "text: {file} has no column 'wat'; it has when, what",
         ),
         (
             "when,what\n2020-01-01,a\nsoon,b\n",
             "a.csv",
             ("when", "what"),
-            "--time: row 2 of column 'when' is 'soon', not a time as in 2020-03-01T12:00:00Z",
+            "time: row 2 of column 'when' is 'soon', not a time as in 2020-03-01T12:00:00Z",
         ),
         (
             "when,what\n2020-01-01,a\n,b\n",
             "a.csv",
             ("when", "what"),
-            "--time: row 2 has no time in column 'when'",
+            "time: row 2 has no time in column 'when'",
         ),
-        ('{"when": true, "what": "a"}', "a.json", ("when", "what"), "--time: column 'when' holds"),
-        ('{"when": 1, "what": 2}', "a.json", ("when", "what"), "--text: column 'what' holds int64"),
-        ('{"when": 1e300, "what": "a"}', "a.json", ("when", "what"), "--time: column 'when' holds"),
-        ("{not json", "a.json", ("when", "what"), "--input: {file} is not JSON lines: "),
-        ("not parquet", "a.parquet", ("when", "what"), "--input: {file} is not Parquet: "),
-        ("text", "a.doc", ("when", "what"), "--input: {file} has no known format"),
-        ("text", "a.csv.gz", ("when", "what"), "--input: {file} cannot be read: "),
+        ('{"when": true, "what": "a"}', "a.json", ("when", "what"), "time: column 'when' holds"),
+        ('{"when": 1, "what": 2}', "a.json", ("when", "what"), "text: column 'what' holds int64"),
+        ('{"when": 1e300, "what": "a"}', "a.json", ("when", "what"), "time: column 'when' holds"),
+        ("{not json", "a.json", ("when", "what"), "input: {file} is not JSON lines: "),
+        ("not parquet", "a.parquet", ("when", "what"), "input: {file} is not Parquet: "),
+        ("text", "a.doc", ("when", "what"), "input: {file} has no known format"),
+        ("text", "a.csv.gz", ("when", "what"), "input: {file} cannot be read: "),
     ],
 )
 def test_a_file_that_cannot_be_replayed_is_told_in_one_line(
@@ -188,8 +188,8 @@ def test_a_file_that_cannot_be_replayed_is_told_in_one_line(
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
     for path, line in (
-        (tmp_path / "none.csv", f"--input: {tmp_path / 'none.csv'} cannot be read: No such file"),
-        (tmp_path, f"--input: {tmp_path} is a folder, not a file"),
+        (tmp_path / "none.csv", f"input: {tmp_path / 'none.csv'} cannot be read: No such file"),
+        (tmp_path, f"input: {tmp_path} is a folder, not a file"),
     ):
         with pytest.raises(ProblemError) as raised:
             record_file(RecordedFile(path, "when", "what"), tmp_path / "recording")

@@ -101,8 +101,8 @@ def test_a_load_that_never_changes_has_no_chain() -> None:
     ("totals", "least", "most", "line"),
     [
         ([], 1, 2, "totals: is empty"),
-        ([1], 0, 2, "--min: 0 is too small"),
-        ([1], 3, 2, "--max: 2 is too small; the least is 3"),
+        ([1], 0, 2, "least: 0 is too small"),
+        ([1], 3, 2, "most: 2 is too small; the least is 3"),
         ([1, -1], 1, 2, r"totals\[1\]: -1 is negative"),
     ],
 )

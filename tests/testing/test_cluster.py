@@ -16,7 +16,7 @@ from elastream.loop.events import (
     Status,
 )
 from elastream.loop.ports import Ticket
-from elastream.model.errors import ElastreamError
+from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.testing import (
     ClusterSettings,
@@ -252,6 +252,52 @@ def test_an_executor_that_is_about_to_get_state_is_not_released() -> None:
     busy.place("query", {task(0): "2"}, ticket=Ticket())
     with pytest.raises(ElastreamError, match="executor 2 still holds state"):
         busy.release(["2"], ticket=Ticket())
+
+
+def test_executors_beyond_the_room_there_is_now_never_come() -> None:
+    one = cluster()
+    one.slots = 3
+    assert len(one.grow(8, timeout_s=1, ticket=Ticket())) == 3
+    one.slots = 5
+    assert len(one.grow(8, timeout_s=1, ticket=Ticket())) == 5
+
+
+def test_an_executor_may_become_slow_and_recover() -> None:
+    one = cluster(rows_per_s=400, tasks=2, load_ms_per_mib=0)
+    times = []
+    for speed in (1.0, 0.5, 1.0):
+        one.set_speed("0", speed)
+        one.run_batches(1)
+        times.append([each.run_ms for each in batch_of(one).tasks])
+    assert times == [[200, 200], [400, 200], [200, 200]]
+
+
+def test_a_batch_may_be_held_up_once_with_nobody_busy() -> None:
+    one = cluster(rows_per_s=400, load_ms_per_mib=0)
+    one.run_batches(2)
+    one.hold_up("query", 7)
+    held = batch_of(one)
+    assert held.duration_ms == 100 + 200 + 7000
+    assert sum(each.run_ms for each in held.tasks) == 400
+    assert batch_of(one).duration_ms < 7000
+
+
+def test_whom_nobody_knows_can_be_neither_killed_nor_slowed() -> None:
+    one = cluster()
+    for act in (one.kill, lambda executor: one.set_speed(executor, 0.5)):
+        with pytest.raises(ProblemError, match="executor: '9' is not alive; alive are 0, 1"):
+            act("9")
+    with pytest.raises(ProblemError, match="speed: 0 is not positive"):
+        one.set_speed("0", 0)
+
+
+def test_hosts_are_as_far_from_each_other_as_the_settings_say() -> None:
+    one = cluster(round_trips_ms={("a", "b"): 4.0})
+    assert one.round_trips_ms([("a", "b"), ("b", "a"), ("a", "c")]) == {
+        ("a", "b"): 4.0,
+        ("b", "a"): 4.0,
+    }
+    assert cluster().round_trips_ms([("a", "b")]) == {}
 
 
 # What is told

@@ -68,7 +68,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path, strange: st
 
 def test_a_whole_trace_is_replaced_only_if_told_to(tmp_path: Path) -> None:
     out = trace(tmp_path / "trace", seed=1)
-    with pytest.raises(ProblemError, match="holds a trace already; --overwrite replaces it"):
+    with pytest.raises(ProblemError, match="holds a trace already; `overwrite` replaces it"):
         prepare(out, overwrite=False)
 
 

@@ -69,9 +69,9 @@ def test_files_that_the_log_was_rotated_into_are_read_as_well(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("every_s", "queries", "line"),
     [
-        (60, ("nobody",), "--query: 'nobody' is not in the log; there are other, q"),
-        (0, (), "--every: 0 is not positive; give more than zero"),
-        (1e-6, (), "--every: 1e-06 s is shorter than a millisecond"),
+        (60, ("nobody",), "queries: 'nobody' is not in the log; there are other, q"),
+        (0, (), "every_s: 0 is not positive; give more than zero"),
+        (1e-6, (), "every_s: 1e-06 s is shorter than a millisecond"),
     ],
 )
 def test_wrong_arguments_leave_nothing_behind(

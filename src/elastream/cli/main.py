@@ -12,6 +12,7 @@ from elastream.cli import handover, log, plugins, trace, values
 from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
+from elastream.cli.option_names import with_option_names
 from elastream.cli.plan import app as plan
 from elastream.model.errors import ElastreamError
 
@@ -63,7 +64,7 @@ def _options(version: Annotated[bool, _VERSION] = False) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
-        command = with_examples(typer.main.get_command(app))
+        command = with_option_names(with_examples(typer.main.get_command(app)))
         code = command(args=arguments, prog_name="elastream", standalone_mode=False)
     except ElastreamError as error:
         return _fail(str(error), BAD_INPUT)

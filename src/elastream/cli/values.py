@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.cli.option_names import fields_of_a_file
 from elastream.cli.plan.printing import refuse
 from elastream.cli.plan.transition import chain_of
-from elastream.cli.problem_files import expect_fields, read_fields
+from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.transition import ProjectionProblem
@@ -107,11 +108,8 @@ def _problem(
     if (file is None) == (trace is None):
         raise ProblemError("FILE", "give either a problem file or --trace and --chain")
     if file is not None:
-        data = read_fields(file)
-        expect_fields("", data, required=("work", "state", "tau", "chain"))
-        return ProjectionProblem.of(
-            data["work"], data["state"], data["tau"], chain_of(data["chain"])
-        )
+        with fields_of_a_file():
+            return _problem_of(read_fields(file))
     if trace is None or chain is None:
         raise ProblemError("--chain", "is needed with --trace")
     from elastream.traces.folder import read_tasks
@@ -119,6 +117,11 @@ def _problem(
     tasks = read_tasks(trace)
     work, state = tasks.work.sum(axis=0).tolist(), tasks.usual_state_bytes.tolist()
     return ProjectionProblem.of(work, state, tau, chain_of(read_fields(chain)))
+
+
+def _problem_of(data: Fields) -> ProjectionProblem:
+    expect_fields("", data, required=("work", "state", "tau", "chain"))
+    return ProjectionProblem.of(data["work"], data["state"], data["tau"], chain_of(data["chain"]))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ _LONGEST_TRIGGERS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """The options of the command."""
+    """What shall be run; checked when made."""
 
     input: Path | None = None
     """A file to replay; ``None`` for a day made from the seed."""
@@ -44,29 +44,29 @@ class DemoSettings:
     """Whatever a task takes without any row is paid so often, and looks like load."""
 
     def __post_init__(self) -> None:
-        count("--seed", self.seed)
-        if not 1 <= amount("--seconds", self.seconds) <= 3600:
-            raise ProblemError("--seconds", f"{self.seconds:g} is not between 1 and 3600")
-        if self.service_us is not None and amount("--service-us", self.service_us) > 1e6:
-            raise ProblemError("--service-us", f"{self.service_us:g} is above a second a word")
-        count("--executors-min", self.executors_min, least=1)
-        count("--executors-max", self.executors_max, least=1, most=16)
+        count("seed", self.seed)
+        if not 1 <= amount("seconds", self.seconds) <= 3600:
+            raise ProblemError("seconds", f"{self.seconds:g} is not between 1 and 3600")
+        if self.service_us is not None and amount("service_us", self.service_us) > 1e6:
+            raise ProblemError("service_us", f"{self.service_us:g} is above a second a word")
+        count("executors_min", self.executors_min, least=1)
+        count("executors_max", self.executors_max, least=1, most=16)
         if self.executors_min > self.executors_max:
             low, high = self.executors_min, self.executors_max
-            raise ProblemError("--executors-min", f"{low} is above --executors-max, {high}")
-        count("--partitions", self.partitions, least=1, most=1000)
+            raise ProblemError("executors_min", f"{low} is above `executors_max`, {high}")
+        count("partitions", self.partitions, least=1, most=1000)
         known = get_args(PlannerName)
         if self.planner not in known:
             wrong = f"{shown(self.planner)} is not one; use {', '.join(known)}"
-            raise ProblemError("--planner", wrong)
+            raise ProblemError("planner", wrong)
         self._check_columns()
 
     def _check_columns(self) -> None:
-        for option, column in (("--time", self.time), ("--text", self.text)):
+        for field, column in (("time", self.time), ("text", self.text)):
             if self.input is None and column is not None:
-                raise ProblemError(option, "names a column of --input, which is not given")
+                raise ProblemError(field, "names a column of `input`, which is not given")
             if self.input is not None and column is None:
-                raise ProblemError(option, f"which column of {self.input}? name it")
+                raise ProblemError(field, f"which column of {self.input}? name it")
 
     def service_us_for(self, words_a_second: float) -> float:
         """Return the service time; ``words_a_second`` is the rate at the busiest moment."""

@@ -1,7 +1,7 @@
 """A real file as a recording: CSV, JSON lines, Parquet or a log, replayed faster than it happened.
 
 Everything that can be wrong with the file is found here, before any process is started, and told in
-one line that names the option: a path that cannot be read, a format that is not known, a column
+one line that names the field: a path that cannot be read, a format that is not known, a column
 that is not there, a time that is none. Rows are sorted by time, and the time between the first and
 the last row is compressed to the wanted length; the shape of the rate stays.
 
@@ -62,8 +62,8 @@ class RecordedFile:
 
 def record_file(source: RecordedFile, path: Path) -> Recording:
     """Read and check the file, and write it as a recording to ``path``."""
-    options = {"--time": source.time, "--text": source.text}
-    table = read_columns(source.input, options, texts=(source.text,))
+    columns = {"time": source.time, "text": source.text}
+    table = read_columns(source.input, columns, texts=(source.text,))
     when_us = times_us(table.column(source.time), source.time)
     order = np.argsort(when_us, kind="stable")
     texts = _texts(table.column(source.text), source.text).take(order)
@@ -77,18 +77,18 @@ def due_ms(sorted_us: Any, seconds: float) -> Any:
     return np.floor(elapsed / span * seconds * 1000).astype(np.int64)
 
 
-def read_columns(path: Path, options: Mapping[str, str], *, texts: Collection[str]) -> Any:
-    """Read the file as an Arrow table that has rows, and the columns that the options name.
+def read_columns(path: Path, columns: Mapping[str, str], *, texts: Collection[str]) -> Any:
+    """Read the file as an Arrow table that has rows, and the columns that the fields name.
 
     The columns ``texts`` hold text, whatever it looks like.
     """
     table = _read(path, texts)
-    for option, name in options.items():
+    for field, name in columns.items():
         if name not in table.column_names:
             known = listed(table.column_names, most=_MOST_COLUMNS)
-            raise ProblemError(option, f"{path} has no column {shown(name)}; it has {known}")
+            raise ProblemError(field, f"{path} has no column {shown(name)}; it has {known}")
     if table.num_rows == 0:
-        raise ProblemError("--input", f"{path} has no rows")
+        raise ProblemError("input", f"{path} has no rows")
     return table
 
 
@@ -97,18 +97,18 @@ def _read(path: Path, texts: Collection[str]) -> Any:
 
     try:
         if path.is_dir():
-            raise ProblemError("--input", f"{path} is a folder, not a file")
+            raise ProblemError("input", f"{path} is a folder, not a file")
         if path.stat().st_size == 0:
-            raise ProblemError("--input", f"{path} is empty")
+            raise ProblemError("input", f"{path} is empty")
         kind = _kind(path)
         with pa.input_stream(str(path), compression="detect") as stream:
             return _READERS[kind](stream, texts)
     except OSError as error:
         why = error.strerror or str(error).splitlines()[0]
-        raise ProblemError("--input", f"{path} cannot be read: {why}") from None
+        raise ProblemError("input", f"{path} cannot be read: {why}") from None
     except (pa.ArrowException, UnicodeDecodeError) as error:
         why = str(error).splitlines()[0]
-        raise ProblemError("--input", f"{path} is not {_NAMES[kind]}: {why}") from None
+        raise ProblemError("input", f"{path} is not {_NAMES[kind]}: {why}") from None
 
 
 def _kind(path: Path) -> str:
@@ -118,7 +118,7 @@ def _kind(path: Path) -> str:
     kind = _FORMATS.get(suffixes[-1]) if suffixes else None
     if kind is None:
         known = ", ".join(_FORMATS)
-        raise ProblemError("--input", f"{path} has no known format; name it {known}, maybe + .gz")
+        raise ProblemError("input", f"{path} has no known format; name it {known}, maybe + .gz")
     return kind
 
 
@@ -178,7 +178,7 @@ def times_us(column: Any, name: str) -> Any:
 
     if column.null_count:
         row = next(row for row, value in enumerate(column) if not value.is_valid)
-        raise ProblemError("--time", f"row {row + 1} has no time in column {shown(name)}")
+        raise ProblemError("time", f"row {row + 1} has no time in column {shown(name)}")
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
@@ -186,13 +186,13 @@ def times_us(column: Any, name: str) -> Any:
         return _numbers_us(column.to_numpy().astype(np.float64), name)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _texts_us(column.to_pylist(), name)
-    raise ProblemError("--time", f"column {shown(name)} holds {kind}, not times")
+    raise ProblemError("time", f"column {shown(name)} holds {kind}, not times")
 
 
 def _numbers_us(numbers: Any, name: str) -> Any:
     times = numbers * unit_us(numbers[0])
     if not (np.abs(times) < _LATEST_US).all():
-        raise ProblemError("--time", f"column {shown(name)} holds a number that is no time")
+        raise ProblemError("time", f"column {shown(name)} holds a number that is no time")
     return times.astype(np.int64)
 
 
@@ -204,7 +204,7 @@ def _texts_us(texts: list[str], name: str) -> Any:
     if wrong.any():
         row = int(wrong.to_numpy().argmax())
         why = f"row {row + 1} of column {shown(name)} is {shown(texts[row])}, not a time"
-        raise ProblemError("--time", f"{why} as in 2020-03-01T12:00:00Z")
+        raise ProblemError("time", f"{why} as in 2020-03-01T12:00:00Z")
     return times.dt.as_unit("us").astype("int64").to_numpy()
 
 
@@ -212,5 +212,5 @@ def _texts(column: Any, name: str) -> Any:
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise ProblemError("--text", f"column {shown(name)} holds {column.type}, not texts")
+        raise ProblemError("text", f"column {shown(name)} holds {column.type}, not texts")
     return column.cast(pa.string()).fill_null("")

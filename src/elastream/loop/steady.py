@@ -25,7 +25,7 @@ from elastream.loop.events import (
     ScaleRequested,
     Status,
 )
-from elastream.loop.goals.goal import Wanted
+from elastream.loop.goals.goal import Wanted, allowed
 from elastream.loop.migrator.change import Change, ChangeKind, abandon_change
 from elastream.loop.migrator.growing import begin_growing
 from elastream.loop.migrator.moving import Moving
@@ -92,6 +92,7 @@ def decide_beside(state: LoopState, query: str) -> Transition:
 
 def take_wanted(state: LoopState, wanted: Wanted) -> Transition:
     """Take on what the goal wants now that a question is answered."""
+    wanted = allowed(wanted, state.observed)
     return _acted(state, wanted, None) if isinstance(state.phase, Steady) else (state, ())
 
 
@@ -117,6 +118,7 @@ def _decided(state: LoopState, query: str | None, *, urgent: bool = False) -> Tr
         return _woken(state)
     goal = state.policy.goal
     memory, wanted, questions = goal.wanted(state.memory, state.observed)
+    wanted = allowed(wanted, state.observed)
     state = replace(state, memory=memory)
     asks: list[Instruction] = []
     for question in questions:

@@ -26,6 +26,7 @@ __all__ = [
     "TransitionPlan",
     "TransitionProblem",
     "direction_of",
+    "discount",
 ]
 
 Direction = Literal["up", "down"]
@@ -72,7 +73,7 @@ class MigrationChain:
         for i, state in enumerate(states):
             if state in states[:i]:
                 raise ProblemError(f"chain.sizes[{i}]", f"{nodes[i]} is given twice")
-        return cls(nodes, _rows(matrix, len(nodes)), _discount(gamma), ways)
+        return cls(nodes, _rows(matrix, len(nodes)), discount("chain.gamma", gamma), ways)
 
     def state(self, nodes: int, direction: Direction) -> int | None:
         """Return the state of a migration to so many nodes that way; ``None`` if it has none.
@@ -201,11 +202,12 @@ def _rows(matrix: object, states: int) -> tuple[tuple[float, ...], ...]:
     return tuple(checked)
 
 
-def _discount(gamma: object) -> float:
-    discount = float(amount("chain.gamma", gamma))
-    if discount > 0.999:
-        raise ProblemError("chain.gamma", f"{shown(gamma)} is too large; the most is 0.999")
-    return discount
+def discount(field: str, gamma: object) -> float:
+    """Return ``gamma`` as a discount factor of migrations to come."""
+    factor = float(amount(field, gamma))
+    if factor > 0.999:
+        raise ProblemError(field, f"{shown(gamma)} is too large; the most is 0.999")
+    return factor
 
 
 def _directions(directions: object, states: int) -> tuple[Direction, ...]:

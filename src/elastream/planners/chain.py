@@ -22,7 +22,7 @@ import numpy as np
 
 from elastream.model.checks import Number, amount, amounts, count
 from elastream.model.errors import ProblemError
-from elastream.model.transition import Direction, MigrationChain
+from elastream.model.transition import Direction, MigrationChain, discount
 from elastream.planners.interval_gain import Floats
 
 __all__ = ["ChainSettings", "migration_chain", "migrations", "node_counts"]
@@ -43,6 +43,7 @@ class ChainSettings:
     """Whether the last direction is part of the state."""
 
     def __post_init__(self) -> None:
+        discount("gamma", self.gamma)
         if amount("smoothing", self.smoothing) > 1:
             raise ProblemError("smoothing", f"{self.smoothing:g} is above 1")
 
@@ -60,15 +61,15 @@ def node_counts(
     In between the number rises with the total, rounded to the nearest. ``low`` and ``high`` are
     the least and the greatest total unless given, as when months shall be comparable.
     """
-    count("--min", least, least=1)
-    count("--max", most, least=least)
+    count("least", least, least=1)
+    count("most", most, least=least)
     checked = np.array(amounts("totals", totals), dtype=np.float64)
     if len(checked) == 0:
         raise ProblemError("totals", "is empty; give at least one interval")
-    floor = float(checked.min() if low is None else amount("--low", low))
-    ceiling = float(checked.max() if high is None else amount("--high", high))
+    floor = float(checked.min() if low is None else amount("low", low))
+    ceiling = float(checked.max() if high is None else amount("high", high))
     if ceiling < floor:
-        raise ProblemError("--high", f"{ceiling:g} is below the low of {floor:g}")
+        raise ProblemError("high", f"{ceiling:g} is below the low of {floor:g}")
     share = (checked - floor) / (ceiling - floor) if ceiling > floor else np.zeros(len(checked))
     nodes = least + np.floor(share.clip(0, 1) * (most - least) + 0.5)
     return tuple(int(n) for n in nodes)

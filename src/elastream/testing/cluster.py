@@ -28,7 +28,7 @@ from elastream.loop.events import (
 )
 from elastream.loop.ports import Ticket
 from elastream.model.checks import positive
-from elastream.model.errors import ElastreamError
+from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
 from elastream.testing.workload import Workload
@@ -58,6 +58,8 @@ class ClusterSettings:
     """What loading state takes."""
     bytes_per_s: float | None = None
     """What the link of each executor carries, in and as much out; ``None`` for no limit."""
+    round_trips_ms: Mapping[tuple[str, str], float] | None = None
+    """How far hosts are from each other, by pairs in either order; ``None``: nobody can tell."""
 
     def __post_init__(self) -> None:
         if self.bytes_per_s is not None:
@@ -70,10 +72,16 @@ class _Executor:
     host: str
     born_ms: float
     warm: bool
+    speed: float
 
 
 class SimulatedCluster:
-    """Monitor, executor pool and state placement of a simulated application."""
+    """Monitor, executor pool and state placement of a simulated application.
+
+    A test makes things happen between two calls that let time pass: :meth:`kill`,
+    :meth:`set_speed`, :meth:`hold_up`, :meth:`begin_query`, :meth:`end_query`, ``slots`` and
+    ``obeys``.
+    """
 
     def __init__(
         self, workloads: Workload | Sequence[Workload], settings: ClusterSettings | None = None
@@ -82,6 +90,8 @@ class SimulatedCluster:
         self.now_ms = 0.0
         self.obeys: Callable[[TaskId], bool] = lambda _: True
         """Whether the next batch will obey a placement of the task; tests replace it."""
+        self.slots = self.settings.slots
+        """Most executors it has room for now; with fewer than are asked for the rest never come."""
         self.queries: dict[str, SimulatedQuery] = {}
         self._born = 0
         self._runs = 0
@@ -110,7 +120,7 @@ class SimulatedCluster:
     def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:  # noqa: ARG002
         """Start executors up to ``total``, or as many as there are slots."""
         ticket.check()
-        self._start(min(total, self.settings.slots) - len(self._alive), warm=False)
+        self._start(min(total, self.slots) - len(self._alive), warm=False)
         return self.executors()
 
     def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
@@ -144,12 +154,28 @@ class SimulatedCluster:
         """Return the executor id of every task that has one."""
         return {task: node for query in self.queries.values() for task, node in query.where.items()}
 
+    def round_trips_ms(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
+        """Return how far the hosts of each pair are from each other, where the settings say so."""
+        known = self.settings.round_trips_ms or {}
+        either = {**{(there, here): ms for (here, there), ms in known.items()}, **known}
+        return {pair: either[pair] for pair in pairs if pair in either}
+
+    def set_speed(self, executor: str, speed: float) -> None:
+        """Let an executor work so fast from its next batch on; 1 is as fast as the tasks say."""
+        if speed <= 0:
+            raise ProblemError("speed", f"{speed:g} is not positive")
+        self._executor(executor).speed = speed
+
+    def hold_up(self, query: str, seconds: float) -> None:
+        """Let the query's next batch to begin take so much longer, with nobody busy meanwhile."""
+        self.queries[query].held_up_ms = 1000 * seconds
+
     def kill(self, executor: str, *, at_once: bool = True) -> None:
         """Let an executor die, with the state it holds in memory; the checkpoint has it too.
 
         It is told ``at_once``, else with the next status.
         """
-        self._end(executor)
+        self._end(self._executor(executor).id)
         if at_once:
             self._tell_executors()
 
@@ -223,10 +249,9 @@ class SimulatedCluster:
 
     def _run(self, query: SimulatedQuery) -> None:
         cold = {each.id for each in self._alive if not each.warm}
-        speeds = self.settings.speeds or {}
         query.run_batch(
             self.now_ms,
-            {each.id: speeds.get(each.host, 1.0) for each in self._alive},
+            {each.id: each.speed for each in self._alive},
             cores=self.settings.cores,
             cold=cold,
             cold_ms=self.settings.cold_ms,
@@ -240,10 +265,18 @@ class SimulatedCluster:
 
     def _start(self, number: int, *, warm: bool) -> None:
         for _ in range(number):
-            hosts = self.settings.hosts
+            hosts, speeds = self.settings.hosts, self.settings.speeds or {}
             host = hosts[self._born % len(hosts)]
-            self._alive.append(_Executor(str(self._born), host, self.now_ms, warm))
+            speed = speeds.get(host, 1.0)
+            self._alive.append(_Executor(str(self._born), host, self.now_ms, warm, speed))
             self._born += 1
+
+    def _executor(self, executor: str) -> _Executor:
+        for each in self._alive:
+            if each.id == executor:
+                return each
+        known = ", ".join(each.id for each in self._alive) or "none"
+        raise ProblemError("executor", f"{executor!r} is not alive; alive are {known}")
 
     def _end(self, executor: str) -> None:
         self._alive = [other for other in self._alive if other.id != executor]

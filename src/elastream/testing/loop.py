@@ -4,17 +4,96 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from elastream.loop.decision_log import LogWriter, log_writer
-from elastream.loop.decisions import Decision
+from elastream.loop.application import Observed
+from elastream.loop.decision_log import log_writer
+from elastream.loop.decisions import Decision, Kind
 from elastream.loop.driver import Controller
 from elastream.loop.lanes import Inline
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import DelayProbe, Learner, Runtime
+from elastream.loop.samples import Sample
+from elastream.model.words import counted
 from elastream.testing.cluster import SimulatedCluster
 
-__all__ = ["simulated"]
+__all__ = ["SimulatedLoop", "simulated"]
+
+_CHANGES: Final = ("scale-out", "scale-in", "rebalance", "move")
+_QUIET: Final = ("hold", "wait")
+_LOOK_S: Final = 1.0
+
+
+class SimulatedLoop(Controller):
+    """The loop of a simulated cluster, and what it has decided; made by :func:`simulated`.
+
+    For a ``with`` block, or ``start`` and ``detach``. Persons' requests are as of an attachment:
+    ``scale_to``, ``move``, ``abandon``.
+    """
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        policy: Policy,
+        *,
+        log: Path | str | Callable[[Decision], None] | None = None,
+        probe: DelayProbe | None = None,
+        learner: Learner | None = None,
+        learning: Learning | None = None,
+    ) -> None:
+        self.decisions: list[Decision] = []
+        """All decisions so far, holds included."""
+        self._cluster = cluster
+        also = log_writer(log)
+
+        def written(entry: Decision | Sample) -> None:
+            if isinstance(entry, Decision):
+                self.decisions.append(entry)
+            also(entry)
+
+        super().__init__(
+            Runtime(cluster, cluster, cluster, probe, learner),
+            policy,
+            written,
+            learning=learning,
+            lanes=lambda _name, _stuck: Inline(),
+            clock=lambda: cluster.now_ms / 1000,
+            ticks=False,
+        )
+
+    @property
+    def observed(self) -> Observed:
+        """What the goal sees now."""
+        return self.state.observed
+
+    @property
+    def changes(self) -> list[Kind]:
+        """The changes that were begun, in order: scale-out, scale-in, rebalance or move."""
+        return [decision.kind for decision in self.of(*_CHANGES)]
+
+    @property
+    def story(self) -> str:
+        """All but holds and waits, a line each: for the message of a test that fails."""
+        told = (decision for decision in self.decisions if decision.kind not in _QUIET)
+        return "\n".join(map(_line, told))
+
+    def of(self, *kinds: Kind) -> list[Decision]:
+        """Return the decisions of these kinds, in order."""
+        return [decision for decision in self.decisions if decision.kind in kinds]
+
+    def run_until(self, kind: Kind, *, most_s: float = 600.0) -> Decision:
+        """Let time pass until something of the kind is decided anew, and return that.
+
+        Raises ``AssertionError`` with the story where it is not decided for so long.
+        """
+        before = len(self.of(kind))
+        end_ms = self._cluster.now_ms + 1000 * most_s
+        while self._cluster.now_ms < end_ms:
+            self._cluster.advance(_LOOK_S)
+            if len(found := self.of(kind)) > before:
+                return found[before]
+        raise AssertionError(f"no {kind} within {most_s:g} s:\n{self.story}")
 
 
 def simulated(
@@ -25,19 +104,20 @@ def simulated(
     probe: DelayProbe | None = None,
     learner: Learner | None = None,
     learning: Learning | None = None,
-) -> Controller:
-    """Return a controller of the cluster, for a ``with`` block or its ``start``.
+) -> SimulatedLoop:
+    """Return the loop of the cluster, for a ``with`` block or its ``start``.
 
     ``log`` is as for ``attach``: a file's path, or a function. Its clock is the cluster's; what
-    would take its time on a real one happens at once.
+    would take its time on a real one happens at once. Hosts are probed where the settings of the
+    cluster say how far they are from each other, or a ``probe`` of your own does.
     """
-    writer: LogWriter = log_writer(log)
-    return Controller(
-        Runtime(cluster, cluster, cluster, probe, learner),
-        policy,
-        writer,
-        learning=learning,
-        lanes=lambda _name, _stuck: Inline(),
-        clock=lambda: cluster.now_ms / 1000,
-        ticks=False,
-    )
+    if probe is None and cluster.settings.round_trips_ms is not None:
+        probe = cluster
+    return SimulatedLoop(cluster, policy, log=log, probe=probe, learner=learner, learning=learning)
+
+
+def _line(decision: Decision) -> str:
+    at = "" if decision.at_ms is None else f"{decision.at_ms / 1000:.0f} s"
+    who = "" if decision.query is None else f"{decision.query}, "
+    alive = counted(decision.executors, "executor")
+    return f"{at:>8}  {who}{alive}, {decision.kind}: {decision.reason}"

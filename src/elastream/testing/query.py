@@ -24,6 +24,8 @@ class SimulatedQuery:
         """Where each task ran last, while that executor lives."""
         self.preferred: dict[TaskId, str] = {}
         """Where each task was asked to be since the last batch began."""
+        self.held_up_ms = 0.0
+        """How much longer the next batch takes than its tasks do."""
         self._waiting = 0.0
         self._batch = 0
         self._trigger_ms = begins_ms
@@ -85,7 +87,9 @@ class SimulatedQuery:
             busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
         outside_ms = rows * load.outside_row_ms / len(speeds)
         longest = (max(busy.values(), default=0.0) + outside_ms) / cores
-        duration = load.overhead_ms + transfer_ms(before, tasks, bytes_per_s) + longest
+        travels_ms = transfer_ms(before, tasks, bytes_per_s)
+        duration = load.overhead_ms + travels_ms + longest + self.held_up_ms
+        self.held_up_ms = 0.0
         self._ends_ms = now_ms + duration
         self._trigger_ms = max(now_ms + load.trigger_ms, self._ends_ms)
         committed_ms = self._committed_ms

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from elastream.model.checks import amount
+from elastream.model.errors import ProblemError
 from elastream.model.observation import OperatorGraph, TaskId
 
-__all__ = ["SimulatedTask", "Workload", "even_workload"]
+__all__ = ["SimulatedTask", "Workload", "even_workload", "rate_ramp", "rate_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +72,55 @@ class Workload:
 
 def even_workload(
     tasks: int,
-    rows_per_s: Callable[[float], float],
+    rows_per_s: Callable[[float], float] | float,
     *,
     name: str = "query",
     row_ms: float = 1.0,
     state_bytes: int = 1 << 20,
     outside_row_ms: float = 0.0,
     trigger_ms: float = 1000.0,
+    most_rows: int | None = None,
 ) -> Workload:
-    """Return a query of one operator whose tasks are all alike."""
+    """Return a query of one operator whose tasks are all alike; a number is a steady rate."""
+    rate = rows_per_s if callable(rows_per_s) else rate_steps({0: rows_per_s})
     return Workload(
         tuple(SimulatedTask(0, j, 1 / tasks, row_ms, state_bytes) for j in range(tasks)),
-        rows_per_s,
+        rate,
         name=name,
         outside_row_ms=outside_row_ms,
         trigger_ms=trigger_ms,
+        most_rows=most_rows,
     )
+
+
+def rate_steps(rates: Mapping[float, float]) -> Callable[[float], float]:
+    """Return the rate that changes at once at each of these seconds, and is 0 before the first."""
+    seconds, held = _curve(rates)
+
+    def rows_per_s(second: float) -> float:
+        place = bisect_right(seconds, second)
+        return held[place - 1] if place else 0.0
+
+    return rows_per_s
+
+
+def rate_ramp(rates: Mapping[float, float]) -> Callable[[float], float]:
+    """Return the rate that changes evenly between these seconds; before and after it is steady."""
+    seconds, passed = _curve(rates)
+
+    def rows_per_s(second: float) -> float:
+        place = bisect_right(seconds, second)
+        if place in (0, len(seconds)):
+            return passed[0 if place == 0 else -1]
+        share = (second - seconds[place - 1]) / (seconds[place] - seconds[place - 1])
+        return passed[place - 1] + share * (passed[place] - passed[place - 1])
+
+    return rows_per_s
+
+
+def _curve(rates: Mapping[float, float]) -> tuple[list[float], list[float]]:
+    """Return the seconds in order, and the rate at each."""
+    if not rates:
+        raise ProblemError("rates", "is empty; give the rate at one second at least")
+    seconds = sorted(rates)
+    return seconds, [float(amount(f"rates[{second:g}]", rates[second])) for second in seconds]

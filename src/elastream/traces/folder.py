@@ -72,21 +72,21 @@ def prepare(out: Path, *, overwrite: bool) -> Path:
     overwritten, and what is no trace at all always.
     """
     if (out / _MANIFEST).exists() and not overwrite:
-        raise ProblemError("--out", f"{out} holds a trace already; --overwrite replaces it")
+        raise ProblemError("out", f"{out} holds a trace already; `overwrite` replaces it")
     if out.exists() and not out.is_dir():
-        raise ProblemError("--out", f"{out} is a file; name a folder")
+        raise ProblemError("out", f"{out} is a file; name a folder")
     if out.exists():
         known = {"tasks", "totals", _NODES, _MANIFEST}
         strange = sorted(entry.name for entry in out.iterdir() if entry.name not in known)
         if strange:
-            raise ProblemError("--out", f"{out} holds {strange[0]}, which is no part of a trace")
+            raise ProblemError("out", f"{out} holds {strange[0]}, which is no part of a trace")
     unfinished = out.absolute().with_name(f".{out.absolute().name}.unfinished")
     try:
         if unfinished.exists():
             shutil.rmtree(unfinished)
         unfinished.mkdir(parents=True)
     except OSError as error:
-        raise ProblemError("--out", f"{out} cannot be made: {error.strerror}") from None
+        raise ProblemError("out", f"{out} cannot be made: {error.strerror}") from None
     return unfinished
 
 

@@ -50,10 +50,10 @@ def trace_from_log(
     overwrite: bool = False,
 ) -> LogTrace:
     """Make a trace of a log's samples, of all queries or of those named."""
-    positive("--every", every_s)
+    positive("every_s", every_s)
     every_ms = round(every_s * 1000)
     if every_ms < 1:
-        raise ProblemError("--every", f"{every_s:g} s is shorter than a millisecond")
+        raise ProblemError("every_s", f"{every_s:g} s is shorter than a millisecond")
     samples = [entry for entry in read_log(log) if isinstance(entry, Sample)]
     if not samples:
         raise ProblemError(str(log), "holds no samples: the loop takes one a minute")
@@ -62,7 +62,7 @@ def trace_from_log(
     intervals = (samples[-1].at_ms - begin_ms) // every_ms + 1
     if intervals * len(tasks) > _MOST_CELLS:
         raise ProblemError(
-            "--every", f"{every_s:g} s makes {intervals} intervals; take longer ones"
+            "every_s", f"{every_s:g} s makes {intervals} intervals; take longer ones"
         )
     work, state, rows, nodes = _filled(samples, tasks, begin_ms, every_ms, int(intervals))
     unfinished = prepare(out, overwrite=overwrite)
@@ -83,7 +83,7 @@ def _tasks(samples: Iterable[Sample], queries: Sequence[str]) -> tuple[TaskId, .
     for query in queries:
         if query not in known:
             names = listed(sorted(known))
-            raise ProblemError("--query", f"{query!r} is not in the log; there are {names}")
+            raise ProblemError("queries", f"{query!r} is not in the log; there are {names}")
     return tuple(sorted(task for task in found if not queries or task.query in queries))
 
 

@@ -157,4 +157,4 @@ def _replacing(path: Path) -> Iterator[Path]:
             yield beside
     except OSError as error:
         why = error.strerror or error
-        raise ProblemError("--out", f"{path} cannot be written: {why}") from None
+        raise ProblemError("out", f"{path} cannot be written: {why}") from None

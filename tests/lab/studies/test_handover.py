@@ -154,14 +154,14 @@ def test_the_response_times_of_both_runs_stand_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"queries": ("q4",)}, "--queries: there is no 'q4'; there are q1, q2, q3"),
-        ({"queries": ()}, "--queries: is empty"),
-        ({"range_s": 0.0}, "--range-s: 0 is below a millisecond"),
-        ({"range_s": -1.0}, "--range-s: -1.0 is negative"),
-        ({"join_at_s": 1.0}, "--join-at-s: 1 is below 2"),
-        ({"gap_ms": 0}, "--gap-ms: 0 is too small"),
-        ({"seed": -1}, "--seed: -1 is too small"),
-        ({"trigger_s": 0.0}, "--trigger-s: 0 is not positive; give more than zero"),
+        ({"queries": ("q4",)}, "queries: there is no 'q4'; there are q1, q2, q3"),
+        ({"queries": ()}, "queries: is empty"),
+        ({"range_s": 0.0}, "range_s: 0 is below a millisecond"),
+        ({"range_s": -1.0}, "range_s: -1.0 is negative"),
+        ({"join_at_s": 1.0}, "join_at_s: 1 is below 2"),
+        ({"gap_ms": 0}, "gap_ms: 0 is too small"),
+        ({"seed": -1}, "seed: -1 is too small"),
+        ({"trigger_s": 0.0}, "trigger_s: 0 is not positive; give more than zero"),
     ],
 )
 def test_what_cannot_be_run_is_refused(changes: dict[str, object], line: str) -> None:

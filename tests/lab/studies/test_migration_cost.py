@@ -203,6 +203,6 @@ def test_months_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(ProblemError, match="does not divide"):
         CostStudy(one, other).check()
     with pytest.raises(
-        ProblemError, match="holds the word count where --trace holds the chess club"
+        ProblemError, match="holds the word count where `trace` holds the chess club"
     ):
         CostStudy(one, replace(other, name="chess club"), tasks=12).check()

@@ -136,8 +136,7 @@ def _policy(
             response_ms=response_ms, period_s=period_s, cooldown_s=min(15.0, period_s)
         )
     except ProblemError as error:
-        option = error.field.removeprefix("goal.").replace("_", "-")
-        raise ProblemError(f"--{option}", error.why) from None
+        raise ProblemError(error.field.removeprefix("goal."), error.why) from None
     return Policy(
         max_executors=executors,
         goal=goal,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from elastream.loop.application import GoalBounds, Observed
@@ -30,6 +30,7 @@ __all__ = [
     "Question",
     "Think",
     "Wanted",
+    "allowed",
     "mean_utilisation",
     "within_bounds",
 ]
@@ -183,3 +184,17 @@ def within_bounds(observed: Observed) -> Wanted | None:
     if not alive:
         return Wanted("hold", 0, "no executor is alive, and nothing waits for one")
     return None
+
+
+def allowed(wanted: Wanted, observed: Observed) -> Wanted:
+    """Return what is wanted, cut to the bounds; a hold where nothing is left of it."""
+    bounds, alive = observed.bounds, len(observed.executors)
+    executors = min(max(wanted.executors, bounds.least), bounds.most)
+    if wanted.need == "hold" or executors == wanted.executors:
+        return wanted
+    reason = (
+        f"{wanted.reason}; {wanted.executors} wanted, allowed are {bounds.least} to {bounds.most}"
+    )
+    moot = {"scale-out": executors <= alive, "scale-in": executors >= alive}.get(wanted.need, False)
+    need: Need = "hold" if moot else wanted.need
+    return replace(wanted, need=need, executors=executors, reason=reason)

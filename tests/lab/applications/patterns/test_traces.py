@@ -203,10 +203,10 @@ def test_a_stray_time_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"time": "when"}, "--time: there is no column 'when'; there are text, time"),
-        ({"text": "body"}, "--text: there is no column 'body'"),
-        ({"key": "who"}, "--key: there is no column 'who'"),
-        ({"format": "parquet"}, "--input: cannot be read"),
+        ({"time": "when"}, "time: there is no column 'when'; there are text, time"),
+        ({"text": "body"}, "text: there is no column 'body'"),
+        ({"key": "who"}, "key: there is no column 'who'"),
+        ({"format": "parquet"}, "input: cannot be read"),
     ],
 )
 def test_wrong_columns_are_named(
@@ -220,7 +220,7 @@ def test_wrong_columns_are_named(
 def test_a_file_that_is_cut_short_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     path = Path(write_json(tmp_path / "posts.json.gz", posts(400)))
     path.write_bytes(path.read_bytes()[:-900])
-    with pytest.raises(ProblemError, match=r"^--input: cannot be read: [^\n]*$"):
+    with pytest.raises(ProblemError, match=r"^input: cannot be read: [^\n]*$"):
         build_trace(spark, settings_of(str(path)), tmp_path / "trace")
     assert not (tmp_path / "trace").exists()
 
@@ -245,15 +245,15 @@ def test_a_trace_is_kept_unless_it_may_be_overwritten(spark: SparkSession, tmp_p
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"input": ()}, "--input: names no file"),
+        ({"input": ()}, "input: names no file"),
         ({"input": ("nowhere.csv",)}, "nowhere.csv does not exist"),
-        ({"text": None}, "give either --text or --key"),
-        ({"tasks": 0}, "--tasks: 0 is too small"),
-        ({"patterns": 0}, "--patterns: 0 is too small"),
-        ({"patterns": 9}, "--patterns: 9 is too large"),
-        ({"text": None, "key": "who", "patterns": 2}, "--patterns: needs --text"),
-        ({"max_bad_share": 2}, "--max-bad-share: 2 is above 1"),
-        ({"window_s": 5000}, "--window: is not a whole number of intervals"),
+        ({"text": None}, "give either `text` or `key`"),
+        ({"tasks": 0}, "tasks: 0 is too small"),
+        ({"patterns": 0}, "patterns: 0 is too small"),
+        ({"patterns": 9}, "patterns: 9 is too large"),
+        ({"text": None, "key": "who", "patterns": 2}, "patterns: needs `text`"),
+        ({"max_bad_share": 2}, "max_bad_share: 2 is above 1"),
+        ({"window_s": 5000}, "window_s: is not a whole number of intervals"),
     ],
 )
 def test_wrong_settings_are_named_before_spark_starts(changes: dict[str, Any], line: str) -> None:
@@ -280,7 +280,7 @@ def test_a_length_of_time_that_is_none_is_refused(text: str) -> None:
 def test_a_format_that_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "posts.txt").touch()
     settings = settings_of(str(tmp_path / "posts.txt"))
-    with pytest.raises(ProblemError, match="say what it is with --format"):
+    with pytest.raises(ProblemError, match="say what it is with `format`"):
         assert settings.kind
 
 

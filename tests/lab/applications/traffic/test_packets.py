@@ -86,16 +86,16 @@ def test_a_size_that_is_not_known_has_no_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "line"),
     [
-        ("ts,from\n1,a\n", "a.csv", "--destination: {file} has no column 'to'; it has ts, from"),
-        ("ts,from,to,bytes\n", "a.csv", "--input: {file} has no rows"),
-        ("ts,from,to,bytes\n1,a,x,big\n", "a.csv", "--size: column 'bytes' holds string, not num"),
+        ("ts,from\n1,a\n", "a.csv", "destination: {file} has no column 'to'; it has ts, from"),
+        ("ts,from,to,bytes\n", "a.csv", "input: {file} has no rows"),
+        ("ts,from,to,bytes\n1,a,x,big\n", "a.csv", "size: column 'bytes' holds string, not num"),
         (
             '{"ts": 1, "from": [1], "to": "x", "bytes": 1}',
             "a.json",
-            "--source: column 'from' holds list<item: int64>, not names",
+            "source: column 'from' holds list<item: int64>, not names",
         ),
-        ("# only\n", "a.log", "--input: {file} is not a log with tabs: it has no header"),
-        ("a\ta\n1\t2\n", "a.tsv", "--input: {file} is not tab-separated: it has no header"),
+        ("# only\n", "a.log", "input: {file} is not a log with tabs: it has no header"),
+        ("a\ta\n1\t2\n", "a.tsv", "input: {file} is not tab-separated: it has no header"),
     ],
 )
 def test_a_log_that_cannot_be_monitored_is_told_in_one_line(
@@ -152,7 +152,7 @@ def test_every_packet_is_in_the_sub_stream_of_its_source_and_due_in_proportion(
 
 def test_a_sub_stream_without_any_source_is_refused(tmp_path: Path) -> None:
     packets = make_packets(MadeTraffic(seconds=5, substreams=1, sources=2))
-    with pytest.raises(ProblemError, match="--substreams: 30 are too many: no source falls into"):
+    with pytest.raises(ProblemError, match="substreams: 30 are too many: no source falls into"):
         recorded(packets, tmp_path, 30)
 
 

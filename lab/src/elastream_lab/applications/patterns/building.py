@@ -148,17 +148,17 @@ def _checked(sums: DataFrame, settings: TraceSettings) -> TraceReport:
     bad = {str(fault): int(row["rows"]) for fault, row in sorted(by_fault.items())}
     rows = sum(bad.values()) + (int(good["rows"]) if good else 0)
     if rows == 0:
-        raise ProblemError("--input", "has no rows")
+        raise ProblemError("input", "has no rows")
     if sum(bad.values()) > settings.max_bad_share * rows:
         said = ", ".join(f"{number:,} without a {fault}" for fault, number in bad.items())
-        allowed = f"--max-bad-share allows {settings.max_bad_share:.2%}"
-        raise ProblemError("--input", f"of {rows:,} rows {said} that can be read; {allowed}")
+        allowed = f"`max_bad_share` allows {settings.max_bad_share:.2%}"
+        raise ProblemError("input", f"of {rows:,} rows {said} that can be read; {allowed}")
     if good is None:
-        raise ProblemError("--input", "has no row with a time and a key")
+        raise ProblemError("input", "has no row with a time and a key")
     intervals = int(good["last"]) - int(good["first"]) + 1
     if intervals * settings.tasks > _MOST_CELLS:
-        why = f"the rows span {intervals:,} intervals; is a time wrong, or --every too short?"
-        raise ProblemError("--time", why)
+        why = f"the rows span {intervals:,} intervals; is a time wrong, or `every_s` too short?"
+        raise ProblemError("time", why)
     return TraceReport(
         rows=rows,
         bad_rows=bad,

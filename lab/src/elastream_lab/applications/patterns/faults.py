@@ -12,7 +12,7 @@ __all__ = ["input_refused"]
 
 @contextmanager
 def input_refused() -> Iterator[None]:
-    """Raise what Spark cannot read as a wrong ``--input``."""
+    """Raise what Spark cannot read as a wrong ``input``."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -21,7 +21,7 @@ def input_refused() -> Iterator[None]:
     except ElastreamError:
         raise
     except (PySparkException, Py4JError) as error:
-        raise ProblemError("--input", f"cannot be read: {_cause(error)}") from None
+        raise ProblemError("input", f"cannot be read: {_cause(error)}") from None
 
 
 def _cause(error: Exception) -> str:

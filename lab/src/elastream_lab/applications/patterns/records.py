@@ -163,14 +163,14 @@ def _read(spark: SparkSession, settings: TraceSettings) -> DataFrame:
     reader = spark.read.option("recursiveFileLookup", "true")
     if settings.kind == "csv":
         reader = reader.options(header=True, multiLine=True, escape='"')
-    wanted = [("--time", settings.time)]
-    wanted.append(("--text", settings.text) if settings.text else ("--key", str(settings.key)))
+    wanted = [("time", settings.time)]
+    wanted.append(("text", settings.text) if settings.text else ("key", str(settings.key)))
     with input_refused():
         table = reader.format(settings.kind).load(list(settings.input))
-    for option, name in wanted:
+    for field, name in wanted:
         if name not in table.columns:
             known = listed(table.columns, most=_MOST_COLUMNS)
-            raise ProblemError(option, f"there is no column {shown(name)}; there are {known}")
+            raise ProblemError(field, f"there is no column {shown(name)}; there are {known}")
     table = table.select(*dict.fromkeys(name for _, name in wanted))
     cores = spark.sparkContext.defaultParallelism
     return table.repartition(cores) if table.rdd.getNumPartitions() < cores else table
@@ -190,7 +190,7 @@ def _micros(table: DataFrame, name: str) -> Column:
         )
     if kind in ("tinyint", "smallint", "int", "bigint", "float", "double") or "decimal" in kind:
         return _number_us(column.cast("double"))
-    raise ProblemError("--time", f"column {shown(name)} holds {kind}, not times")
+    raise ProblemError("time", f"column {shown(name)} holds {kind}, not times")
 
 
 def _number_us(number: Column) -> Column:
@@ -212,5 +212,5 @@ def _keys(table: DataFrame, settings: TraceSettings) -> tuple[Column, Column]:
         empty = column == "" if kind == "string" else f.lit(False)
         return f.array(column), column.isNull() | empty
     if kind != "string":
-        raise ProblemError("--text", f"column {shown(name)} holds {kind}, not texts")
+        raise ProblemError("text", f"column {shown(name)} holds {kind}, not texts")
     return words_of(column), column.isNull() | (f.trim(column) == "")

@@ -57,23 +57,23 @@ class TraceSettings:
 
     def __post_init__(self) -> None:
         if not self.input:
-            raise ProblemError("--input", "names no file")
+            raise ProblemError("input", "names no file")
         if (self.text is None) == (self.key is None):
-            raise ProblemError("--text", "give either --text or --key")
+            raise ProblemError("text", "give either `text` or `key`")
         if self.patterns is not None:
-            count("--patterns", self.patterns, least=1, most=_MOST_WORDS)
+            count("patterns", self.patterns, least=1, most=_MOST_WORDS)
             if self.text is None:
-                raise ProblemError("--patterns", "needs --text: patterns are made of its words")
-        count("--tasks", self.tasks, least=1, most=1_000_000)
-        count("--every", self.every_s, least=1)
-        count("--value-bytes", self.value_bytes)
-        if amount("--max-bad-share", self.max_bad_share) > 1:
-            raise ProblemError("--max-bad-share", f"{self.max_bad_share:g} is above 1")
+                raise ProblemError("patterns", "needs `text`: patterns are made of its words")
+        count("tasks", self.tasks, least=1, most=1_000_000)
+        count("every_s", self.every_s, least=1)
+        count("value_bytes", self.value_bytes)
+        if amount("max_bad_share", self.max_bad_share) > 1:
+            raise ProblemError("max_bad_share", f"{self.max_bad_share:g} is above 1")
         if self.window_s is not None and self.window_s % self.every_s:
-            raise ProblemError("--window", "is not a whole number of intervals (--every)")
+            raise ProblemError("window_s", "is not a whole number of intervals (`every_s`)")
         for path in self.input:
             if "://" not in path and not re.search(r"[*?\[{]", path) and not Path(path).exists():
-                raise ProblemError("--input", f"{path} does not exist")
+                raise ProblemError("input", f"{path} does not exist")
 
     @property
     def counts_leaving(self) -> bool:
@@ -93,7 +93,7 @@ def format_of(name: str | None) -> Format | None:
             found: Format = known
             return found
     if name is not None:
-        raise ProblemError("--format", f"{shown(name)} is none of csv, json, parquet")
+        raise ProblemError("format", f"{shown(name)} is none of csv, json, parquet")
     return None
 
 
@@ -104,5 +104,5 @@ def _kind(path: str) -> Format:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         known = ", ".join(_SUFFIXES)
-        raise ProblemError("--input", f"{path} is none of {known}; say what it is with --format")
+        raise ProblemError("input", f"{path} is none of {known}; say what it is with `format`")
     return found

@@ -64,7 +64,7 @@ def _lines(file: Path) -> list[str]:
         return [line for line in file.read_text().splitlines() if line]
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ProblemError("--input", f"{file} cannot be read: {why}") from None
+        raise ProblemError("input", f"{file} cannot be read: {why}") from None
 
 
 def _refuse(files: Sequence[Path]) -> None:
@@ -72,7 +72,7 @@ def _refuse(files: Sequence[Path]) -> None:
     first = next(iter(_lines(file)), "")
     columns = len(first.split(",")) if first else 0
     raise ProblemError(
-        "--input",
+        "input",
         f"{file} has no trip; its first line has {columns} columns, the challenge's have "
         f"{len(COLUMNS)}: medallion, hack_license, pickup_datetime, dropoff_datetime, ...",
     )

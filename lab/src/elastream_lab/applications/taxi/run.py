@@ -55,7 +55,7 @@ _LAST_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class TaxiSettings:
-    """What shall be run; checked when made, by the names of the command's options."""
+    """What shall be run; checked when made."""
 
     input: tuple[Path, ...] = ()
     """Files in the challenge's columns; none: made trips."""
@@ -73,20 +73,20 @@ class TaxiSettings:
     trigger_s: float = 1.0
 
     def __post_init__(self) -> None:
-        count("--seed", self.seed)
-        for option, value, most in (
-            ("--minutes", self.minutes, 100_000.0),
-            ("--trips-a-minute", self.trips_a_minute, 1e6),
-            ("--swing", self.swing, 1e6),
-            ("--seconds", self.seconds, 86_400.0),
-            ("--trigger-s", self.trigger_s, 600.0),
+        count("seed", self.seed)
+        for name, value, most in (
+            ("minutes", self.minutes, 100_000.0),
+            ("trips_a_minute", self.trips_a_minute, 1e6),
+            ("swing", self.swing, 1e6),
+            ("seconds", self.seconds, 86_400.0),
+            ("trigger_s", self.trigger_s, 600.0),
         ):
-            if not 0 < amount(option, value) <= most:
-                raise ProblemError(option, f"{value:g} is not above 0 and at most {most:g}")
-        if amount("--service-us", self.service_us) > 1e6:
-            raise ProblemError("--service-us", f"{self.service_us:g} is above a second a trip")
-        count("--executors", self.executors, least=1, most=16)
-        count("--partitions", self.partitions, least=1, most=200)
+            if not 0 < amount(name, value) <= most:
+                raise ProblemError(name, f"{value:g} is not above 0 and at most {most:g}")
+        if amount("service_us", self.service_us) > 1e6:
+            raise ProblemError("service_us", f"{self.service_us:g} is above a second a trip")
+        count("executors", self.executors, least=1, most=16)
+        count("partitions", self.partitions, least=1, most=200)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,13 @@ def substream_of(source: str, substreams: int) -> int:
 
 def read_packets(log: PacketLog) -> Packets:
     """Read and check a log."""
-    options = {"--time": log.time, "--source": log.source, "--destination": log.destination}
+    columns = {"time": log.time, "source": log.source, "destination": log.destination}
     if log.size is not None:
-        options["--size"] = log.size
-    table = read_columns(log.input, options, texts=(log.source, log.destination))
+        columns["size"] = log.size
+    table = read_columns(log.input, columns, texts=(log.source, log.destination))
     times = times_us(table.column(log.time), log.time)
-    source = _names(table.column(log.source), "--source", log.source)
-    destination = _names(table.column(log.destination), "--destination", log.destination)
+    source = _names(table.column(log.source), "source", log.source)
+    destination = _names(table.column(log.destination), "destination", log.destination)
     packets = Packets(times, source, destination, _sizes(table, log.size))
     return packets.take(np.argsort(times, kind="stable"))
 
@@ -99,13 +99,13 @@ def record_substreams(
     import pyarrow as pa
 
     if not len(packets):
-        raise ProblemError("--input", "has no packets")
+        raise ProblemError("input", "has no packets")
     due = due_ms(packets.time_us, seconds)
     made = []
     for number, rows in enumerate(packets.split(substreams)):
         if not len(rows):
             raise ProblemError(
-                "--substreams", f"{substreams} are too many: no source falls into number {number}"
+                "substreams", f"{substreams} are too many: no source falls into number {number}"
             )
         part = packets.take(rows)
         columns = {
@@ -118,14 +118,14 @@ def record_substreams(
     return tuple(made)
 
 
-def _names(column: Any, option: str, name: str) -> Any:
+def _names(column: Any, field: str, name: str) -> Any:
     import pyarrow as pa
 
     kind = column.type
     if not (
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
     ):
-        raise ProblemError(option, f"column {shown(name)} holds {kind}, not names")
+        raise ProblemError(field, f"column {shown(name)} holds {kind}, not names")
     return column.cast(pa.string()).fill_null("").combine_chunks()
 
 
@@ -137,5 +137,5 @@ def _sizes(table: Any, name: str | None) -> Any:
         return pa.nulls(table.num_rows, pa.int64())
     column = table.column(name).combine_chunks()
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise ProblemError("--size", f"column {shown(name)} holds {column.type}, not numbers")
+        raise ProblemError("size", f"column {shown(name)} holds {column.type}, not numbers")
     return pc.round(column.cast(pa.float64())).cast(pa.int64())

@@ -99,12 +99,12 @@ class BenchSettings:
     """Keep checkpoints in memory-backed storage, which takes the disk out of the figures."""
 
     def __post_init__(self) -> None:
-        _known("--state", self.states, tuple(STATES))
-        _known("--mechanisms", self.mechanisms, MECHANISMS)
-        positive("--posts-a-second", self.posts_a_second)
-        positive("--trigger-s", self.trigger_s)
-        amount("--service-us", self.service_us)
-        count("--partitions", self.partitions, least=EXECUTORS[1])
+        _known("states", self.states, tuple(STATES))
+        _known("mechanisms", self.mechanisms, MECHANISMS)
+        positive("posts_a_second", self.posts_a_second)
+        positive("trigger_s", self.trigger_s)
+        amount("service_us", self.service_us)
+        count("partitions", self.partitions, least=EXECUTORS[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,12 +331,12 @@ def _series(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
     return tuple(points)
 
 
-def _known(option: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+def _known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
     if not given:
-        raise ProblemError(option, f"name at least one of {', '.join(known)}")
+        raise ProblemError(field, f"name at least one of {', '.join(known)}")
     for name in given:
         if name not in known:
-            raise ProblemError(option, f"{name} is none of {', '.join(known)}")
+            raise ProblemError(field, f"{name} is none of {', '.join(known)}")
 
 
 def _json(spread: Spread | None) -> dict[str, int] | None:

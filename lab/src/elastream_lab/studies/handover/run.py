@@ -55,18 +55,18 @@ class HandoverSettings:
         for name in self.queries:
             if name not in QUERIES:
                 known = ", ".join(QUERIES)
-                raise ProblemError("--queries", f"there is no {name!r}; there are {known}")
+                raise ProblemError("queries", f"there is no {name!r}; there are {known}")
         if not self.queries:
-            raise ProblemError("--queries", "is empty; name at least one")
-        if amount("--range-s", self.range_s) * 1000 < 1:
-            raise ProblemError("--range-s", f"{self.range_s:g} is below a millisecond")
-        if amount("--join-at-s", self.join_at_s) < AROUND_MS / 1000:
+            raise ProblemError("queries", "is empty; name at least one")
+        if amount("range_s", self.range_s) * 1000 < 1:
+            raise ProblemError("range_s", f"{self.range_s:g} is below a millisecond")
+        if amount("join_at_s", self.join_at_s) < AROUND_MS / 1000:
             least = f"{AROUND_MS / 1000:g}"
-            raise ProblemError("--join-at-s", f"{self.join_at_s:g} is below {least}; compare what?")
-        positive("--trigger-s", self.trigger_s)
-        count("--gap-ms", self.gap_ms, least=1)
-        count("--places", self.places, least=1)
-        count("--seed", self.seed)
+            raise ProblemError("join_at_s", f"{self.join_at_s:g} is below {least}; compare what?")
+        positive("trigger_s", self.trigger_s)
+        count("gap_ms", self.gap_ms, least=1)
+        count("places", self.places, least=1)
+        count("seed", self.seed)
 
     @property
     def range_ms(self) -> int:

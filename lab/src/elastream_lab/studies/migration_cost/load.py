@@ -83,7 +83,7 @@ class Load:
         with so many.
         """
         if self.tasks % tasks:
-            raise ProblemError("--tasks", f"{tasks} does not divide the trace's {self.tasks}")
+            raise ProblemError("tasks", f"{tasks} does not divide the trace's {self.tasks}")
         shape = (-1, self.tasks // tasks, tasks)
         return replace(
             self,

@@ -76,12 +76,12 @@ class CostStudy:
         for load in (self.train, self.judged):
             load.folded(self.tasks)
         if self.train.sizes != self.judged.sizes:
-            raise ProblemError("--train", "has another range of nodes than --trace")
+            raise ProblemError("train", "has another range of nodes than `trace`")
         if self.train.name != self.judged.name:
-            why = f"holds the {self.train.name} where --trace holds the {self.judged.name}"
-            raise ProblemError("--train", why)
+            why = f"holds the {self.train.name} where `trace` holds the {self.judged.name}"
+            raise ProblemError("train", why)
         if len(self.judged.migrations(2)) < 2:
-            raise ProblemError("--trace", "has fewer than two migrations")
+            raise ProblemError("trace", "has fewer than two migrations")
 
     @property
     def data(self) -> str:

@@ -57,7 +57,7 @@ class Trained:
         start = time.perf_counter()
         values = partition_values(problem)
         if isinstance(values, Infeasible):
-            raise ProblemError("--train", f"tau {tau:g}: {values.reason}")
+            raise ProblemError("train", f"tau {tau:g}: {values.reason}")
         seconds = time.perf_counter() - start
         return Aware(TransitionPlanner(values), seconds, len(values.members))
 

@@ -84,15 +84,15 @@ class SparkLatency:
     trigger_s: float = 3.0
 
     def __post_init__(self) -> None:
-        count("--seed", self.seed)
-        count("--repeats", self.repeats, least=1)
-        if not 5 <= amount("--seconds", self.seconds) <= 3600:
-            raise ProblemError("--seconds", f"{self.seconds:g} is not between 5 and 3600")
+        count("seed", self.seed)
+        count("repeats", self.repeats, least=1)
+        if not 5 <= amount("seconds", self.seconds) <= 3600:
+            raise ProblemError("seconds", f"{self.seconds:g} is not between 5 and 3600")
         for method in self.methods:
             if method not in _KNOWN:
-                raise ProblemError("--methods", f"there is no {method!r}; {', '.join(_KNOWN)}")
+                raise ProblemError("methods", f"there is no {method!r}; {', '.join(_KNOWN)}")
         if "rod" not in self.methods or len(set(self.methods)) < 2:
-            raise ProblemError("--methods", "name rod and at least one other")
+            raise ProblemError("methods", "name rod and at least one other")
 
     @property
     def service_us(self) -> float:

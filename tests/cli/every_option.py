@@ -1,0 +1,292 @@
+"""A call for every option of every command, so short that nothing is started.
+
+Most calls give the option a wrong value, and the one line that follows names it: the value has gone
+from the command line to where it is checked. Where no value is wrong, what the command would start
+is replaced by :func:`told`, which ends the command with what it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from elastream.model.errors import ElastreamError
+
+__all__ = ["CALLS", "Call"]
+
+_SUMS = "tests.cli.test_handover:sums"
+_LAB = "elastream_lab"
+
+
+def told(*arguments: object, **named: object) -> NoReturn:
+    """End the command with what it was asked for."""
+    raise ElastreamError(f"asked for {(*arguments, named)}")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a command, with one option that it is about."""
+
+    option: str
+    arguments: str
+    """All of them, with spaces between."""
+    says: str
+    """What is in the output."""
+    code: int = 2
+    instead: Mapping[str, object] = field(default_factory=dict)
+    """What is replaced meanwhile, by its whole name."""
+
+
+def _wrong(option: str, value: str, *, before: str = "", after: str = "") -> Call:
+    """A value that is refused in a line that begins with the option."""
+    arguments = f"{before} {option} {value} {after}"
+    return Call(option, arguments, f"elastream: {option}: ")
+
+
+def _asked(option: str, value: str, says: str, starts: str, **more: Any) -> Call:
+    """A value that reaches what the command starts."""
+    before, after = more.pop("before", ""), more.pop("after", "")
+    arguments = f"{before} {option} {value} {after}"
+    return Call(option, arguments, says, instead={starts: told, **more.pop("instead", {})})
+
+
+_COLUMNS = "--time t --source s --destination d"
+_PACKETS = (
+    _wrong("--input", "none.csv", after=_COLUMNS),
+    *(_wrong(option, "x") for option in ("--time", "--source", "--destination", "--size")),
+    _wrong("--seed", "-1"),
+    _wrong("--substreams", "0"),
+    _wrong("--partitions", "65"),
+    _wrong("--executors", "0"),
+    _wrong("--service-us", "1e7"),
+)
+_FILES = (_wrong("--json", "/"), _wrong("--picture", "x.bmp"))
+_STUDIES = f"{_LAB}.studies"
+_READ = {
+    f"{_STUDIES}.migration_cost.load.read_load": lambda path: path,
+    f"{_STUDIES}.migration_cost.figures.figures": lambda *_: [],
+}
+_COST = f"{_STUDIES}.migration_cost.study.CostStudy"
+_CHECKED = {_COST: lambda *_, **__: SimpleNamespace(check=lambda: None)}
+_SESSION = "elastream.spark.sessions.application_session.application_session"
+_BATCH = "elastream.spark.sessions.batch_session.batch_session"
+_SETTINGS = f"{_LAB}.applications.patterns.settings.TraceSettings"
+_GROWTH = "elastream.planners.transition.growth.GrowthSettings"
+_BUILD = "--input log.jsonl --format json --time t --out o"
+_FIGURES = {f"{_STUDIES}.resilience.figures.FIGURES": {"9": told}}
+_HOUR = f"{_STUDIES}.replication.hour.hour"
+_SERVE = f"{_SUMS} --folder ."
+_JOIN = f"{_SUMS} 127.0.0.1:1 --token-file token --folder ."
+_VALUES = "values.json --out v.parquet"
+
+
+def _side(arguments: str) -> tuple[Call, ...]:
+    """The options that both sides of a handover have."""
+    return (
+        _wrong("--patience", "0.1", before=arguments),
+        _wrong("--folder", "text", before=arguments),
+        _asked("--executors", "3", "'executors': 3", _SESSION, before=arguments),
+        _asked("--partitions", "7", "'partitions': 7", _SESSION, before=arguments),
+        _asked("--master", "yarn", "'master': 'yarn'", _SESSION, before=arguments),
+    )
+
+
+CALLS: Mapping[str, tuple[Call, ...]] = {
+    "": (Call("--version", "--version", "elastream 0.", code=0),),
+    "demo": (
+        _wrong("--input", "none.csv", after="--time t --text x"),
+        _wrong("--time", "t"),
+        _wrong("--text", "x"),
+        _wrong("--seed", "-1"),
+        _wrong("--seconds", "0"),
+        _wrong("--service-us", "-1"),
+        _wrong("--executors-min", "0"),
+        _wrong("--executors-max", "99"),
+        _wrong("--planner", "best"),
+        *_FILES,
+        Call("--log", "--log text", "text: exists and is not a decision log"),
+    ),
+    "log": (Call("--json", "log.jsonl --json", '{"v": 2, "at_ms": 0', code=0),),
+    "measure": (
+        _wrong("--out", "/"),
+        _wrong("--batches", "0", after="--out p.json"),
+        *(Call(one.option, f"{one.arguments} --out p.json", one.says) for one in _PACKETS),
+    ),
+    "taxi": (
+        _wrong("--input", "none.csv"),
+        _wrong("--seed", "-1"),
+        *(_wrong(option, "0") for option in ("--minutes", "--trips-a-minute", "--swing")),
+        *(_wrong(option, "0") for option in ("--seconds", "--executors", "--partitions")),
+        _wrong("--trigger-s", "0"),
+        _wrong("--service-us", "1e9"),
+        Call("--replicate", "--replicate --act --json /", "elastream: --json: "),
+        Call("--act", "--act --json /", "elastream: --act: "),
+        _wrong("--response-ms", "0", before="--replicate"),
+        _wrong("--period-s", "0", before="--replicate"),
+        _wrong("--out", "/"),
+        _wrong("--json", "/"),
+        _wrong("--log", "d.jsonl"),
+    ),
+    "traffic": (
+        *_PACKETS,
+        _wrong("--seconds", "1"),
+        _wrong("--plan", "problem.json"),
+        _wrong("--out", "/"),
+    ),
+    "plan single-step": (Call("--draw", "problem.json --draw", "node", code=0),),
+    "plan free-step": (
+        Call("--draw", "problem.json --draw", "node", code=0),
+        _asked("--seconds", "2.5", "2.5}", "elastream.planners.free_step.planner.free_step",
+               before="problem.json"),
+    ),
+    "plan sequence": (
+        Call("--draw", "sequence.json --draw", "node", code=0),
+        _asked("--seconds", "2.5", "2.5}", "elastream.planners.sequence.planner.sequence",
+               before="sequence.json"),
+    ),
+    "plan transition": (Call("--values", "transition.json --values none", "none: "),),
+    "plan resilient": (
+        Call("--method", "resilient.json --method rod", "feasible_ratio", code=0),
+        Call("--draw", "resilient.json --draw", "stream 0", code=0),
+    ),
+    "plan replication": (
+        _asked("--seconds", "2.5", "2.5}", "elastream.planners.replication.exact.replication",
+               before="text",
+               instead={"elastream.cli.plan.replication.replication_problem": lambda _: None,
+                        "elastream.cli.plan.replication.read_fields": lambda _: {}}),
+    ),
+    "handover serve": (
+        *_side(_SERVE),
+        _wrong("--address", "here", before=_SERVE),
+        Call("--token-file", f"{_SERVE} --token-file text", "text: the token has fewer than"),
+    ),
+    "handover join": (
+        *_side(_JOIN),
+        Call("--token-file", f"{_SUMS} here:1 --token-file text", "text: the token has fewer"),
+        _asked("--origin-record", "r.json", "asked for (PosixPath('r.json'), {})",
+               "elastream.handover.ledger.RecordFile", before=_JOIN),
+    ),
+    "trace from-log": (
+        _wrong("--out", "text", before="log.jsonl"),
+        _wrong("--every", "5x", before="log.jsonl --out o"),
+        _wrong("--query", "nobody", before="log.jsonl --out o"),
+        Call("--overwrite", "log.jsonl --out trace --overwrite", "work and state of", code=0),
+    ),
+    "trace nodes": (
+        _wrong("--min", "0", before="trace"),
+        _wrong("--max", "1", before="trace --min 2"),
+        _wrong("--of", "bytes", before="trace"),
+        _wrong("--low", "-1", before="trace"),
+        _wrong("--high", "-1", before="trace"),
+    ),
+    "trace chain": (
+        _wrong("--gamma", "2", before="trace"),
+        _wrong("--smoothing", "-1", before="trace"),
+        Call("--directed", "trace --directed", '"directions"', code=0),
+        _wrong("--out", "/", before="trace"),
+    ),
+    "trace build": (
+        _wrong("--input", "none.csv", after="--time t --text x --out o"),
+        _asked("--time", "t", "'time': 't'", _SETTINGS, before=_BUILD.replace("--time t", "")),
+        Call("--out", f"{_BUILD} --text x", "asked for (None, None, PosixPath('o')",
+             instead={_BATCH: lambda *_, **__: nullcontext(), _SETTINGS: lambda **_: None,
+                      f"{_LAB}.applications.patterns.building.build_trace": told}),
+        _asked("--text", "x", "'text': 'x'", _SETTINGS, before=_BUILD),
+        _asked("--key", "x", "'key': 'x'", _SETTINGS, before=_BUILD),
+        _wrong("--patterns", "9", before=f"{_BUILD} --text x"),
+        _wrong("--tasks", "0", before=f"{_BUILD} --text x"),
+        _wrong("--every", "5x", before=f"{_BUILD} --text x"),
+        _wrong("--window", "5x", before=f"{_BUILD} --text x"),
+        _wrong("--value-bytes", "-1", before=f"{_BUILD} --text x"),
+        _wrong("--max-bad-share", "2", before=f"{_BUILD} --text x"),
+        _wrong("--format", "doc", before=f"{_BUILD} --text x"),
+        Call("--overwrite", f"{_BUILD} --text x --overwrite", "'overwrite': True",
+             instead={_BATCH: lambda *_, **__: nullcontext(), _SETTINGS: lambda **_: None,
+                      f"{_LAB}.applications.patterns.building.build_trace": told}),
+        _asked("--master", "yarn", "'master': 'yarn'", _BATCH, before=f"{_BUILD} --text x"),
+    ),
+    "values build": (
+        _wrong("--out", "/", before="problem.json"),
+        Call("--trace", "--trace nowhere --chain chain.json --out o", "nowhere: is no trace"),
+        Call("--chain", "--trace trace --chain problem.json --out o", "chain.work: is not a field"),
+        _wrong("--tau", "-1", before="--trace trace --chain chain.json --out o"),
+        _asked("--pool", "70", "'pool': 70", _GROWTH, before=_VALUES),
+        _asked("--rounds", "3", "'rounds': 3", _GROWTH, before=_VALUES),
+        _asked("--seed", "5", "'seed': 5", _GROWTH, before=_VALUES),
+        _asked("--spark", "", "'master': None", _BATCH, before=_VALUES),
+        Call("--in-process", f"{_VALUES} --master yarn --in-process", "v.parquet: all", code=0),
+        _asked("--master", "yarn", "'master': 'yarn'", _BATCH, before=_VALUES),
+    ),
+    "bench control": (
+        _wrong("--sizes", "1x"),
+        _wrong("--json", "/"),
+        Call("--jvm", "--jvm --sizes 4x40x1", "asked for",
+             instead={f"{_LAB}.benchmarks.control.simulated.measured_apart":
+                      lambda _: SimpleNamespace(as_json=dict),
+                      f"{_LAB}.benchmarks.control.jvm.jvm_costs": told}),
+        Call("--no-jvm", "--no-jvm --sizes 4x40x1", "the loop on a simulated cluster", code=0,
+             instead={f"{_LAB}.benchmarks.control.jvm.jvm_costs": told}),
+    ),
+    "bench migration": (
+        _wrong("--state", "huge"),
+        _wrong("--mechanisms", "magic"),
+        _wrong("--posts-a-second", "0"),
+        _wrong("--service-us", "-1"),
+        _wrong("--trigger-s", "0"),
+        _asked("--in-memory", "", "in_memory=True",
+               f"{_LAB}.benchmarks.migration.bench.run_benchmark"),
+        *_FILES,
+        _wrong("--share-picture", "x.bmp"),
+    ),
+    "study resilience": (
+        _wrong("--figures", "99"),
+        Call("--graphs", "--figures 9 --graphs 3", "asked for (0, 3, {})", instead=_FIGURES),
+        Call("--seed", "--figures 9 --seed 4", "asked for (4, 5, {})", instead=_FIGURES),
+        *_FILES,
+    ),
+    "study latency": (
+        _asked("--hours", "3", "asked for (0, 3, {})", f"{_STUDIES}.resilience.latency.latency"),
+        _asked("--seed", "4", "asked for (4, 5, {})", f"{_STUDIES}.resilience.latency.latency"),
+        Call("--on-spark", "--on-spark --repeats 0", "elastream: --repeats: "),
+        _wrong("--repeats", "0", before="--on-spark"),
+        _wrong("--seconds", "1", before="--on-spark"),
+        _wrong("--methods", "best", before="--on-spark"),
+        *_FILES,
+    ),
+    "study replication": (
+        _asked("--part", "scale", "'milp_seconds': 60.0", f"{_STUDIES}.replication.scale.measured"),
+        _asked("--minutes", "3", "'minutes': 3", _HOUR),
+        _asked("--milp-seconds", "7", "'milp_seconds': 7.0",
+               f"{_STUDIES}.replication.scale.measured", before="--part scale"),
+        _asked("--on-spark", "", "asked for (60.0, {})",
+               f"{_STUDIES}.replication.on_spark.study_settings"),
+        _asked("--seconds", "30", "asked for (30.0, {})",
+               f"{_STUDIES}.replication.on_spark.study_settings", before="--on-spark"),
+        *_FILES,
+    ),
+    "study handover": (
+        _wrong("--queries", "q9"),
+        _wrong("--range-s", "0"),
+        _wrong("--join-at-s", "1"),
+        _wrong("--gap-ms", "0"),
+        _wrong("--trigger-s", "0"),
+        _wrong("--seed", "-1"),
+        *_FILES,
+    ),
+    "study migration-cost": (
+        Call("--trace", "--trace nowhere", "nowhere: is no trace"),
+        _wrong("--train", "a", before="--trace b --train c"),
+        _asked("--migrations", "7", "'migrations': 7", _COST, before="--trace a", instead=_READ),
+        _asked("--seeds", "7", "'seeds': 7", _COST, before="--trace a", instead=_READ),
+        _asked("--tasks", "7", "'tasks': 7", _COST, before="--trace a", instead=_READ),
+        _wrong("--figures", "x", before="--trace a"),
+        *(
+            Call(one.option, f"--trace a {one.arguments}", one.says, instead=_READ | _CHECKED)
+            for one in _FILES
+        ),
+    ),
+}  # fmt: skip
+"""Of each command, by its name, a call for each of its options."""

@@ -1,0 +1,84 @@
+"""What the simulated loop tells a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elastream import Decision, Policy, Replication, read_decisions
+from elastream.testing import (
+    ClusterSettings,
+    SimulatedCluster,
+    even_workload,
+    rate_steps,
+    simulated,
+)
+
+GROWING = even_workload(8, rate_steps({0: 1000, 20: 1900}))
+POLICY = Policy(max_executors=4, patience=2, smoothing_s=1)
+
+
+def test_decisions_are_kept_and_told_to_a_log_as_well(tmp_path: Path) -> None:
+    told: list[Decision] = []
+    for log in (told.append, tmp_path / "decisions.jsonl", None):
+        cluster = SimulatedCluster(GROWING)
+        with simulated(cluster, POLICY, log=log) as loop:
+            cluster.advance(60)
+        assert loop.decisions[0].kind == "attach"
+        assert loop.decisions[-1].kind == "detach"
+        told = told or loop.decisions
+        assert loop.decisions == told
+    assert list(read_decisions(tmp_path / "decisions.jsonl")) == told
+
+
+def test_changes_and_kinds_are_in_order() -> None:
+    cluster = SimulatedCluster(GROWING)
+    with simulated(cluster, POLICY) as loop:
+        cluster.advance(60)
+        loop.scale_to(2)
+        cluster.advance(20)
+    assert loop.changes == ["scale-out", "scale-in"]
+    assert [decision.kind for decision in loop.of("done", "plan")] == ["plan", "done"] * 2
+    assert loop.of("lost") == []
+
+
+def test_the_story_leaves_out_what_is_quiet() -> None:
+    cluster = SimulatedCluster(GROWING)
+    with simulated(cluster, POLICY) as loop:
+        cluster.advance(60)
+    lines = loop.story.splitlines()
+    assert len(lines) == len(loop.decisions) - len(loop.of("hold", "wait"))
+    assert lines[0].startswith("     0 s  2 executors, attach: attached, acts")
+    assert "query, 2 executors, scale-out: scale-out to 3" in loop.story
+
+
+def test_time_passes_until_something_is_decided_anew() -> None:
+    cluster = SimulatedCluster(GROWING)
+    with simulated(cluster, POLICY) as loop:
+        first = loop.run_until("done", most_s=60)
+        assert loop.of("done") == [first]
+        assert (first.at_ms or 0) <= cluster.now_ms <= (first.at_ms or 0) + 1000
+        with pytest.raises(AssertionError, match=r"no done within 5 s:\n +0 s  2 executors, att"):
+            loop.run_until("done", most_s=5)
+
+
+def test_what_the_goal_sees_can_be_looked_at() -> None:
+    cluster = SimulatedCluster(GROWING)
+    with simulated(cluster, POLICY) as loop:
+        cluster.advance(15)
+        load = loop.observed.queries["query"].load
+        assert load.work == pytest.approx(1.0, abs=0.05)
+        assert [executor.id for executor in loop.observed.executors] == ["0", "1"]
+
+
+def test_hosts_are_probed_where_the_cluster_says_how_far_they_are() -> None:
+    def asked(settings: ClusterSettings) -> bool:
+        cluster = SimulatedCluster(GROWING, settings)
+        with simulated(cluster, Policy(max_executors=4, goal=Replication(response_ms=3000))) as one:
+            cluster.advance(120)
+        return any("no way to probe" in decision.reason for decision in one.decisions)
+
+    hosts = ("a", "b")
+    assert asked(ClusterSettings(hosts=hosts))
+    assert not asked(ClusterSettings(hosts=hosts, round_trips_ms={("a", "b"): 4.0}))
