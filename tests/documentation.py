@@ -66,7 +66,14 @@ def _names(tree: ast.Module) -> list[tuple[str, bool]]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name | ast.arg)
     ]
-    return [(name, is_read) for _, _, name, is_read in sorted(found)]
+    bound = {  # by a comprehension, which names them after it has used them
+        name.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.comprehension)
+        for name in ast.walk(node.target)
+        if isinstance(name, ast.Name)
+    }
+    return [(name, is_read) for _, _, name, is_read in sorted(found) if name not in bound]
 
 
 def needs_spark(page: Path) -> bool:
