@@ -79,7 +79,7 @@ class Demo:
         """Seconds since the replay started, not beyond its last row."""
         if self.start_ms is None:
             return 0.0
-        return min(time.time() - self.start_ms / 1000, self.recording.seconds)
+        return min(time.time() - self.start_ms / 1000, self.recording.replay_s)
 
     @property
     def rows_done(self) -> int:
@@ -96,11 +96,11 @@ def prepared(settings: DemoSettings) -> Iterator[Demo]:
     with tempfile.TemporaryDirectory(prefix="elastream-demo-") as folder:
         path = Path(folder) / "posts.arrow"
         if settings.input is None:
-            day = MadeDay(seed=settings.seed, seconds=settings.seconds)
+            day = MadeDay(seed=settings.seed, replay_s=settings.replay_s)
             recording = make_day(day, path)
         else:
             columns = (settings.time or "", settings.text or "")
-            file = RecordedFile(settings.input, *columns, seconds=settings.seconds)
+            file = RecordedFile(settings.input, *columns, replay_s=settings.replay_s)
             recording = record_file(file, path)
         service_us = settings.service_us_for(recording.words_a_second())
         rows_a_batch = settings.rows_a_batch(recording.words_a_post, service_us)
@@ -188,7 +188,7 @@ def _replay(
     demo.doing = "replaying"
     demo.start_ms = round(time.time() * 1000)
     job.clock.start(demo.start_ms)
-    end_s = demo.start_ms / 1000 + demo.recording.seconds
+    end_s = demo.start_ms / 1000 + demo.recording.replay_s
     done, done_s = demo.rows_done, end_s
     while True:
         _look(demo, job, attachment)

@@ -90,7 +90,7 @@ def taxi(
         minutes=minutes,
         trips_a_minute=trips_a_minute,
         swing=swing,
-        seconds=seconds,
+        replay_s=seconds,
         executors=executors,
         partitions=partitions,
         service_us=service_us,

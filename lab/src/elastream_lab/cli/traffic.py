@@ -77,7 +77,7 @@ def traffic(
         destination=destination_column,
         size=size_column,
         seed=seed,
-        seconds=seconds,
+        replay_s=seconds,
         substreams=substreams,
         partitions=partitions,
         executors=executors,

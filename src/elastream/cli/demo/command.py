@@ -74,7 +74,7 @@ def demo(
         time=time_column,
         text=text_column,
         seed=seed,
-        seconds=seconds,
+        replay_s=seconds,
         service_us=service_us,
         executors_min=executors_min,
         executors_max=executors_max,

@@ -102,7 +102,7 @@ def latency(
     from elastream_lab.studies.resilience.replays import SparkLatency
 
     names = tuple(name.strip() for name in methods.split(","))
-    wanted = SparkLatency(seed=seed, repeats=repeats, seconds=seconds, methods=names)
+    wanted = SparkLatency(seed=seed, repeats=repeats, replay_s=seconds, methods=names)
     with ended_like_by_ctrl_c(), java_kept_quiet():
         _study("latency", [lambda: latency_on_spark(wanted, typer.echo)], json_file, picture)
 
