@@ -52,35 +52,35 @@ def test_a_row_is_there_from_the_moment_it_is_due(
 
 
 def test_the_same_day_is_the_same_file(tmp_path: Path) -> None:
-    day = MadeDay(seed=5, seconds=3, noon_posts_a_second=300)
+    day = MadeDay(seed=5, replay_s=3, noon_posts_a_second=300)
     files = [make_day(day, tmp_path / name).path.read_bytes() for name in ("a", "b")]
-    other = make_day(MadeDay(seed=6, seconds=3, noon_posts_a_second=300), tmp_path / "c")
+    other = make_day(MadeDay(seed=6, replay_s=3, noon_posts_a_second=300), tmp_path / "c")
     assert files[0] == files[1] != other.path.read_bytes()
 
 
 def test_a_made_day_is_low_at_night_and_keeps_its_length(tmp_path: Path) -> None:
-    recording = make_day(MadeDay(seconds=10, noon_posts_a_second=500), tmp_path / "day")
+    recording = make_day(MadeDay(replay_s=10, noon_posts_a_second=500), tmp_path / "day")
     night, noon = recording.rows_due(500), recording.rows_due(5250) - recording.rows_due(4750)
     assert (np.diff(recording.due_ms) >= 0).all()
-    assert 9 < recording.seconds <= 10
+    assert 9 < recording.replay_s <= 10
     assert noon > 2 * night
 
 
 def test_the_words_of_a_made_day_follow_zipf(tmp_path: Path) -> None:
-    recording = make_day(MadeDay(seconds=10, noon_posts_a_second=2000), tmp_path / "day")
+    recording = make_day(MadeDay(replay_s=10, noon_posts_a_second=2000), tmp_path / "day")
     counts = [count for _, count in Counter(" ".join(texts(recording)).split()).most_common(10)]
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.3)
 
 
 def test_opening_rows_of_a_steady_stream_are_there_at_once(tmp_path: Path) -> None:
-    posts = SteadyPosts(seconds=2, posts_a_second=10, opening=("a", "b"), lead_rows=3)
+    posts = SteadyPosts(replay_s=2, posts_a_second=10, opening=("a", "b"), lead_rows=3)
     recording = make_steady_posts(posts, tmp_path / "steady")
     assert texts(recording, 0, 2) == ["a", "b"]
     assert recording.due_ms.tolist() == [0] * 5 + [100 * row for row in range(20)]
 
 
 def test_a_steady_stream_falls_to_its_quiet_rate_when_told(tmp_path: Path) -> None:
-    posts = SteadyPosts(seconds=4, posts_a_second=10, quiet_after_s=2, quiet_share=0.5)
+    posts = SteadyPosts(replay_s=4, posts_a_second=10, quiet_after_s=2, quiet_share=0.5)
     recording = make_steady_posts(posts, tmp_path / "steady")
     busy, quiet = [100 * row for row in range(20)], [2000 + 200 * row for row in range(10)]
     assert recording.due_ms.tolist() == busy + quiet
@@ -115,7 +115,7 @@ def write_parquet(path: Path) -> Path:
     ],
 )
 def test_every_format_gives_the_same_recording(tmp_path: Path, name: str, write: Any) -> None:
-    source = RecordedFile(write(tmp_path / name), "when", "what", seconds=8)
+    source = RecordedFile(write(tmp_path / name), "when", "what", replay_s=8)
     recording = record_file(source, tmp_path / "recording")
     assert texts(recording) == ["first one", "second, of two", "third"]
     assert recording.due_ms.tolist() == [0, 2000, 8000]
@@ -126,7 +126,7 @@ def test_numbers_since_1970_are_times_in_any_unit(tmp_path: Path, unit: int) -> 
     file = tmp_path / "a.parquet"
     when = [(1_600_000_000 + second) * unit for second in (0, 3)]
     parquet.write_table(pa.table({"when": when, "what": ["a", "b"]}), file)
-    recording = record_file(RecordedFile(file, "when", "what", seconds=1), tmp_path / "recording")
+    recording = record_file(RecordedFile(file, "when", "what", replay_s=1), tmp_path / "recording")
     assert recording.due_ms.tolist() == [0, 1000]
 
 

@@ -38,7 +38,7 @@ def folder(spark: SparkSession) -> Path:
 
 @pytest.fixture
 def recording(folder: Path) -> Recording:
-    return make_day(MadeDay(seconds=3, noon_posts_a_second=400), folder / "posts.arrow")
+    return make_day(MadeDay(replay_s=3, noon_posts_a_second=400), folder / "posts.arrow")
 
 
 def texts(recording: Recording, until: int) -> list[str]:

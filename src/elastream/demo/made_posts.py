@@ -40,7 +40,7 @@ class MadeDay:
     """What day shall be made; checked when made."""
 
     seed: int = 1
-    seconds: float = 150.0
+    replay_s: float = 150.0
     """How long the day takes when replayed."""
     noon_posts_a_second: float = 1200.0
     """Rate at noon without bursts, on the clock of the replay."""
@@ -52,7 +52,7 @@ class MadeDay:
         count("seed", self.seed)
         count("bursts", self.bursts)
         count("vocabulary", self.vocabulary, least=1, most=len(_SYLLABLES) ** 3)
-        for name in ("seconds", "noon_posts_a_second"):
+        for name in ("replay_s", "noon_posts_a_second"):
             positive(name, getattr(self, name))
 
 
@@ -60,7 +60,7 @@ class MadeDay:
 class SteadyPosts:
     """A steady stream, after rows that are there from the start."""
 
-    seconds: float
+    replay_s: float
     posts_a_second: float
     opening: tuple[str, ...] = ()
     """Texts of the rows before the first that is due at some time."""
@@ -89,11 +89,11 @@ def make_day(day: MadeDay, path: Path) -> Recording:
 def make_steady_posts(steady: SteadyPosts, path: Path) -> Recording:
     """Write the posts to ``path``."""
     random = np.random.default_rng(steady.seed)
-    busy_s = min(steady.seconds, steady.quiet_after_s or steady.seconds)
+    busy_s = min(steady.replay_s, steady.quiet_after_s or steady.replay_s)
     rate, quiet_rate = steady.posts_a_second, steady.posts_a_second * steady.quiet_share
     at_start = np.zeros(steady.first)
     busy = np.arange(round(busy_s * rate)) * (1000 / rate)
-    quiet = np.arange(round((steady.seconds - busy_s) * quiet_rate)) * (1000 / quiet_rate)
+    quiet = np.arange(round((steady.replay_s - busy_s) * quiet_rate)) * (1000 / quiet_rate)
     due_ms = np.concatenate([at_start, busy, busy_s * 1000 + quiet]).astype(np.int64)
     made = len(due_ms) - len(steady.opening)
     texts = [*steady.opening, *_texts(steady.vocabulary, random, made)]
@@ -107,11 +107,11 @@ def _due_ms(day: MadeDay, random: np.random.Generator) -> NDArray[np.int64]:
         height, decay = random.uniform(0.15, 0.35), random.uniform(0.01, 0.02)
         since = day_time - begin
         rate += np.where(since >= 0, height * np.exp(-since.clip(0) / decay), 0.0)
-    step_s = day.seconds / _STEPS
+    step_s = day.replay_s / _STEPS
     arrived = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * step_s)])
     arrived *= day.noon_posts_a_second
     rows = np.arange(0.5, int(arrived[-1]))
-    due: NDArray[np.int64] = np.interp(rows, arrived, day_time * day.seconds * 1000).astype(
+    due: NDArray[np.int64] = np.interp(rows, arrived, day_time * day.replay_s * 1000).astype(
         np.int64
     )
     return due

@@ -76,7 +76,7 @@ class Demo:
         """Seconds since the replay started, not beyond its last row."""
         if self.start_ms is None:
             return 0.0
-        return min(time.time() - self.start_ms / 1000, self.recording.seconds)
+        return min(time.time() - self.start_ms / 1000, self.recording.replay_s)
 
     @property
     def rows_done(self) -> int:
@@ -98,11 +98,11 @@ def prepared(settings: DemoSettings) -> Iterator[Demo]:
     with tempfile.TemporaryDirectory(prefix="elastream-demo-") as folder:
         path = Path(folder) / "posts.arrow"
         if settings.input is None:
-            day = MadeDay(seed=settings.seed, seconds=settings.seconds)
+            day = MadeDay(seed=settings.seed, replay_s=settings.replay_s)
             recording = make_day(day, path)
         else:
             columns = (settings.time or "", settings.text or "")
-            file = RecordedFile(settings.input, *columns, seconds=settings.seconds)
+            file = RecordedFile(settings.input, *columns, replay_s=settings.replay_s)
             recording = record_file(file, path)
         service_us = settings.service_us_for(recording.words_a_second())
         rows_a_batch = settings.rows_a_batch(recording.words_a_post, service_us)

@@ -30,7 +30,7 @@ class DemoSettings:
     time: str | None = None
     text: str | None = None
     seed: int = 1
-    seconds: float = 150.0
+    replay_s: float = 150.0
     """How long the replay takes."""
     service_us: float | None = None
     """What a word costs, slept; ``None`` for one that makes the busiest moment need the most
@@ -45,8 +45,8 @@ class DemoSettings:
 
     def __post_init__(self) -> None:
         count("seed", self.seed)
-        if not 1 <= amount("seconds", self.seconds) <= 3600:
-            raise ProblemError("seconds", f"{self.seconds:g} is not between 1 and 3600")
+        if not 1 <= amount("replay_s", self.replay_s) <= 3600:
+            raise ProblemError("replay_s", f"{self.replay_s:g} is not between 1 and 3600")
         if self.service_us is not None and amount("service_us", self.service_us) > 1e6:
             raise ProblemError("service_us", f"{self.service_us:g} is above a second a word")
         count("executors_min", self.executors_min, least=1)

@@ -53,11 +53,11 @@ class RecordedFile:
     """Column that says when a row happened."""
     text: str
     """Column whose words are counted."""
-    seconds: float = 150.0
+    replay_s: float = 150.0
     """How long the replay takes, whatever time the file spans."""
 
     def __post_init__(self) -> None:
-        positive("seconds", self.seconds)
+        positive("replay_s", self.replay_s)
 
 
 def record_file(source: RecordedFile, path: Path) -> Recording:
@@ -67,14 +67,14 @@ def record_file(source: RecordedFile, path: Path) -> Recording:
     when_us = times_us(table.column(source.time), source.time)
     order = np.argsort(when_us, kind="stable")
     texts = _texts(table.column(source.text), source.text).take(order)
-    return write_recording(path, due_ms(when_us[order], source.seconds), texts)
+    return write_recording(path, due_ms(when_us[order], source.replay_s), texts)
 
 
-def due_ms(sorted_us: Any, seconds: float) -> Any:
-    """Return when each row is due, in milliseconds, if all of them take ``seconds``."""
+def due_ms(sorted_us: Any, replay_s: float) -> Any:
+    """Return when each row is due, in milliseconds, if all of them take ``replay_s``."""
     elapsed = (sorted_us - sorted_us[0]).astype(np.float64)
     span = elapsed[-1] or 1.0
-    return np.floor(elapsed / span * seconds * 1000).astype(np.int64)
+    return np.floor(elapsed / span * replay_s * 1000).astype(np.int64)
 
 
 def read_columns(path: Path, columns: Mapping[str, str], *, texts: Collection[str]) -> Any:

@@ -53,7 +53,7 @@ class Recording:
         return pa.schema([field for field in self._file().schema if field.name != DUE_MS])
 
     @property
-    def seconds(self) -> float:
+    def replay_s(self) -> float:
         """When the last row is due."""
         return float(self.due_ms[-1]) / 1000 if self.rows else 0.0
 
@@ -89,7 +89,7 @@ class Recording:
 
     def words_a_second(self, window_s: float = 5.0) -> float:
         """Return the most words a second that are due within any window."""
-        bounds = np.arange(0.0, self.seconds * 1000 + window_s * 1000, window_s * 1000)
+        bounds = np.arange(0.0, self.replay_s * 1000 + window_s * 1000, window_s * 1000)
         marks = np.searchsorted(self.due_ms, bounds)
         most = max((int(self.words[lb:ub].sum()) for lb, ub in pairwise(marks)), default=0)
         return most / window_s

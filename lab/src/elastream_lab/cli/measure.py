@@ -68,7 +68,7 @@ def measure(
         destination=destination_column,
         size=size_column,
         seed=seed,
-        seconds=min(3600.0, max(30.0, _SECONDS_A_BATCH * (batches + _SKIPPED))),
+        replay_s=min(3600.0, max(30.0, _SECONDS_A_BATCH * (batches + _SKIPPED))),
         substreams=substreams,
         partitions=partitions,
         executors=executors,
@@ -84,7 +84,7 @@ def measure(
                 queries,
                 batches=batches,
                 skip=_SKIPPED,
-                timeout_s=60.0 + settings.seconds,
+                timeout_s=60.0 + settings.replay_s,
             )
     write_summary(out, found.fields())
     rates = ", ".join(

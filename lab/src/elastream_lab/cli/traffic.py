@@ -44,7 +44,7 @@ def traffic(
     destination_column: Destination = None,
     size_column: Size = None,
     seed: Seed = 1,
-    seconds: Annotated[float, _SECONDS] = 60.0,
+    replay_s: Annotated[float, _SECONDS] = 60.0,
     substreams: Substreams = 3,
     partitions: Partitions = 1,
     executors: Executors = 2,
@@ -72,7 +72,7 @@ def traffic(
         destination=destination_column,
         size=size_column,
         seed=seed,
-        seconds=seconds,
+        replay_s=replay_s,
         substreams=substreams,
         partitions=partitions,
         executors=executors,
@@ -89,7 +89,7 @@ def traffic(
                     placed = placed_pairs(queries, nodes)
                 holds = placed.holds
                 typer.echo(str(placed))
-            typer.echo(f"replaying for {seconds - monitor.lead_s:.0f} s", err=True)
+            typer.echo(f"replaying for {replay_s - monitor.lead_s:.0f} s", err=True)
             replay.begin(lead_s=monitor.lead_s)
             replay.wait(lambda: replay.has_read_all)
         wrong = monitor.wrong(spark)

@@ -77,7 +77,7 @@ class TrafficSettings:
     destination: str | None = None
     size: str | None = None
     seed: int = 1
-    seconds: float = 60.0
+    replay_s: float = 60.0
     """How long the replay takes."""
     substreams: int = 3
     partitions: int = 1
@@ -86,8 +86,8 @@ class TrafficSettings:
 
     def __post_init__(self) -> None:
         count("--seed", self.seed)
-        if not 5 <= amount("--seconds", self.seconds) <= 3600:
-            raise ProblemError("--seconds", f"{self.seconds:g} is not between 5 and 3600")
+        if not 5 <= amount("--seconds", self.replay_s) <= 3600:
+            raise ProblemError("--seconds", f"{self.replay_s:g} is not between 5 and 3600")
         count("--substreams", self.substreams, least=1, most=32)
         count("--partitions", self.partitions, least=1, most=64)
         count("--executors", self.executors, least=1, most=16)
@@ -118,12 +118,14 @@ class TrafficSettings:
         )
 
         if self.input is None:
-            made = MadeTraffic(seed=self.seed, seconds=self.seconds, substreams=self.substreams)
+            made = MadeTraffic(seed=self.seed, span_s=self.replay_s, substreams=self.substreams)
             packets = make_packets(made)
         else:
             columns = (self.time or "", self.source or "", self.destination or "", self.size)
             packets = read_packets(PacketLog(self.input, *columns))
-        return record_substreams(packets, folder, substreams=self.substreams, seconds=self.seconds)
+        return record_substreams(
+            packets, folder, substreams=self.substreams, replay_s=self.replay_s
+        )
 
     def monitor(
         self, recordings: tuple[Recording, ...], folder: Path, *, keep_results: bool
@@ -136,7 +138,7 @@ class TrafficSettings:
             folder,
             partitions=self.partitions,
             service_us=self.service_us,
-            lead_s=min(_LONGEST_LEAD_S, _LEAD_SHARE * self.seconds),
+            lead_s=min(_LONGEST_LEAD_S, _LEAD_SHARE * self.replay_s),
             keep_results=keep_results,
         )
 

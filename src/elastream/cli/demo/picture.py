@@ -34,7 +34,7 @@ def draw_picture(demo: Demo, path: Path) -> None:
 
 
 def _rate(axes: Axes, demo: Demo) -> None:
-    edges = np.arange(0.0, demo.recording.seconds + 2, 2)
+    edges = np.arange(0.0, demo.recording.replay_s + 2, 2)
     posts, _ = np.histogram(demo.recording.due_ms / 1000, bins=edges)
     axes.stairs(posts / 2, edges, fill=True, color="tab:blue", alpha=0.4)
     _label(axes, "posts a second")
@@ -59,7 +59,7 @@ def _moved(axes: Axes, demo: Demo) -> None:
     moves = [d for d in demo.decisions if d.kind == "migrate" and d.at_ms is not None]
     at_s = [_since(demo, decision.at_ms) for decision in moves]
     sizes = [decision.figures.get("bytes", 0) / 1000 for decision in moves]
-    axes.bar(at_s, sizes, width=max(demo.recording.seconds / 150, 0.2), color="tab:orange")
+    axes.bar(at_s, sizes, width=max(demo.recording.replay_s / 150, 0.2), color="tab:orange")
     for x, size, decision in zip(at_s, sizes, moves, strict=True):
         axes.annotate(f"{decision.figures.get('tasks', 0)}", (x, size), ha="center", fontsize=8)
     axes.margins(y=0.25)

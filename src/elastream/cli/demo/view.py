@@ -81,7 +81,7 @@ def _status(demo: Demo) -> Text:
     response = _batch_responses(demo)
     answered = f"{response[-1]:.1f} s" if response else "-"
     return Text.assemble(
-        f"{demo.elapsed_s:5.0f} of {demo.recording.seconds:.0f} s   ",
+        f"{demo.elapsed_s:5.0f} of {demo.recording.replay_s:.0f} s   ",
         (f"{_rate(demo, demo.elapsed_s):6.0f} posts/s   ", "bold"),
         (f"{sample.executors if sample else 0} executors ", "bold"),
         f"{busy} busy   response {answered}   {demo.rows_done:,} of {demo.recording.rows:,} posts",
@@ -93,9 +93,9 @@ def _curves(demo: Demo) -> Table:
     table.add_column(justify="right")
     table.add_column(no_wrap=True)
     table.add_column()
-    marks = [demo.recording.seconds * step / _WIDTH for step in range(_WIDTH)]
+    marks = [demo.recording.replay_s * step / _WIDTH for step in range(_WIDTH)]
     rates = [_rate(demo, at_s) for at_s in marks]
-    now = min(_WIDTH, int(demo.elapsed_s / max(demo.recording.seconds, 1e-9) * _WIDTH))
+    now = min(_WIDTH, int(demo.elapsed_s / max(demo.recording.replay_s, 1e-9) * _WIDTH))
     curve = _spark(rates)
     rate = Text.assemble((curve[:now], "cyan"), (curve[now:], "dim"))
     table.add_row("rate", rate, f"up to {max(rates):.0f} posts/s")

@@ -18,8 +18,8 @@ __all__ = ["packing_at_bound"]
 
 _TOLERANCE = 1e-6
 """How exactly the solver proves its bound."""
-_EFFORT = 1_000_000
-"""Variables of the program times its branches."""
+_EFFORT = 500_000
+"""Variables of the program times its branches: some seconds."""
 
 
 def packing_at_bound(space: Space, *, effort: float = _EFFORT) -> Ints | Infeasible | None:

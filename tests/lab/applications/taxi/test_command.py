@@ -26,9 +26,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedP
     """Two files replayed with the loop acting, under a bound that is broken from the start."""
     folder = tmp_path_factory.mktemp("taxi")
     for number in (1, 2):
-        make_trips(
-            MadeTrips(seed=number, seconds=1800, trips_a_minute=20), folder / f"{number}.csv"
-        )
+        make_trips(MadeTrips(seed=number, span_s=1800, trips_a_minute=20), folder / f"{number}.csv")
     files = ["--input", "1.csv", "--input", "2.csv", "--out", "rankings.jsonl"]
     files += ["--json", "summary.json", "--log", "decisions.jsonl"]
     settings = ["--seconds", "20", "--executors", "2", "--partitions", "4", "--service-us", "2000"]

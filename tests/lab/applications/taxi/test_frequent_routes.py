@@ -60,7 +60,7 @@ def test_every_ranking_of_the_stream_equals_the_plain_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     whole = tmp_path / "trips.csv"
-    assert make_trips(MadeTrips(seconds=3000, trips_a_minute=16), whole) == 800
+    assert make_trips(MadeTrips(span_s=3000, trips_a_minute=16), whole) == 800
     folder = tmp_path / "parts"
     folder.mkdir()
     lines = whole.read_text().splitlines(keepends=True)
@@ -86,6 +86,6 @@ def test_every_ranking_of_the_stream_equals_the_plain_one(
 
 def test_a_table_is_ranked_as_the_stream_is(spark: SparkSession, tmp_path: Path) -> None:
     trips = tmp_path / "trips.csv"
-    make_trips(MadeTrips(seed=2, seconds=600, trips_a_minute=60), trips)
+    make_trips(MadeTrips(seed=2, span_s=600, trips_a_minute=60), trips)
     table = spark.read.schema(schema()).csv(str(trips))
     assert found(frequent_routes(table).collect()) == plain_rankings(trips)

@@ -33,7 +33,7 @@ def test_the_challenge_names_the_first_cell() -> None:
 def test_made_trips_are_the_same_file_for_the_same_seed(tmp_path: Path) -> None:
     files = [tmp_path / name for name in "ab"]
     for file in files:
-        make_trips(MadeTrips(seed=3, seconds=300), file)
+        make_trips(MadeTrips(seed=3, span_s=300), file)
     rows = [line.split(",") for line in files[0].read_text().splitlines()]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert {len(row) for row in rows} == {len(COLUMNS)}

@@ -58,11 +58,11 @@ def test_a_line_is_a_trip_only_with_all_columns_a_time_and_places() -> None:
 
 def test_trips_are_due_in_the_order_and_proportion_of_their_ends(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.csv", "b.csv")]
-    make_trips(MadeTrips(seconds=600, trips_a_minute=30, seed=1), files[0])
-    make_trips(MadeTrips(seconds=600, trips_a_minute=30, seed=2), files[1])
+    make_trips(MadeTrips(span_s=600, trips_a_minute=30, seed=1), files[0])
+    make_trips(MadeTrips(span_s=600, trips_a_minute=30, seed=2), files[1])
     with files[1].open("a") as file:
         file.write("no,trip\n")
-    made = record_trips(files, tmp_path / "trips.arrow", seconds=20)
+    made = record_trips(files, tmp_path / "trips.arrow", replay_s=20)
     assert (len(made.trips), made.bad_lines, made.recording.rows) == (600, 1, 601)
     assert [trip.at_s for trip in made.trips] == sorted(trip.at_s for trip in made.trips)
     due_ms = made.recording.due_ms
@@ -74,8 +74,8 @@ def test_trips_are_due_in_the_order_and_proportion_of_their_ends(tmp_path: Path)
 
 def test_the_trip_that_closes_the_last_minutes_is_in_none_that_is_told(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    make_trips(MadeTrips(seconds=600, trips_a_minute=30), file)
-    made = record_trips([file], tmp_path / "trips.arrow", seconds=20)
+    make_trips(MadeTrips(span_s=600, trips_a_minute=30), file)
+    made = record_trips([file], tmp_path / "trips.arrow", replay_s=20)
     last = next(iter(made.recording.slices(300, 301))).column("text")[0].as_py()
     closing = parsed(last)
     assert closing is not None
@@ -84,7 +84,7 @@ def test_the_trip_that_closes_the_last_minutes_is_in_none_that_is_told(tmp_path:
 
 def test_a_swing_makes_the_middle_busier(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    assert make_trips(MadeTrips(seconds=3000, trips_a_minute=40, swing=5), file) == 2000
+    assert make_trips(MadeTrips(span_s=3000, trips_a_minute=40, swing=5), file) == 2000
     at_s = [trip.at_s for line in file.read_text().splitlines() if (trip := parsed(line))]
     counts = Counter((second - min(at_s)) // 600 for second in at_s)
     assert counts[2] > 2.5 * counts[0]
@@ -95,7 +95,7 @@ def test_a_file_without_a_trip_is_told_by_its_columns(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("a,b,c\n")
     with pytest.raises(ProblemError, match="its first line has 3 columns, the challenge's have 17"):
-        record_trips([file], tmp_path / "trips.arrow", seconds=1)
+        record_trips([file], tmp_path / "trips.arrow", replay_s=1)
 
 
 def test_the_closing_trip_is_on_the_map() -> None:

@@ -102,10 +102,10 @@ def made_monitor(
     spark: SparkSession, aggregations: tuple[Aggregation, ...], *, partitions: int
 ) -> TrafficMonitor:
     folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
-    traffic = MadeTraffic(seconds=150, packets_a_second=6, substreams=SUBSTREAMS, sources=8)
+    traffic = MadeTraffic(span_s=150, packets_a_second=6, substreams=SUBSTREAMS, sources=8)
     packets = make_packets(traffic)
     return TrafficMonitor(
-        record_substreams(packets, folder, substreams=SUBSTREAMS, seconds=10),
+        record_substreams(packets, folder, substreams=SUBSTREAMS, replay_s=10),
         folder,
         partitions=partitions,
         aggregations=aggregations,

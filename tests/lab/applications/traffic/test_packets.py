@@ -110,17 +110,17 @@ def test_a_log_that_cannot_be_monitored_is_told_in_one_line(
 
 
 def test_made_traffic_is_the_same_for_the_same_seed_and_in_order() -> None:
-    traffic = MadeTraffic(seed=4, seconds=20, packets_a_second=50)
+    traffic = MadeTraffic(seed=4, span_s=20, packets_a_second=50)
     packets = make_packets(traffic)
     assert listed(packets) == listed(make_packets(traffic))
-    assert listed(packets) != listed(make_packets(MadeTraffic(seed=5, seconds=20)))
+    assert listed(packets) != listed(make_packets(MadeTraffic(seed=5, span_s=20)))
     assert (np.diff(packets.time_us) >= 0).all()
     assert packets.time_us[-1] - packets.time_us[0] <= 20e6
     assert len(packets) == pytest.approx(1000, rel=0.2)
 
 
 def test_sub_streams_of_made_traffic_burst_and_differ() -> None:
-    packets = make_packets(MadeTraffic(seed=2, seconds=512, packets_a_second=200, substreams=3))
+    packets = make_packets(MadeTraffic(seed=2, span_s=512, packets_a_second=200, substreams=3))
     times_s = (packets.time_us - packets.time_us[0]) // 1_000_000
     rates = [np.bincount(times_s[rows], minlength=512) for rows in packets.split(3)]
     assert len({rate.sum() for rate in rates}) == 3
@@ -130,13 +130,13 @@ def test_sub_streams_of_made_traffic_burst_and_differ() -> None:
 
 
 def recorded(packets: Packets, folder: Path, substreams: int) -> tuple[Recording, ...]:
-    return record_substreams(packets, folder, substreams=substreams, seconds=10)
+    return record_substreams(packets, folder, substreams=substreams, replay_s=10)
 
 
 def test_every_packet_is_in_the_sub_stream_of_its_source_and_due_in_proportion(
     tmp_path: Path,
 ) -> None:
-    packets = make_packets(MadeTraffic(seconds=30, packets_a_second=20, substreams=2))
+    packets = make_packets(MadeTraffic(span_s=30, packets_a_second=20, substreams=2))
     found = []
     for number, recording in enumerate(recorded(packets, tmp_path, 2)):
         (rows,) = (recording.slices(0, recording.rows),)
@@ -151,13 +151,13 @@ def test_every_packet_is_in_the_sub_stream_of_its_source_and_due_in_proportion(
 
 
 def test_a_sub_stream_without_any_source_is_refused(tmp_path: Path) -> None:
-    packets = make_packets(MadeTraffic(seconds=5, substreams=1, sources=2))
+    packets = make_packets(MadeTraffic(span_s=5, substreams=1, sources=2))
     with pytest.raises(ProblemError, match="substreams: 30 are too many: no source falls into"):
         recorded(packets, tmp_path, 30)
 
 
 def test_a_part_of_the_packets_is_a_part_of_their_time() -> None:
-    packets = make_packets(MadeTraffic(seconds=10))
+    packets = make_packets(MadeTraffic(span_s=10))
     first, rest = packets.between(0, 0.3), packets.between(0.3, 1)
     assert listed(first) + listed(rest) == listed(packets)
     assert first.time_us[-1] < packets.time_us[0] + 3_000_000 + 1
@@ -167,7 +167,7 @@ def test_a_part_of_the_packets_is_a_part_of_their_time() -> None:
     ("wrong", "line"),
     [
         ({"bias": 1.0}, "bias: 1 is not from 0.5 to below 1"),
-        ({"seconds": 0}, "seconds: 0 is not positive; give more than zero"),
+        ({"span_s": 0}, "span_s: 0 is not positive; give more than zero"),
         ({"substreams": 0}, "substreams: 0 is too small"),
     ],
 )

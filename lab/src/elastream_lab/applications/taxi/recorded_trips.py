@@ -36,7 +36,7 @@ class RecordedTrips:
     """Lines that are no trips."""
 
 
-def record_trips(files: Sequence[Path], path: Path, *, seconds: float) -> RecordedTrips:
+def record_trips(files: Sequence[Path], path: Path, *, replay_s: float) -> RecordedTrips:
     """Write the trips of ``files`` to ``path``, to be replayed in so many seconds."""
     lines: list[tuple[Trip, str]] = []
     bad = 0
@@ -52,7 +52,7 @@ def record_trips(files: Sequence[Path], path: Path, *, seconds: float) -> Record
     lines.sort(key=lambda each: each[0].at_s)
     times_s = np.array([trip.at_s for trip, _ in lines], dtype=np.int64)
     span_s = max(1, int(times_s[-1] - times_s[0]))
-    due_ms = np.floor((times_s - times_s[0]) * (seconds * 1000 / span_s)).astype(np.int64)
+    due_ms = np.floor((times_s - times_s[0]) * (replay_s * 1000 / span_s)).astype(np.int64)
     closing = closing_trip(int(times_s[-1]) + LENGTH_S + SLIDE_S)
     texts = [*(line for _, line in lines), closing]
     recording = write_recording(path, np.append(due_ms, due_ms[-1]), texts)

@@ -64,7 +64,7 @@ class TaxiSettings:
     """Of taxis, made."""
     trips_a_minute: float = 60.0
     swing: float = 4.0
-    seconds: float = 60.0
+    replay_s: float = 60.0
     """How long the replay takes."""
     executors: int = 3
     partitions: int = 6
@@ -78,7 +78,7 @@ class TaxiSettings:
             ("minutes", self.minutes, 100_000.0),
             ("trips_a_minute", self.trips_a_minute, 1e6),
             ("swing", self.swing, 1e6),
-            ("seconds", self.seconds, 86_400.0),
+            ("replay_s", self.replay_s, 86_400.0),
             ("trigger_s", self.trigger_s, 600.0),
         ):
             if not 0 < amount(name, value) <= most:
@@ -154,12 +154,12 @@ def prepared(settings: TaxiSettings) -> Iterator[TaxiRun]:
             files = [folder / "trips.csv"]
             made = MadeTrips(
                 seed=settings.seed,
-                seconds=60 * settings.minutes,
+                span_s=60 * settings.minutes,
                 trips_a_minute=settings.trips_a_minute,
                 swing=settings.swing,
             )
             make_trips(made, files[0])
-        trips = record_trips(files, folder / "trips.arrow", seconds=settings.seconds)
+        trips = record_trips(files, folder / "trips.arrow", replay_s=settings.replay_s)
         yield TaxiRun(settings, trips)
 
 

@@ -77,7 +77,7 @@ class MadeTrips:
     """What trips shall be made; checked when made."""
 
     seed: int = 1
-    seconds: float = 7200.0
+    span_s: float = 7200.0
     """Span of the arrivals."""
     trips_a_minute: float = 180.0
     """In the mean, of the time that the trips tell."""
@@ -86,7 +86,7 @@ class MadeTrips:
 
     def __post_init__(self) -> None:
         count("seed", self.seed)
-        for name in ("seconds", "trips_a_minute", "swing"):
+        for name in ("span_s", "trips_a_minute", "swing"):
             positive(name, getattr(self, name))
 
 
@@ -132,7 +132,7 @@ def make_trips(trips: MadeTrips, path: Path) -> int:
 
 def _rows(trips: MadeTrips) -> Iterator[tuple[str, ...]]:
     random = np.random.default_rng(trips.seed)
-    number = round(trips.seconds / 60 * trips.trips_a_minute)
+    number = round(trips.span_s / 60 * trips.trips_a_minute)
     arrivals = _arrivals(random, trips, number)
     cells = random.integers(CELLS // 3, 2 * CELLS // 3, (_RANKS, 2))
     weights = 1 / np.arange(1, _RANKS + 1)
@@ -154,7 +154,7 @@ def _arrivals(random: np.random.Generator, trips: MadeTrips, number: int) -> NDA
     rate = 1 + (trips.swing - 1) * (1 - np.abs(2 * at - 1))
     passed = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
     drawn = random.uniform(0, passed[-1], number)
-    return np.sort(np.interp(drawn, passed, at * trips.seconds)).astype(np.int64)
+    return np.sort(np.interp(drawn, passed, at * trips.span_s)).astype(np.int64)
 
 
 def _near(random: np.random.Generator, east: int, south: int) -> tuple[float, float]:

@@ -41,7 +41,7 @@ class MadeTraffic:
     """What traffic shall be made; checked when made."""
 
     seed: int = 1
-    seconds: float = 60.0
+    span_s: float = 60.0
     packets_a_second: float = 120.0
     """Of all sub-streams together, in the mean."""
     substreams: int = 3
@@ -54,7 +54,7 @@ class MadeTraffic:
         count("seed", self.seed)
         count("substreams", self.substreams, least=1)
         count("sources", self.sources, least=1)
-        for name in ("seconds", "packets_a_second"):
+        for name in ("span_s", "packets_a_second"):
             positive(name, getattr(self, name))
         if not 0.5 <= amount("bias", self.bias) < 1:
             raise ProblemError("bias", f"{self.bias:g} is not from 0.5 to below 1")
@@ -85,9 +85,9 @@ def make_packets(traffic: MadeTraffic) -> Packets:
 
 def _times_us(traffic: MadeTraffic, rate: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the times of one sub-stream's packets, in no order."""
-    levels = max(1, math.ceil(math.log2(traffic.seconds / _STEP_S)))
+    levels = max(1, math.ceil(math.log2(traffic.span_s / _STEP_S)))
     rates = rate * bursty_rates(rng, levels, traffic.bias)
-    step_s = traffic.seconds / len(rates)
+    step_s = traffic.span_s / len(rates)
     packets = rng.poisson(rates * step_s)
     begins = np.repeat(np.arange(len(rates)), packets)
     at_s = (begins + rng.random(len(begins))) * step_s

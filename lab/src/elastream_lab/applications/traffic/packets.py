@@ -93,14 +93,14 @@ def read_packets(log: PacketLog) -> Packets:
 
 
 def record_substreams(
-    packets: Packets, folder: Path, *, substreams: int, seconds: float
+    packets: Packets, folder: Path, *, substreams: int, replay_s: float
 ) -> tuple[Recording, ...]:
-    """Write a recording of each sub-stream; together they take ``seconds`` to replay."""
+    """Write a recording of each sub-stream; together they take ``replay_s`` to replay."""
     import pyarrow as pa
 
     if not len(packets):
         raise ProblemError("input", "has no packets")
-    due = due_ms(packets.time_us, seconds)
+    due = due_ms(packets.time_us, replay_s)
     made = []
     for number, rows in enumerate(packets.split(substreams)):
         if not len(rows):

@@ -79,7 +79,7 @@ def latency(
     seed: Annotated[int, _SEED] = 0,
     on_spark: Annotated[bool, _ON_SPARK] = False,
     repeats: Annotated[int, _REPEATS] = 2,
-    seconds: Annotated[float, _BURST_S] = 20.0,
+    replay_s: Annotated[float, _BURST_S] = 20.0,
     methods: Annotated[str, _METHODS] = "rod,llf,connected,stock",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
@@ -102,7 +102,7 @@ def latency(
     from elastream_lab.studies.resilience.replays import SparkLatency
 
     names = tuple(name.strip() for name in methods.split(","))
-    wanted = SparkLatency(seed=seed, repeats=repeats, seconds=seconds, methods=names)
+    wanted = SparkLatency(seed=seed, repeats=repeats, replay_s=replay_s, methods=names)
     with ended_like_by_ctrl_c(), java_kept_quiet():
         _study("latency", [lambda: latency_on_spark(wanted, typer.echo)], json_file, picture)
 

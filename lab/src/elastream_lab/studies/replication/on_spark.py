@@ -133,7 +133,7 @@ def study_settings(seconds: float, *, seed: int = 1) -> TaxiSettings:
         minutes=60.0,
         trips_a_minute=rate * seconds / 60,
         swing=4.0,
-        seconds=seconds,
+        replay_s=seconds,
         executors=3,
         partitions=3,
         service_us=30_000.0,
@@ -187,7 +187,7 @@ def table_five(done: Sequence[Outcome], settings: TaxiSettings) -> Figure:
     return Figure(
         "004 table V, figure 6",
         f"the taxi query on {settings.executors} executors of this machine, "
-        f"{settings.seconds:g} s of replay, {settings.service_us / 1000:g} ms a trip slept in "
+        f"{settings.replay_s:g} s of replay, {settings.service_us / 1000:g} ms a trip slept in "
         f"countByWindow, a decision every {_GOAL.period_s:g} s or when the bound of "
         f"{_GOAL.response_ms / 1000:g} s a batch is broken",
         [_row(each) for each in done],
@@ -217,7 +217,7 @@ def _outcome(taxi: TaxiRun, weighting: SparkWeighting, mechanism: str) -> Outcom
     return Outcome(
         weighting=weighting,
         mechanism=mechanism,
-        seconds=taxi.settings.seconds,
+        seconds=taxi.settings.replay_s,
         response_ms=float(rows.mean()),
         p99_ms=float(np.percentile(rows, 99)),
         cost=fmean(held) if held else 0.0,

@@ -51,7 +51,7 @@ _SAME = 1.001
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Monitor:
+class _Traffic:
     """The application: operators, their loads, and an hour of rates."""
 
     space: Space
@@ -62,13 +62,13 @@ class _Monitor:
 def latency(seed: int, graphs: int) -> Figure:
     """Return mean and worst latency by input rate, over ``graphs`` seeded hours of traffic."""
     rows: list[dict[str, Value]] = []
-    names = tuple(_placements(_monitor(seed)))
+    names = tuple(_placements(_traffic(seed)))
     found: dict[tuple[str, float], list[tuple[float, float, bool]]] = {}
     for number in range(graphs):
-        monitor = _monitor(seed + number)
-        for method, place in _placements(monitor).items():
+        traffic = _traffic(seed + number)
+        for method, place in _placements(traffic).items():
             for multiplier, used in zip(_MULTIPLIERS, _UTILISATION, strict=True):
-                measured = _latencies(monitor, place, used)
+                measured = _latencies(traffic, place, used)
                 found.setdefault((method, multiplier), []).append(measured)
     for (method, multiplier), runs in found.items():
         means, worsts, failed = zip(*runs, strict=True)
@@ -120,7 +120,7 @@ def queues_s(load: Floats, step_s: float) -> Floats:
     return waiting
 
 
-def _monitor(seed: int) -> _Monitor:
+def _traffic(seed: int) -> _Traffic:
     rng = np.random.default_rng(seed)
     costs = rng.uniform(0.1, 1.0, size=_AGGREGATIONS)
     load = np.kron(np.eye(_SUBSTREAMS), costs[:, None])
@@ -129,12 +129,12 @@ def _monitor(seed: int) -> _Monitor:
         raise AssertionError(space.reason)
     sizes = rng.dirichlet(np.full(_SUBSTREAMS, 8.0))
     series = [size * bursty_rates(rng, _LOG2_STEPS, _BIAS) for size in sizes]
-    return _Monitor(space, np.stack(series, axis=1))
+    return _Traffic(space, np.stack(series, axis=1))
 
 
-def _placements(monitor: _Monitor) -> Mapping[str, Ints]:
+def _placements(traffic: _Traffic) -> Mapping[str, Ints]:
     """Return the placement of each method; rivals know the first tenth of the hour."""
-    space, seen = monitor.space, monitor.rates[: len(monitor.rates) // 10]
+    space, seen = traffic.space, traffic.rates[: len(traffic.rates) // 10]
     known: Mapping[str, Callable[[], Ints]] = {
         "refined": lambda: METHODS["refined"](space, 0),
         "rod": lambda: METHODS["rod"](space, 0),
@@ -154,14 +154,14 @@ def _by_substream(space: Space) -> Space:
     return replace(space, ends=ends, transfers=np.zeros((len(ends), _SUBSTREAMS)))
 
 
-def _latencies(monitor: _Monitor, place: Ints, utilisation: float) -> tuple[float, float, bool]:
+def _latencies(traffic: _Traffic, place: Ints, utilisation: float) -> tuple[float, float, bool]:
     """Return the mean and the worst latency of a tuple in seconds, and whether a node failed."""
-    rates = utilisation * monitor.rates
-    loads = rates @ monitor.space.weights(place).T
+    rates = utilisation * traffic.rates
+    loads = rates @ traffic.space.weights(place).T
     step_s = _SECONDS / len(rates)
     waits = np.stack([queues_s(load, step_s) for load in loads.T], axis=1)
-    operators = np.zeros((len(monitor.space.capacity), _SUBSTREAMS))
-    np.add.at(operators, place, (monitor.space.shares > 0).astype(float))
+    operators = np.zeros((len(traffic.space.capacity), _SUBSTREAMS))
+    np.add.at(operators, place, (traffic.space.shares > 0).astype(float))
     tuples = rates @ operators.T
     mean = float((waits * tuples).sum() / tuples.sum()) + _SERVICE_S
     worst = float(waits.max()) + _SERVICE_S

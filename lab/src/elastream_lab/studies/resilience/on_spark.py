@@ -34,7 +34,7 @@ def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Fi
         for column in ("worst_utilisation", "p99_batch_ms")
     }
     data = (
-        f"{study.repeats} made bursts of {study.seconds:g} s, each under every placement; "
+        f"{study.repeats} made bursts of {study.replay_s:g} s, each under every placement; "
         f"{SUBSTREAMS} sub-streams, {SUBSTREAMS * len(AGGREGATIONS)} pairs, "
         f"{EXECUTORS} executors; {study.service_us:.0f} us slept for a packet in a result; "
         f"seed {study.seed}"

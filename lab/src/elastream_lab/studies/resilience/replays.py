@@ -78,7 +78,7 @@ class SparkLatency:
 
     seed: int = 0
     repeats: int = 2
-    seconds: float = 20.0
+    replay_s: float = 20.0
     """How long the replay of the bursts takes."""
     methods: tuple[str, ...] = METHODS
     trigger_s: float = 3.0
@@ -86,8 +86,8 @@ class SparkLatency:
     def __post_init__(self) -> None:
         count("seed", self.seed)
         count("repeats", self.repeats, least=1)
-        if not 5 <= amount("seconds", self.seconds) <= 3600:
-            raise ProblemError("seconds", f"{self.seconds:g} is not between 5 and 3600")
+        if not 5 <= amount("replay_s", self.replay_s) <= 3600:
+            raise ProblemError("replay_s", f"{self.replay_s:g} is not between 5 and 3600")
         for method in self.methods:
             if method not in _KNOWN:
                 raise ProblemError("methods", f"there is no {method!r}; {', '.join(_KNOWN)}")
@@ -139,7 +139,7 @@ def _replays(
     space = _space(measured)
     found = []
     for repeat in range(study.repeats):
-        recordings = _recordings(study.seed + repeat, study.seconds, folder / f"bursts-{repeat}")
+        recordings = _recordings(study.seed + repeat, study.replay_s, folder / f"bursts-{repeat}")
         seen = _rates_seen(measured, recordings)
         turn = repeat % len(study.methods)
         for method in (*study.methods[turn:], *study.methods[:turn]):
@@ -154,16 +154,16 @@ def _replays(
     return found
 
 
-def _recordings(seed: int, seconds: float, folder: Path) -> tuple[Recording, ...]:
+def _recordings(seed: int, replay_s: float, folder: Path) -> tuple[Recording, ...]:
     folder.mkdir()
-    whole_s = _LEAD_S + seconds
+    whole_s = _LEAD_S + replay_s
     traffic = MadeTraffic(
         seed=seed,
-        seconds=whole_s,
+        span_s=whole_s,
         packets_a_second=_PACKETS_A_SECOND,
         substreams=SUBSTREAMS,
     )
-    return record_substreams(make_packets(traffic), folder, substreams=SUBSTREAMS, seconds=whole_s)
+    return record_substreams(make_packets(traffic), folder, substreams=SUBSTREAMS, replay_s=whole_s)
 
 
 def _monitor(
@@ -254,7 +254,7 @@ def _replay(
                 streaming.processAllAvailable()
             executors = [executor.id for executor in seen.door.executors()]
     began_ms = start_ms + monitor.lead_s * 1000
-    utilisation, durations = batch_figures(batches, began_ms, study.seconds * 1000, executors)
+    utilisation, durations = batch_figures(batches, began_ms, study.replay_s * 1000, executors)
     p99, median = np.percentile(durations, [99, 50])
     response = float(np.percentile(replay.responses().response_ms, 99))
     return Replayed(method, repeat, utilisation, float(p99), float(median), response)
