@@ -78,6 +78,12 @@ _GROWTH = "elastream.planners.transition.growth.GrowthSettings"
 _BUILD = "--input log.jsonl --format json --time t --out o"
 _FIGURES = {f"{_STUDIES}.resilience.figures.FIGURES": {"9": told}}
 _HOUR = f"{_STUDIES}.replication.hour.hour"
+_CELLS = f"{_STUDIES}.replication.scale.table_four_cells"
+_FORECAST = (
+    _wrong("--bytes-per-s", "fast", before="problem.json"),
+    Call("--moves-per-batch", "problem.json --moves-per-batch 0", "'--moves-per-batch'"),
+    Call("--bytes-per-batch", "problem.json --bytes-per-batch x", "'--bytes-per-batch'"),
+)
 _SERVE = f"{_SUMS} --folder ."
 _JOIN = f"{_SUMS} 127.0.0.1:1 --token-file token --folder ."
 _VALUES = "values.json --out v.parquet"
@@ -136,15 +142,16 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--plan", "problem.json"),
         _wrong("--out", "/"),
     ),
-    "plan single-step": (Call("--draw", "problem.json --draw", "node", code=0),),
+    "plan single-step": (Call("--draw", "problem.json --draw", "node", code=0), *_FORECAST),
     "plan free-step": (
         Call("--draw", "problem.json --draw", "node", code=0),
-        _asked("--seconds", "2.5", "2.5}", "elastream.planners.free_step.planner.free_step",
+        _asked("--seconds", "2.5", "250000.0}", "elastream.planners.free_step.planner.free_step",
                before="problem.json"),
+        *_FORECAST,
     ),
     "plan sequence": (
         Call("--draw", "sequence.json --draw", "node", code=0),
-        _asked("--seconds", "2.5", "2.5}", "elastream.planners.sequence.planner.sequence",
+        _asked("--seconds", "2.5", "150000000.0}", "elastream.planners.sequence.planner.sequence",
                before="sequence.json"),
     ),
     "plan transition": (Call("--values", "transition.json --values none", "none: "),),
@@ -153,8 +160,8 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         Call("--draw", "resilient.json --draw", "stream 0", code=0),
     ),
     "plan replication": (
-        _asked("--seconds", "2.5", "2.5}", "elastream.planners.replication.exact.replication",
-               before="text",
+        _asked("--seconds", "2.5", "375000000.0}",
+               "elastream.planners.replication.exact.replication", before="text",
                instead={"elastream.cli.plan.replication.replication_problem": lambda _: None,
                         "elastream.cli.plan.replication.read_fields": lambda _: {}}),
     ),
@@ -257,10 +264,9 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         *_FILES,
     ),
     "study replication": (
-        _asked("--part", "scale", "'milp_seconds': 60.0", f"{_STUDIES}.replication.scale.measured"),
+        _asked("--part", "scale", "'milp_limit_s': 60.0", _CELLS),
         _asked("--minutes", "3", "'minutes': 3", _HOUR),
-        _asked("--milp-seconds", "7", "'milp_seconds': 7.0",
-               f"{_STUDIES}.replication.scale.measured", before="--part scale"),
+        _asked("--milp-seconds", "7", "'milp_limit_s': 7.0", _CELLS, before="--part scale"),
         _asked("--on-spark", "", "asked for (60.0, {})",
                f"{_STUDIES}.replication.on_spark.study_settings"),
         _asked("--seconds", "30", "asked for (30.0, {})",
