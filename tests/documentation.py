@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import symtable
 import sys
 from collections.abc import Iterator
 from doctest import DocTestParser, DocTestRunner
@@ -15,6 +17,7 @@ __all__ = [
     "PAGES",
     "ROOT",
     "blocks",
+    "builds_session",
     "imports",
     "name_of",
     "names_in",
@@ -49,36 +52,34 @@ def is_session(example: str) -> bool:
 
 
 def names_in(page: Path) -> set[str]:
-    """Return every name that the page's examples read before they give it themselves."""
-    first: dict[str, bool] = {}
+    """Return every name that the page's examples take as given: read, and made by none before."""
+    taken: set[str] = set()
+    made: set[str] = set(dir(builtins))
     for example in blocks(page, "python"):
-        for name, is_read in _names(parsed(example)):
-            first.setdefault(name, is_read)
-    return {name for name, is_read in first.items() if is_read}
+        table = symtable.symtable(ast.unparse(parsed(example)), str(page), "exec")
+        made |= {name.get_name() for name in table.get_symbols() if name.is_local()}
+        taken |= set(_global_names(table)) - made
+    return taken
 
 
-def _names(tree: ast.Module) -> list[tuple[str, bool]]:
-    """Return the names in the order of the text, and whether each is read."""
-    found = [
-        (node.lineno, node.col_offset, node.id, isinstance(node.ctx, ast.Load))
-        if isinstance(node, ast.Name)
-        else (node.lineno, node.col_offset, node.arg, False)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name | ast.arg)
-    ]
-    bound = {  # by a comprehension, which names them after it has used them
-        name.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.comprehension)
-        for name in ast.walk(node.target)
-        if isinstance(name, ast.Name)
-    }
-    return [(name, is_read) for _, _, name, is_read in sorted(found) if name not in bound]
+def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the names that are read from outside, also from within functions."""
+    is_module = table.get_type() == "module"
+    for name in table.get_symbols():
+        if name.is_referenced() and (is_module or name.is_global()):
+            yield name.get_name()
+    for inner in table.get_children():
+        yield from _global_names(inner)
 
 
 def needs_spark(page: Path) -> bool:
     """Tell whether an example of the page uses a session or makes one."""
-    return not names_in(page).isdisjoint(GIVEN | {"SparkSession"})
+    return builds_session(page) or not names_in(page).isdisjoint(GIVEN)
+
+
+def builds_session(page: Path) -> bool:
+    """Tell whether the page's examples make a session of their own."""
+    return any("SparkSession" in names for _, names in imports(page))
 
 
 def imports(page: Path) -> Iterator[tuple[str, tuple[str, ...]]]:

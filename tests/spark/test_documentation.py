@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.documentation import GIVEN, PAGES, ROOT, name_of, names_in, needs_spark, run_examples
+from tests.documentation import (
+    GIVEN,
+    PAGES,
+    ROOT,
+    builds_session,
+    name_of,
+    names_in,
+    needs_spark,
+    run_examples,
+)
 from tests.spark.running_query import PATIENCE_S, back_to_two, until
 
 from elastream import Attachment, MigrationChain, read_decisions
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LIVE = [page for page in PAGES if needs_spark(page)]
-OWN_SESSION = [page for page in LIVE if "SparkSession" in names_in(page)]
+OWN_SESSION = [page for page in LIVE if builds_session(page)]
 SHARED_SESSION = [page for page in LIVE if page not in OWN_SESSION]
 
 
