@@ -20,12 +20,8 @@ from elastream import TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.observation import BatchObservation
 from elastream.spark.observe.watching import Watching, batches_of, watching
-from elastream.spark.sessions.embedded_cluster import (
-    EmbeddedCluster,
-    embedded,
-    scratch_folder,
-    stop,
-)
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
+from elastream.spark.sessions.embedded_session import embedded_session
 from elastream.spark.steer.placement import SparkStatePlacement
 from elastream.spark.steer.warm_up import aggregation_stream
 
@@ -47,8 +43,7 @@ def run() -> None:
         checkpoint_in_memory=True,
         config={"spark.sql.shuffle.partitions": str(TASKS)},
     )
-    spark = embedded(cluster)
-    try:
+    with embedded_session(cluster) as spark:
         query = (
             aggregation_stream(spark)
             .writeStream.format("noop")
@@ -59,8 +54,6 @@ def run() -> None:
         with watching(query) as seen:
             _print(_trials(seen))
         query.stop()
-    finally:
-        stop(spark)
 
 
 def _trials(seen: Watching) -> list[tuple[int | None, int]]:

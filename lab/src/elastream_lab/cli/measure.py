@@ -58,7 +58,7 @@ def measure(
     """
     from elastream.cli.run_summaries import checked_target, write_summary
     from elastream.spark.observe.measure import measure as measured_by
-    from elastream_lab.applications.traffic.monitoring import warmed
+    from elastream_lab.applications.traffic.job import warmed
 
     count("--batches", batches, least=1, most=1000)
     settings = TrafficSettings(

@@ -28,7 +28,7 @@ from elastream_lab.cli.traffic_settings import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream_lab.applications.traffic.monitoring import TrafficMonitor
+    from elastream_lab.applications.traffic.job import TrafficJob
 
 __all__ = ["traffic"]
 
@@ -62,7 +62,7 @@ def traffic(
       elastream traffic --input conn.log --time ts --source id.orig_h --destination id.resp_h
     """
     from elastream.cli.run_summaries import checked_target
-    from elastream_lab.applications.traffic.monitoring import warmed
+    from elastream_lab.applications.traffic.job import warmed
     from elastream_lab.applications.traffic.placed_pairs import placed_pairs
 
     settings = TrafficSettings(
@@ -109,8 +109,8 @@ def _allocation(plan: Path) -> list[int]:
     return [count(f"--plan: allocation[{j}]", node) for j, node in enumerate(nodes)]
 
 
-def _tell(spark: SparkSession, monitor: TrafficMonitor, wrong: int, out: Path | None) -> None:
-    from elastream_lab.applications.traffic.monitoring import results
+def _tell(spark: SparkSession, monitor: TrafficJob, wrong: int, out: Path | None) -> None:
+    from elastream_lab.applications.traffic.job import results
 
     told = results(spark, monitor)
     packets = sum(recording.rows for recording in monitor.recordings)

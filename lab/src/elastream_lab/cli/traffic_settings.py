@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from elastream.harness.recording import Recording
-    from elastream_lab.applications.traffic.monitoring import TrafficMonitor
+    from elastream_lab.applications.traffic.job import TrafficJob
 
 __all__ = [
     "Destination",
@@ -129,11 +129,11 @@ class TrafficSettings:
 
     def monitor(
         self, recordings: tuple[Recording, ...], folder: Path, *, keep_results: bool
-    ) -> TrafficMonitor:
+    ) -> TrafficJob:
         """Return the traffic monitor over the recordings."""
-        from elastream_lab.applications.traffic.monitoring import TrafficMonitor
+        from elastream_lab.applications.traffic.job import TrafficJob
 
-        return TrafficMonitor(
+        return TrafficJob(
             recordings,
             folder,
             partitions=self.partitions,
@@ -146,7 +146,7 @@ class TrafficSettings:
 @contextmanager
 def monitor_in_session(
     settings: TrafficSettings, *, keep_results: bool
-) -> Iterator[tuple[SparkSession, TrafficMonitor]]:
+) -> Iterator[tuple[SparkSession, TrafficJob]]:
     """Give an embedded session and a monitor that has not started; the log is read before both."""
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.harness.job_session import fresh_folder, job_session

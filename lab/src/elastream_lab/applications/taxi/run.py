@@ -33,9 +33,9 @@ from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
+from elastream_lab.applications.taxi.job import SESSION, TaxiJob
 from elastream_lab.applications.taxi.plain import Ranked, plain_rankings
 from elastream_lab.applications.taxi.recorded_trips import RecordedTrips, record_trips
-from elastream_lab.applications.taxi.stream import SESSION, TaxiJob
 from elastream_lab.applications.taxi.trips import MadeTrips, make_trips
 from elastream_lab.mechanisms.resumed_placement import place_resumed
 

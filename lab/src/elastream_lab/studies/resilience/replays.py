@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from elastream.harness.recording import Recording
-    from elastream_lab.applications.traffic.monitoring import TrafficMonitor
+    from elastream_lab.applications.traffic.job import TrafficJob
 
 __all__ = [
     "EXECUTORS",
@@ -166,13 +166,11 @@ def _recordings(seed: int, replay_s: float, folder: Path) -> tuple[Recording, ..
     return record_substreams(make_packets(traffic), folder, substreams=SUBSTREAMS, replay_s=whole_s)
 
 
-def _monitor(
-    study: SparkLatency, recordings: tuple[Recording, ...], folder: Path
-) -> TrafficMonitor:
-    from elastream_lab.applications.traffic.monitoring import TrafficMonitor
+def _monitor(study: SparkLatency, recordings: tuple[Recording, ...], folder: Path) -> TrafficJob:
+    from elastream_lab.applications.traffic.job import TrafficJob
 
     folder.mkdir()
-    return TrafficMonitor(
+    return TrafficJob(
         recordings,
         folder,
         service_us=study.service_us,
@@ -184,7 +182,7 @@ def _monitor(
 
 def _trial(spark: SparkSession, study: SparkLatency, folder: Path) -> Measured:
     """Measure on traffic of the same kind that no replay will see."""
-    from elastream_lab.applications.traffic.monitoring import warmed
+    from elastream_lab.applications.traffic.job import warmed
 
     recordings = _recordings(study.seed + 1_000_003, _TRIAL_S, folder / "bursts-trial")
     monitor = _monitor(study, recordings, folder / "trial")
@@ -232,12 +230,12 @@ def _allocation(method: str, space: Space, seen: Floats) -> list[int] | None:
 def _replay(
     spark: SparkSession,
     study: SparkLatency,
-    monitor: TrafficMonitor,
+    monitor: TrafficJob,
     method: str,
     repeat: int,
     allocation: list[int] | None,
 ) -> Replayed:
-    from elastream_lab.applications.traffic.monitoring import warmed
+    from elastream_lab.applications.traffic.job import warmed
 
     batches: list[BatchObservation] = []
     with warmed(spark, monitor) as (replay, queries):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["TrafficMonitor", "expected", "results", "warmed"]
+__all__ = ["TrafficJob", "expected", "results", "warmed"]
 
 _QUERY_SETTINGS: Final = {
     # With one partition each, Spark would run all aggregations of a query in one task.
@@ -41,7 +41,7 @@ _LEAST_LEAD: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class TrafficMonitor:
+class TrafficJob:
     """What to monitor, and how; checked when made."""
 
     recordings: tuple[Recording, ...]
@@ -123,7 +123,7 @@ class TrafficMonitor:
 
 @contextmanager
 def warmed(
-    spark: SparkSession, monitor: TrafficMonitor
+    spark: SparkSession, monitor: TrafficJob
 ) -> Iterator[tuple[Replay, tuple[StreamingQuery, ...]]]:
     """Give the running queries, which have read half of their lead in small batches."""
     with running(spark, monitor) as run:
@@ -132,13 +132,13 @@ def warmed(
         yield replay, run.queries
 
 
-def results(spark: SparkSession, monitor: TrafficMonitor) -> DataFrame:
+def results(spark: SparkSession, monitor: TrafficJob) -> DataFrame:
     """Return all that the queries have told so far."""
     tables = (spark.table(_name(number)) for number in monitor.substreams)
     return reduce(lambda above, below: above.union(below), tables)
 
 
-def expected(spark: SparkSession, monitor: TrafficMonitor, substream: int) -> DataFrame:
+def expected(spark: SparkSession, monitor: TrafficJob, substream: int) -> DataFrame:
     """Return what a stopped query should have told, by a batch job over what it has read."""
     from pyspark.sql import functions as f
 

@@ -23,8 +23,8 @@ from elastream.harness.replaying import Replay
 from elastream.spark.observe.watching import batches_of, watching
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
+from elastream_lab.applications.traffic.job import TrafficJob, results, warmed
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
-from elastream_lab.applications.traffic.monitoring import TrafficMonitor, results, warmed
 from elastream_lab.applications.traffic.packets import record_substreams
 from elastream_lab.applications.traffic.placed_pairs import Placed, placed_pairs
 
@@ -42,7 +42,7 @@ Result = tuple[str, int, int, str, str | None, int, float]
 
 @dataclass(frozen=True)
 class Ran:
-    monitor: TrafficMonitor
+    monitor: TrafficJob
     nodes: list[int]
     placed: Placed
     executors: list[str]
@@ -100,11 +100,11 @@ def opened_by_and_by(replay: Replay) -> Iterator[None]:
 
 def made_monitor(
     spark: SparkSession, aggregations: tuple[Aggregation, ...], *, partitions: int
-) -> TrafficMonitor:
+) -> TrafficJob:
     folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
     traffic = MadeTraffic(span_s=150, packets_a_second=6, substreams=SUBSTREAMS, sources=8)
     packets = make_packets(traffic)
-    return TrafficMonitor(
+    return TrafficJob(
         record_substreams(packets, folder, substreams=SUBSTREAMS, replay_s=10),
         folder,
         partitions=partitions,
