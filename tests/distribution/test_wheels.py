@@ -136,9 +136,12 @@ def test_each_library_of_an_extra_is_told_by_the_command_line() -> None:
 
 
 def test_the_lab_imports_what_it_or_the_product_asks_for() -> None:
-    lab = names(project(ROOT / "lab")["dependencies"])
+    told = project(ROOT / "lab")
+    lab = names(told["dependencies"])
+    extras = names([each for extra in told["optional-dependencies"].values() for each in extra])
     used = {COMES_WITH.get(name, name) for name in imported(ROOT / "lab/src/elastream_lab")}
-    assert used <= lab | brought_by("spark", "demo")
+    assert used <= lab | extras | brought_by("spark", "demo")
+    assert extras <= used
     assert lab - used == {"topohub"}, "read as data, not imported"
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from elastream.model.migration import StepProblem
+from elastream.model.migration import SequenceProblem, StepProblem, Target
 
-__all__ = ["skewed", "uniform"]
+__all__ = ["skewed", "skewed_sequence", "uniform"]
 
 
 def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:
@@ -23,6 +23,13 @@ def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) ->
     shares = np.searchsorted(np.cumsum(work) / work.sum(), np.arange(1, before) / before) + 1
     cuts = [0, *shares.tolist(), tasks]
     return StepProblem.of(work, state, list(pairwise(cuts)), after, tau)
+
+
+def skewed_sequence(tasks: int, nodes: tuple[int, ...], tau: float) -> SequenceProblem:
+    """Return migrations of such tasks; ``nodes`` are the counts from the current one on."""
+    step = skewed(tasks, nodes[0], nodes[1], tau, seed=1)
+    targets = tuple(Target(count, tau) for count in nodes[1:])
+    return SequenceProblem(step.work, step.state, step.current, targets)
 
 
 def uniform(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:

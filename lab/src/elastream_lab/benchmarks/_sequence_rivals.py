@@ -19,7 +19,7 @@ from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, e
 from elastream.planners.cuts import Cut, cut_of
 from elastream.planners.sequence.pool import best_links
 
-__all__ = ["by_milp", "count_of_cuts", "enumerated"]
+__all__ = ["IntervalProgram", "by_milp", "count_of_cuts", "enumerated"]
 
 Ints = NDArray[np.int64]
 
@@ -94,7 +94,7 @@ def by_milp(problem: SequenceProblem, *, time_limit_s: float) -> tuple[float, fl
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
-    model = _Model(problem)
+    model = IntervalProgram(problem)
     matrix = coo_array(
         (model.entries, (model.rows, model.columns)), shape=(len(model.low), model.size)
     )
@@ -110,7 +110,7 @@ def by_milp(problem: SequenceProblem, *, time_limit_s: float) -> tuple[float, fl
     return cost, total + (outcome.mip_dual_bound if outcome.mip_dual_bound is not None else -total)
 
 
-class _Model:
+class IntervalProgram:
     """The integer program: rows, columns, entries and bounds of its constraints."""
 
     def __init__(self, problem: SequenceProblem) -> None:
@@ -132,6 +132,7 @@ class _Model:
 
     @property
     def size(self) -> int:
+        """How many variables there are."""
         return len(self.gain)
 
     def _variable(self, gain: float, whole: int) -> int:

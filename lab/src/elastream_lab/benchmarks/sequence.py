@@ -11,11 +11,11 @@ from itertools import cycle, islice
 from rich.console import Console
 from rich.table import Table
 
-from elastream.model.migration import SequenceProblem, Target, exact_sum
+from elastream.model.migration import SequenceProblem, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan
 from elastream.planners.certificate import certify_sequence
 from elastream.planners.sequence.planner import EFFORT, sequence
-from elastream_lab.benchmarks._problems import skewed
+from elastream_lab.benchmarks._problems import skewed_sequence
 from elastream_lab.benchmarks._sequence_rivals import by_milp, count_of_cuts, enumerated
 
 __all__ = ["run"]
@@ -58,12 +58,6 @@ def run() -> None:
     console.print(_rivals())
 
 
-def _problem(tasks: int, nodes: Nodes, tau: float) -> SequenceProblem:
-    step = skewed(tasks, nodes[0], nodes[1], tau, seed=1)
-    targets = tuple(Target(count, tau) for count in nodes[1:])
-    return SequenceProblem(step.work, step.state, step.current, targets)
-
-
 def _planned(problem: SequenceProblem, effort: float = EFFORT) -> SequencePlan | Infeasible:
     plan = sequence(problem, effort=effort)
     if isinstance(plan, SequencePlan):
@@ -78,7 +72,7 @@ def _reach() -> Table:
     for tasks, nodes, taus in REACH:
         shown = "→".join(map(str, nodes)) if len(nodes) < 10 else f"{len(nodes) - 1} migrations"
         for tau in taus:
-            problem = _problem(tasks, nodes, tau)
+            problem = skewed_sequence(tasks, nodes, tau)
             greedy = _planned(problem, 0)
             started = time.perf_counter()
             plan = _planned(problem)
@@ -100,7 +94,7 @@ def _rivals() -> Table:
     for column in ("m", "nodes", "tau", "cuts", "sequence", "all cuts (OMS)", "MILP (HiGHS)"):
         table.add_column(column, justify="right")
     for tasks, nodes, tau in RIVALS:
-        problem = _problem(tasks, nodes, tau)
+        problem = skewed_sequence(tasks, nodes, tau)
         started = time.perf_counter()
         plan = _planned(problem)
         ours = time.perf_counter() - started

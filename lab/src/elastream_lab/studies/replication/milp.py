@@ -38,7 +38,7 @@ from elastream.planners.replication.instance import Instance, instance_of
 from elastream.planners.replication.search import ValuedDeployment
 from elastream.planners.replication.tables import stream_tables
 
-__all__ = ["replication_milp", "variables"]
+__all__ = ["ReplicationProgram", "Rows", "replication_milp", "variables"]
 
 
 def variables(instance: Instance) -> int:
@@ -56,7 +56,7 @@ def replication_milp(
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return instance
-    program = _Program(problem, instance)
+    program = ReplicationProgram(problem, instance)
     found = milp(
         program.objective(),
         integrality=program.whole(),
@@ -78,7 +78,7 @@ def replication_milp(
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """Rows ``low <= matrix @ variables <= high`` as coordinates."""
 
     row: Ints
@@ -88,8 +88,8 @@ class _Rows:
     high: Floats
 
 
-class _Program:
-    """The columns are all x, all z, all y, then r and t."""
+class ReplicationProgram:
+    """The program as arrays: the columns are all x, all z, all y, then r and t."""
 
     def __init__(self, problem: ReplicationProblem, instance: Instance) -> None:
         self._problem = problem
@@ -107,34 +107,40 @@ class _Program:
         self._columns = self._response + 2
 
     def objective(self) -> Floats:
+        """Return (12): what each variable adds to the objective."""
         goal = objective_of(self._problem)
         objective = goal.cost * self._cost()
         objective[self._response :] = goal.response, goal.downtime
         return objective
 
     def whole(self) -> np.ndarray:
+        """Return 1 for each variable that must be whole."""
         return (np.arange(self._columns) < self._whole).astype(np.int64)
 
     def upper(self) -> Floats:
+        """Return the most each variable may be: 1, and (15) and (17) for r and t."""
         upper = np.ones(self._columns)
         bounds = self._problem.bounds
         upper[self._response :] = bounds.response_ms, bounds.downtime_ms
         return upper
 
     def constraints(self) -> list[Any]:
+        """Return all constraints for SciPy."""
         from scipy import sparse
         from scipy.optimize import LinearConstraint
 
         made = []
-        for rows in (
-            self._dense_rows(),
-            *self._pairing_rows(),
-            *self._use_rows(),
-        ):
+        for rows in self.rows():
             shape = len(rows.low), self._columns
             matrix: Any = sparse.csr_array((rows.value, (rows.row, rows.column)), shape=shape)
             made.append(LinearConstraint(matrix, rows.low, rows.high))
         return made
+
+    def rows(self) -> Iterator[Rows]:
+        """Return all constraints."""
+        yield self._dense_rows()
+        yield from self._pairing_rows()
+        yield from self._use_rows()
 
     def _cost(self) -> Floats:
         cost = np.zeros(self._columns)
@@ -145,7 +151,7 @@ class _Program:
             cost[start : start + table.cost.size] = table.cost.ravel()
         return cost
 
-    def _dense_rows(self) -> _Rows:
+    def _dense_rows(self) -> Rows:
         """Return (13), (14), (16), (18) and (19), built as full rows."""
         made: list[tuple[Floats, float, float]] = []
         made += [(row, -np.inf, 0.0) for row in self._path_rows()]
@@ -159,7 +165,7 @@ class _Program:
         matrix = np.array([row for row, _, _ in made])
         rows, columns = np.nonzero(matrix)
         low, high = (np.array([each[end] for each in made]) for end in (1, 2))
-        return _Rows(
+        return Rows(
             rows.astype(np.int64), columns.astype(np.int64), matrix[rows, columns], low, high
         )
 
@@ -193,7 +199,7 @@ class _Program:
             made.append((row, -np.inf, capacity))
         return made
 
-    def _pairing_rows(self) -> Iterator[_Rows]:
+    def _pairing_rows(self) -> Iterator[Rows]:
         """Return (20) and (21) for each stream."""
         for flow, start in zip(self._instance.flows, self._y_start, strict=True):
             sizes = self._instance.sizes()
@@ -202,7 +208,7 @@ class _Program:
             for operator, along in ((flow.source, y), (flow.target, y.T)):
                 rows = np.repeat(np.arange(len(along)), along.shape[1])
                 own = self.x_start[operator] + np.arange(len(along))
-                yield _Rows(
+                yield Rows(
                     np.concatenate([rows, np.arange(len(along))]),
                     np.concatenate([along.ravel(), own]),
                     np.concatenate([np.ones(along.size), -np.ones(len(along))]),
@@ -210,14 +216,14 @@ class _Program:
                     np.zeros(len(along)),
                 )
 
-    def _use_rows(self) -> Iterator[_Rows]:
+    def _use_rows(self) -> Iterator[Rows]:
         """Return for each operator that it is on a node with a price only where that is in use."""
         if not self._priced:
             return
         nodes = np.arange(len(self._priced))
         for domain, start in zip(self._instance.domains, self.x_start, strict=True):
             configuration, node = np.nonzero(domain.count[:, self._priced])
-            yield _Rows(
+            yield Rows(
                 np.concatenate([node, nodes]),
                 np.concatenate([start + configuration, self._z_start + nodes]),
                 np.concatenate([np.ones(len(node)), -np.ones(len(nodes))]),
