@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +102,22 @@ def test_what_is_fed_is_read_to_the_end_of_it_and_no_further(tmp_path: Path) -> 
     with reading(one) as ends, replay.fed([50], every_s=0.0):
         pass
     assert ends[-1] == replay.rows_done == 50
+
+
+def test_the_next_rows_are_fed_when_those_before_are_read(tmp_path: Path) -> None:
+    one = feed(tmp_path, 100)
+    replay = Replay([one], nothing_wrong)
+    with ExitStack() as readers:
+        with replay.fed([40], every_s=0.01):
+            while not (opened := one.clock.rows_available(one.recording, 0)):
+                time.sleep(0.01)
+            time.sleep(0.1)  # a clock would have opened more by now
+            assert one.clock.rows_available(one.recording, 0) == opened == 1
+            ends = readers.enter_context(reading(one))
+            while len(ends) < 3:
+                time.sleep(0.01)
+        assert ends[:3] == [1, 2, 3]
+    assert ends[-1] == 40
 
 
 def test_a_query_that_ends_ends_the_waiting(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -63,6 +64,31 @@ def _options(version: Annotated[bool, _VERSION] = False) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    if sys.stdout is None:
+        why = "send it to /dev/null where nobody shall read it"
+        return _fail(f"standard output is closed; {why}", BAD_INPUT)
+    code = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _unheard(INTERRUPTED)
+    except OSError as error:
+        return _unwritten(error)
+    return code
+
+
+def _unwritten(error: OSError) -> int:
+    _fail(f"standard output cannot be written: {error.strerror or error}", BROKEN)
+    return _unheard(BROKEN)
+
+
+def _unheard(code: int) -> int:
+    """Let nothing more be written to a standard output that takes nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         command = with_option_names(with_examples(typer.main.get_command(app)))
         code = command(args=arguments, prog_name="elastream", standalone_mode=False)
@@ -73,9 +99,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has left, such as `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return INTERRUPTED
+        return _unheard(INTERRUPTED)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+            return _unwritten(error)
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
         return _broken(error)

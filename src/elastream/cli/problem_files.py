@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
@@ -25,16 +25,16 @@ __all__ = [
     "step_problem",
 ]
 
+_MOST_BYTES: Final = 64 << 20
+"""A file that is larger, or never ends, is not read to its end."""
+
 Fields = dict[str, Any]
 """The members of one JSON object, not yet checked."""
 
 
 def read_fields(path: Path) -> Fields:
     """Return the members of the JSON object in the file; ``-`` is standard input."""
-    try:
-        raw = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as error:
-        raise ProblemError(str(path), f"cannot be read: {error.strerror or error}") from None
+    raw = _read(path)
     if not raw.strip():
         raise ProblemError(str(path), "is empty; give one JSON object")
     try:
@@ -52,6 +52,22 @@ def read_fields(path: Path) -> Fields:
     if not isinstance(data, dict):
         raise ProblemError(str(path), f"holds {shown(data)}, not a JSON object")
     return data
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if str(path) == "-":
+            if sys.stdin is None:
+                raise ProblemError("-", "standard input is closed; give a file")
+            raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                raw = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ProblemError(str(path), f"cannot be read: {error.strerror or error}") from None
+    if len(raw) > _MOST_BYTES:
+        raise ProblemError(str(path), f"is larger than {_MOST_BYTES >> 20} MiB; no problem is")
+    return raw
 
 
 def step_problem(data: Fields) -> StepProblem:
@@ -109,7 +125,9 @@ def _name(name: str) -> str:
 def _members(pairs: list[tuple[str, Any]]) -> Fields:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ProblemError(_name(twice), "is given twice")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ProblemError(_name(name), "is given twice")
+            seen.add(name)
     return members

@@ -91,14 +91,17 @@ class Replay:
     def fed(self, rows: Sequence[int], *, every_s: float, steps: int = 40) -> Iterator[None]:
         """Keep the queries busy: open rows up to ``rows`` by and by, and the rest in the end.
 
-        Batches run meanwhile, and show where state is.
+        Batches run meanwhile, and show where state is. The next rows come when those before are
+        read: on a slow machine there are as many batches as on a quick one.
         """
         begin, done = self.lead, threading.Event()
 
         def feed() -> None:
             for step in range(1, steps):
-                if done.wait(every_s):
-                    return
+                while not self._has_read_lead():
+                    if done.wait(every_s):
+                        return
+                    self.look()
                 self.open(
                     [at + (end - at) * step // steps for at, end in zip(begin, rows, strict=True)]
                 )

@@ -22,6 +22,8 @@ Numbers: TypeAlias = "Sequence[Number] | NDArray[Any]"
 _LONGEST_SHOWN = 60
 _LARGEST = 1e100
 """Amounts above this are refused: their sums and products would leave the range of a float."""
+_SMALLEST = 1e-100
+"""Amounts below this count as zero, for the same reason: one divides by them."""
 
 
 def shown(value: object) -> str:
@@ -34,7 +36,7 @@ def shown(value: object) -> str:
 
 
 def amount(field: str, value: object) -> Number:
-    """Return ``value`` as a finite number that is not negative."""
+    """Return ``value`` as a finite number that is not negative; below 1e-100 it is zero."""
     if type(value) is int:
         number: Number = value
     elif type(value) is float:
@@ -47,14 +49,14 @@ def amount(field: str, value: object) -> Number:
         raise ProblemError(field, f"{shown(value)} is negative; give zero or more")
     if number > _LARGEST or number != number:
         raise ProblemError(field, f"{shown(value)} is not finite, or above 1e100")
-    return number
+    return number if number >= _SMALLEST else 0
 
 
 def positive(field: str, value: object) -> Number:
     """Return ``value`` as a finite number above zero."""
     number = amount(field, value)
     if number == 0:
-        raise ProblemError(field, "0 is not positive; give more than zero")
+        raise ProblemError(field, f"{shown(value)} is not positive; give more than zero")
     return number
 
 
@@ -65,7 +67,8 @@ def amounts(field: str, values: object, *, length: int | None = None) -> tuple[N
         raise ProblemError(field, f"has {len(numbers)} entries where {length} are needed")
     for number in numbers:
         kind = type(number)
-        if not ((kind is float or kind is int) and 0 <= number <= _LARGEST):
+        is_plain = kind is float or kind is int
+        if not (is_plain and (number == 0 or _SMALLEST <= number <= _LARGEST)):
             break
     else:
         return numbers

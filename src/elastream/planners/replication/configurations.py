@@ -121,7 +121,7 @@ def _with_room(
     which = problem.operators[operator]
     number = {node.name: u for u, node in enumerate(problem.nodes)}
     allowed = [number[name] for name in problem.allowed_nodes(which)]
-    capacity = np.array([node.resources for node in problem.nodes]) * (1 + _TOLERANCE)
+    capacity = np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE)
     if problem.restricted and problem.current is not None:
         current = [number[name] for name in problem.current[which.name]]
         multisets = list(_neighbours(current, allowed, which.max_replicas))
@@ -134,7 +134,7 @@ def _with_room(
         chosen_from = combinations if problem.distinct else combinations_with_replacement
         multisets = [chosen for size in base_ms for chosen in chosen_from(allowed, size)]
     found = _arrays(problem, operator, multisets, base_ms)
-    fits = np.all(found.count * which.resources <= capacity, axis=1)
+    fits = np.all(found.count * float(which.resources) <= capacity, axis=1)
     if not fits.any():
         return Missing(_no_room(problem, operator, base_ms))
     found = found.where(fits)
@@ -195,7 +195,7 @@ def _arrays(
         count[rows[there], nodes[there, slot]] += 1
     slowest = np.array([node.speedup for node in problem.nodes])[nodes].min(axis=1)
     base = np.array([base_ms[each] for each in size.tolist()])
-    price = size.astype(float) * (which.cost * which.resources)
+    price = size.astype(float) * (float(which.cost) * float(which.resources))
     down_ms = downtimes_ms(problem, operator, nodes, count, size)
     return Configurations(nodes, count, size, base / slowest, price, down_ms)
 

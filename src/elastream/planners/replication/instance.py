@@ -135,7 +135,7 @@ def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
         tuple(domains),
         tuple(float(problem.operators[number[name]].resources) for name in names),
         flows,
-        np.array([node.resources for node in problem.nodes]) * (1 + _TOLERANCE),
+        np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE),
         np.array(problem.links.delay_ms, dtype=float),
         np.array(problem.links.cost, dtype=float),
         np.array([node.price for node in problem.nodes], dtype=float),
