@@ -155,7 +155,7 @@ def test_a_problem_without_a_plan_exits_with_3_and_a_reason(
         (with_operators(O1 | {"inputs": ["I9"]}), "graph.operators[0].inputs[0]: no stream is"),
         (with_operators(O1 | {"inputs": ["o1"]}), "graph.operators[0].inputs: the streams run in"),
         (with_operators(O1, O1), "graph.operators[1].name: 'o1' is the name of another stream"),
-        (with_operators(JOIN | {"window": 0, "inputs": ["I1", "I2"]}), "window: is 0"),
+        (with_operators(JOIN | {"window": 0, "inputs": ["I1", "I2"]}), "window: 0 is not positive"),
         (with_operators(O1 | {"cost": 0}), "graph: no operator has any load"),
         (GRAPH | {"lower_bound": [0]}, "lower_bound: has 1 entries; there are 2 inputs"),
     ],

@@ -89,6 +89,7 @@ def test_no_row_is_there_before_the_clock_says_so(folder: Path, recording: Recor
     assert clock.rows_available(recording, 1e15) == recording.rows
 
 
+@pytest.mark.slow
 def test_a_word_count_stopped_twice_goes_on_where_it_was_and_is_exact(
     spark: SparkSession, folder: Path, recording: Recording
 ) -> None:

@@ -151,6 +151,7 @@ def running(
         .outputMode(mode)
         .queryName(name)
         .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime="500 milliseconds")  # leaves cores to what the test waits for
         .start()
     )
     door = PrivateDoor.of(spark)

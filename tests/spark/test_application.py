@@ -56,12 +56,11 @@ class Application:
         frame: DataFrame,
         mode: str = "update",
         sink: str = "noop",
-        trigger: str | None = None,
+        trigger: str = "500 milliseconds",
     ) -> StreamingQuery:
         writer = frame.writeStream.format(sink).outputMode(mode).queryName(name)
         writer = writer.option("checkpointLocation", str(self.checkpoint(name)))
-        if trigger is not None:
-            writer = writer.trigger(processingTime=trigger)
+        writer = writer.trigger(processingTime=trigger)
         self.queries[name] = writer.start()
         return self.queries[name]
 
@@ -104,8 +103,9 @@ def test_three_queries_stay_exact_through_scaling_a_kill_an_end_and_a_restart(
         keyed = application.start("keyed", aggregation(spark.newSession()))
         application.start("joined", join(spark), "append", "memory")
         application.start("whole", totals(spark), "complete")
-        stateless = numbers(spark).writeStream.format("noop").queryName("stateless").start()
-        application.queries["stateless"] = stateless
+        stateless = numbers(spark).writeStream.format("noop").queryName("stateless")
+        stateless = stateless.trigger(processingTime="1 second")
+        application.queries["stateless"] = stateless.start()
         everything = {"keyed": 4, "joined": 4, "whole": 1}
         until(lambda: tasks_of(attachment) == everything, "all queries take part")
         assert {query.name for query in attachment.queries} == set(everything)

@@ -56,6 +56,7 @@ def counting(
         .outputMode("update")
         .queryName(name)
         .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime="500 milliseconds")
         .start()
     )
     try:
@@ -280,7 +281,7 @@ class Made:
         "free-step",
         "single-step",
         "transition",
-        "consistent-hashing",
+        pytest.param("consistent-hashing", marks=pytest.mark.slow),
         pytest.param("even-split", marks=pytest.mark.slow),
         pytest.param("redist", marks=pytest.mark.slow),
     ],

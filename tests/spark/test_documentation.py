@@ -118,13 +118,21 @@ def test_examples_run_on_live_executors(
         back_to_two(PrivateDoor.of(spark))
 
 
-@pytest.mark.parametrize("page", OWN_SESSION, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.name != "tutorial.md" else [])
+        for page in OWN_SESSION
+    ],
+    ids=name_of,
+)
 def test_examples_that_build_a_session_run_as_a_program(page: Path, tmp_path: Path) -> None:
     submitted = "--master local-cluster[1,1,1024] --conf spark.ui.enabled=false pyspark-shell"
     environment = {
         **os.environ,
         **_spark_environment(java_home(), tmp_path),
         "PYSPARK_SUBMIT_ARGS": submitted,
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts on half the CPU
         "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
     }
     program = [sys.executable, "-m", "tests.documentation", str(page)]

@@ -35,6 +35,7 @@ def test_an_aggregation_stays_exact_through_twenty_random_migrations(spark: Spar
         assert exact_aggregation(run)
 
 
+@pytest.mark.slow
 def test_an_aggregation_stays_exact_through_scale_out_and_scale_in(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update") as run:
         run.attachment.scale_to(3)

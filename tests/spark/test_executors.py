@@ -97,6 +97,7 @@ def test_requests_that_make_no_sense_are_refused(runtime: Application) -> None:
             request(["99"], ticket=Ticket())
 
 
+@pytest.mark.slow
 def test_the_query_goes_on_and_stays_exact_when_executors_are_killed(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update") as run:
         for victim in ("target", "source"):

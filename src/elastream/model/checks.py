@@ -11,7 +11,7 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Number", "Numbers", "amount", "amounts", "count", "positive", "shown"]
+__all__ = ["Number", "Numbers", "amount", "amounts", "count", "positive", "shown", "zero_or_more"]
 
 Number = int | float
 """A finite amount. Whole numbers stay whole, so that bytes in are bytes out."""
@@ -23,7 +23,7 @@ _LONGEST_SHOWN = 60
 _LARGEST = 1e100
 """Amounts above this are refused: their sums and products would leave the range of a float."""
 _SMALLEST = 1e-100
-"""Amounts below this count as zero, for the same reason: one divides by them."""
+"""Nothing smaller may be divided by, for the same reason."""
 
 
 def shown(value: object) -> str:
@@ -36,7 +36,7 @@ def shown(value: object) -> str:
 
 
 def amount(field: str, value: object) -> Number:
-    """Return ``value`` as a finite number that is not negative; below 1e-100 it is zero."""
+    """Return ``value`` as a finite number that is not negative."""
     if type(value) is int:
         number: Number = value
     elif type(value) is float:
@@ -49,15 +49,22 @@ def amount(field: str, value: object) -> Number:
         raise ProblemError(field, f"{shown(value)} is negative; give zero or more")
     if number > _LARGEST or number != number:
         raise ProblemError(field, f"{shown(value)} is not finite, or above 1e100")
-    return number if number >= _SMALLEST else 0
+    return number
 
 
 def positive(field: str, value: object) -> Number:
     """Return ``value`` as a finite number above zero."""
     number = amount(field, value)
     if number == 0:
-        raise ProblemError(field, f"{shown(value)} is not positive; give more than zero")
+        raise ProblemError(field, "0 is not positive; give more than zero")
+    if number < _SMALLEST:
+        raise ProblemError(field, f"{shown(value)} is too close to zero; give 1e-100 or more")
     return number
+
+
+def zero_or_more(field: str, value: object) -> Number:
+    """Return ``value`` as an amount that may be divided by unless it is zero."""
+    return positive(field, value) if amount(field, value) else 0
 
 
 def amounts(field: str, values: object, *, length: int | None = None) -> tuple[Number, ...]:
@@ -67,8 +74,7 @@ def amounts(field: str, values: object, *, length: int | None = None) -> tuple[N
         raise ProblemError(field, f"has {len(numbers)} entries where {length} are needed")
     for number in numbers:
         kind = type(number)
-        is_plain = kind is float or kind is int
-        if not (is_plain and (number == 0 or _SMALLEST <= number <= _LARGEST)):
+        if not ((kind is float or kind is int) and 0 <= number <= _LARGEST):
             break
     else:
         return numbers

@@ -76,7 +76,7 @@ def generated(seed: int, folder: Path) -> tuple[WindowedQuery, Expected, Reading
 def check_generated(spark: SparkSession, seed: int, folder: Path) -> str:
     """Hand the query over, compare every result, and return what was done."""
     query, expected, made = generated(seed, folder)
-    with handover(spark, query, folder, step_ms=max(2, 6 * made.gap_ms)) as run:
+    with handover(spark, query, folder, step_ms=max(2, 10 * made.gap_ms)) as run:
         run.serve()
         run.await_until(lambda: bool(written(folder / "origin-out")))
         check_whole(run, expected)

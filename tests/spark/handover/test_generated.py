@@ -18,7 +18,7 @@ DOZENS = 48
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow)])
 def test_generated_windows_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

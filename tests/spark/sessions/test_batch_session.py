@@ -17,7 +17,10 @@ with batch_session("test", master=sys.argv[1] or None) as spark:
 """
 
 
-@pytest.mark.parametrize(("asked", "got"), [("", "local[*]"), ("local[1]", "local[1]")])
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [("", "local[*]"), pytest.param("local[1]", "local[1]", marks=pytest.mark.slow)],
+)
 def test_a_session_on_this_machine_listens_to_it_alone(asked: str, got: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT, asked],

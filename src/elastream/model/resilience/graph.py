@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import Number, amount, shown
+from elastream.model.checks import Number, positive, shown, zero_or_more
 from elastream.model.errors import ProblemError
 
 __all__ = ["GraphOperator", "QueryGraph"]
@@ -55,8 +55,8 @@ class GraphOperator:
         return cls(
             _name(f"{field}name", name),
             read,
-            amount(f"{field}cost", cost),
-            None if selectivity is None else amount(f"{field}selectivity", selectivity),
+            zero_or_more(f"{field}cost", cost),
+            None if selectivity is None else zero_or_more(f"{field}selectivity", selectivity),
             _window(field, kind == "join", len(read), window),
         )
 
@@ -101,7 +101,7 @@ class QueryGraph:
                 if name not in seen:
                     place = f"{field}operators[{j}].inputs[{i}]"
                     raise ProblemError(place, f"no stream is named {shown(name)}")
-        cost = amount(f"{field}transfer_cost", transfer_cost)
+        cost = zero_or_more(f"{field}transfer_cost", transfer_cost)
         return cls(names, tuple(operators), cost, _order(field, operators))
 
     @property
@@ -125,10 +125,7 @@ def _window(field: str, is_join: bool, streams: int, window: object) -> Number |
         raise ProblemError(f"{field}inputs", f"a join reads two streams, not {streams}")
     if window is None:
         raise ProblemError(f"{field}window", "is missing; a join needs one")
-    checked = amount(f"{field}window", window)
-    if checked == 0:
-        raise ProblemError(f"{field}window", "is 0; a join needs a window above 0")
-    return checked
+    return positive(f"{field}window", window)
 
 
 def _order(field: str, operators: Sequence[GraphOperator]) -> tuple[int, ...]:
