@@ -26,8 +26,10 @@ def kill(spark: SparkSession, executor: str) -> None:
 
 def executor_processes(spark: SparkSession) -> dict[int, str]:
     """The command line of every executor of this session, those that start up too."""
-    app = spark.sparkContext.applicationId
-    found = {pid: line for pid, line in _commands().items() if f"--app-id {app} " in line}
+    conf = spark.sparkContext.getConf()
+    driver = f"@{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')} "
+    # by the driver's address: applications that start in the same second have the same id
+    found = {pid: line for pid, line in _commands().items() if driver in line}
     # what a process is about to start bears its command line for a moment
     return {
         pid: line
