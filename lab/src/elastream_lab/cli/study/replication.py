@@ -56,8 +56,8 @@ def replication(
 ) -> None:
     """Replicas and places through an hour of changing load, and solving times (paper 004, 7).
 
-    Needs the extra "studies". The hour takes some minutes, table IV as well; --milp-seconds 0
-    leaves the generic integer program out. --on-spark runs the taxi query with the loop, live and
+    The hour takes some minutes, table IV as well; --milp-seconds 0 leaves the generic integer
+    program out. --on-spark runs the taxi query with the loop, live and
     by pause-and-resume: six runs of a minute and some each.
 
       elastream study replication --part hour --picture hour.png
