@@ -1,9 +1,9 @@
 """Figure 18 of paper 003 on Spark, at a size that two cores bear: bursts under four placements.
 
 The traffic monitor of section 7.3.5 (:mod:`elastream_lab.applications.traffic`): three sub-streams
-with four aggregations each, 12 pairs on three executors. Like the paper's delay operators, a packet costs
-every result it is counted in a time that is slept where the state is, so that executors and not
-cores are what there is too little of.
+with four aggregations each, 12 pairs on three executors. Like the paper's delay operators, a packet
+costs every result it is counted in a time that is slept where the state is, so that executors and
+not cores are what there is too little of.
 
 A trial run measures what every pair costs. Then, for each repeat, other bursts are made, and the
 same ones are replayed under every placement: ROD's, which knows costs alone; those of LLF and
