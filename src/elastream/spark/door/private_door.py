@@ -11,7 +11,7 @@ another than the one this was written for. Everything comes out as plain Python 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors"]
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+_BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
 _SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _LOCATION_PREFIX: Final = "executor_"
 
@@ -109,6 +110,9 @@ class PrivateDoor:
                 spark._jsparkSession.sharedState().activeStreamingQueries().size()
             ),
             "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
+            "CoarseGrainedSchedulerBackend.executorsPendingDecommission": lambda: _needs_methods(
+                jvm, _BACKEND, "executorsPendingDecommission", "isExecutorActive"
+            ),
             "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
         }
         opened = {name: _opened(name, door, version) for name, door in doors.items()}
@@ -143,8 +147,13 @@ class PrivateDoor:
         """Return the name of the application, one for each SparkContext."""
         return str(self._context.applicationId())
 
-    def executors(self) -> tuple[ExecutorEntry, ...]:
-        """Return the executors that are alive, oldest first."""
+    def executors(self, *, leaving: bool = False) -> tuple[ExecutorEntry, ...]:
+        """Return the executors that are alive and get tasks, oldest first.
+
+        ``leaving``: also those that are being decommissioned, and those that Spark excludes.
+        """
+        entries = self.json(self._context.statusStore().executorList(True))
+        passed_over = set() if leaving else self._without_tasks(entries)
         found = [
             ExecutorEntry(
                 entry["id"],
@@ -153,12 +162,21 @@ class PrivateDoor:
                 entry["addTime"],
                 int(port),
             )
-            for entry in self.json(self._context.statusStore().executorList(True))
+            for entry in entries
             # One that has just registered has no address yet, and runs no task before it has.
             for host, _, port in [entry["hostPort"].rpartition(":")]
-            if entry["id"] != "driver" and host
+            if entry["id"] != "driver" and host and entry["id"] not in passed_over
         ]
         return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
+
+    def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the executors to which Spark sends no task any more."""
+        passed_over = {entry["id"] for entry in entries if entry["isExcluded"]}
+        backend = self._context.schedulerBackend()
+        if len(entries) > 1 and not backend.executorsPendingDecommission().isEmpty():
+            ids = [entry["id"] for entry in entries if entry["id"] != "driver"]
+            passed_over.update(name for name in ids if not backend.isExecutorActive(name))
+        return passed_over
 
     def request_executors(self, total: int) -> bool:
         """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
