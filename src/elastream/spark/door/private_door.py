@@ -52,6 +52,7 @@ class PrivateDoor:
         self._jvm = jvm
         self._context = context
         self._coordinator = coordinator
+        self._own: SparkSession | None = None
         # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
         self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
         self.milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
@@ -130,6 +131,24 @@ class PrivateDoor:
         from pyspark.sql import SparkSession
 
         return SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
+
+    def own_session(self, *, anew: bool = False) -> SparkSession:
+        """Return a session for elastream's own jobs, with the settings that the user's has now.
+
+        Every clone leaves a listener on the application's bus for as long as that lives, so one
+        is made and kept. It does not know data sources that were registered since: ``anew`` does.
+        """
+        if self._own is None or anew:
+            self._own = self.cloned_session()
+        conf, wanted = self._own.conf, self.spark.conf.getAll
+        for name, value in conf.getAll.items():
+            if name not in wanted:
+                conf.unset(name)
+            elif wanted[name] != value:
+                conf.set(name, wanted[name])
+        for name in wanted.keys() - conf.getAll.keys():
+            conf.set(name, wanted[name])
+        return self._own
 
     def counter(self) -> Any:
         """Return a counter in the JVM: a semaphore, whose permits it counts."""
@@ -232,10 +251,12 @@ class PrivateDoor:
             provider_id, executor.host, executor.id, self._nothing
         )
 
-    def delete_folder(self, path: str) -> None:
-        """Delete a folder and all in it, on whatever file system it is."""
-        folder = self._jvm.org.apache.hadoop.fs.Path(path)
-        folder.getFileSystem(self._context.hadoopConfiguration()).delete(folder, True)
+    def delete_folders(self, beginning: str) -> None:
+        """Delete every folder whose path begins so, with all in it, on whatever file system."""
+        pattern = self._jvm.org.apache.hadoop.fs.Path(f"{beginning}*")
+        system = pattern.getFileSystem(self._context.hadoopConfiguration())
+        for status in system.globStatus(pattern) or ():
+            system.delete(status.getPath(), True)
 
     def handler(
         self, interface: str, target: Any, action: str, value: str | None, method: str | None
