@@ -13,7 +13,7 @@ import pytest
 from elastream.cli.main import main
 from elastream.loop.goals.forecast import Forecaster
 from elastream.model.errors import ProblemError
-from elastream_lab.studies.look_ahead.backtest import LOOPS, LookAheadStudy, Outcome, outcome
+from elastream_lab.studies.look_ahead.backtest import LOOPS, LookAheadStudy, outcome
 from elastream_lab.studies.look_ahead.series import Series, read_series
 
 HOUR_S = 3600.0
@@ -96,14 +96,10 @@ def test_a_file_that_is_no_load_is_refused(tmp_path: Path, text: str, wrong: str
 # Three loops
 
 
-def outcomes(rate: Callable[[float], float], **settings: float) -> dict[str, Outcome]:
-    study = LookAheadStudy(days=1, **settings)
-    load = hours(9, rate).held_out(1, 4200.0)
-    return {loop: outcome(study, load, loop) for loop in LOOPS}
-
-
 def test_who_looks_ahead_is_ready_for_a_morning_like_those_before() -> None:
-    found = outcomes(mornings, look_ahead_s=900.0, pool_s=300.0)
+    study = LookAheadStudy(days=1, look_ahead_s=900.0, pool_s=300.0)
+    load = hours(9, mornings).held_out(1, 4200.0)
+    found = {loop: outcome(study, load, loop) for loop in LOOPS}
     assert found["reactive"].overload_s > 0
     assert found["ahead"].overload_s < found["reactive"].overload_s / 2
     assert found["ahead"].executor_s < 1.1 * found["reactive"].executor_s
@@ -112,29 +108,25 @@ def test_who_looks_ahead_is_ready_for_a_morning_like_those_before() -> None:
     assert found["reactive"].expected_error_percent is None
 
 
-def test_where_executors_come_at_once_nothing_is_lost_by_looking_ahead() -> None:
-    found = outcomes(wave, pool_s=0.0)
-    assert found["ahead"].overload_s <= found["reactive"].overload_s
-    assert found["ahead"].executor_s < 1.1 * found["reactive"].executor_s
-
-
 # The command
 
 
 def test_one_command_tells_of_every_load(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = csv(tmp_path / "calm.csv", 9), csv(tmp_path / "steep.csv.gz", 9, mornings)
+    first, second = csv(tmp_path / "calm.csv", 9), csv(tmp_path / "week.csv.gz", 16)
     told, picture = tmp_path / "ahead.json", tmp_path / "ahead.png"
     options = ["--input", str(first), "--input", str(second), "--days", "1"]
     options += ["--json", str(told), "--picture", str(picture)]
     assert main(["study", "look-ahead", *options]) == 0
     figures = json.loads(told.read_text())
-    assert [figure["figure"] for figure in figures] == ["calm", "steep"]
+    assert [figure["figure"] for figure in figures] == ["calm", "week"]
     assert {figure["study"] for figure in figures} == {"look-ahead"}
     assert [row["loop"] for row in figures[0]["rows"]] == list(LOOPS)
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "the last 1 days, learnt from 8 before" in " ".join(capsys.readouterr().out.split())
+    reactive, ahead, _ = figures[0]["rows"]
+    assert ahead["executor_s"] == reactive["executor_s"]  # executors bear so slow a change
+    assert "the last 1 days, learnt from 7 before" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_forecaster_is_small() -> None:

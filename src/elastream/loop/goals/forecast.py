@@ -61,7 +61,7 @@ _SLOPE: Final = 0.3
 _DAMPING: Final = 0.9
 _NOISE: Final = 0.05
 """How much the last change counts in the usual one."""
-_STEEP: Final = 2.0
+_STEEP: Final = 3.0
 """An onset is steeper than the usual change by this factor."""
 _QUARTER_MS: Final = 900_000
 _QUARTERS_A_DAY: Final = 96

@@ -25,7 +25,7 @@ def look_ahead(
     input: Annotated[list[Path], _INPUT],  # noqa: A002 - the option's name
     look_ahead_s: Annotated[float, _LOOK_AHEAD] = 300.0,
     pool_s: Annotated[float, _POOL] = 60.0,
-    days: Annotated[int, _DAYS] = 21,
+    days: Annotated[int, _DAYS] = 7,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:

@@ -50,7 +50,7 @@ class LookAheadStudy:
     """How far the loop looks ahead."""
     pool_s: float = 60.0
     """How long executors take to come, and as long to be warmed or taken away."""
-    days: int = 21
+    days: int = 7
     """The last days of each load are held out; all before them is learnt from."""
 
     def __post_init__(self) -> None:
