@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -145,6 +146,7 @@ def test_a_day_like_those_before_is_foreseen_with_a_small_error() -> None:
     assert expected.load == pytest.approx(wave(3.3 + LOOK_AHEAD_S / 86_400), rel=0.02)
     assert expected.error is not None
     assert expected.error < 0.05
+    assert len(pickle.dumps(known)) < 20_000
 
 
 def test_what_is_expected_is_the_most_of_all_that_is_still_to_come() -> None:

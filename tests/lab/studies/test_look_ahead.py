@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from elastream.cli.main import main
-from elastream.loop.goals.forecast import Forecaster
 from elastream.model.errors import ProblemError
+from elastream_lab.studies.look_ahead import backtest
 from elastream_lab.studies.look_ahead.backtest import LOOPS, LookAheadStudy, outcome
 from elastream_lab.studies.look_ahead.series import Series, read_series
 
@@ -112,9 +112,10 @@ def test_who_looks_ahead_is_ready_for_a_morning_like_those_before() -> None:
 
 
 def test_one_command_tells_of_every_load(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = csv(tmp_path / "calm.csv", 9), csv(tmp_path / "week.csv.gz", 16)
+    monkeypatch.setattr(backtest, "_TRIGGER_S", 120.0)
+    first, second = csv(tmp_path / "calm.csv", 9), csv(tmp_path / "week.csv.gz", 16, mornings)
     told, picture = tmp_path / "ahead.json", tmp_path / "ahead.png"
     options = ["--input", str(first), "--input", str(second), "--days", "1"]
     options += ["--json", str(told), "--picture", str(picture)]
@@ -127,10 +128,3 @@ def test_one_command_tells_of_every_load(
     reactive, ahead, _ = figures[0]["rows"]
     assert ahead["executor_s"] == reactive["executor_s"]  # executors bear so slow a change
     assert "the last 1 days, learnt from 7 before" in " ".join(capsys.readouterr().out.split())
-
-
-def test_the_forecaster_is_small() -> None:
-    known = Forecaster.ahead(300.0, 1.25)
-    for at_ms, cores in hours(9, wave).held_out(1, 4200.0).past(0.001):
-        known = known.heard(at_ms, cores)
-    assert len(known.day.usual) + len(known.week.usual) + len(known.guesses) < 1000

@@ -61,7 +61,7 @@ from elastream.model.observation import BatchObservation
 from elastream.model.words import counted
 from elastream.planners.even_spread import even_max_load
 
-__all__ = ["Utilisation", "attainable_tau", "demand"]
+__all__ = ["FURTHEST_S", "Utilisation", "attainable_tau", "demand"]
 
 _LEAST_USABLE = 0.2
 """A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
@@ -70,7 +70,7 @@ _LEAST_SAVING = 0.1
 """Share of the executors that a scale-in must save, rounded down to at least one executor."""
 _SLACK = 1e-9
 """Relative slack of comparisons, so that rounding alone changes nothing."""
-_FURTHEST_S = 3600.0
+FURTHEST_S = 3600.0
 """Whoever must know further ahead than this knows the day: that is what a schedule is for."""
 _STRIDE = 50
 """Numbers of executors are tried one by one up to so many, then in steps of a fiftieth."""
@@ -104,8 +104,8 @@ class Utilisation(Goal):
             wrong = f"{band:g} above target {target:g} is more than 1"
             raise ProblemError("goal.hysteresis", wrong)
         positive("goal.catch_up_s", self.catch_up_s)
-        if zero_or_more("goal.look_ahead_s", self.look_ahead_s) > _FURTHEST_S:
-            wrong = f"{self.look_ahead_s:g} is above {_FURTHEST_S:g}; see Schedule"
+        if zero_or_more("goal.look_ahead_s", self.look_ahead_s) > FURTHEST_S:
+            wrong = f"{self.look_ahead_s:g} is above {FURTHEST_S:g}; see Schedule"
             raise ProblemError("goal.look_ahead_s", wrong)
 
     @property

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 from elastream.loop.application import Observed
 from elastream.loop.goals.forecast import Expected, Forecaster
-from elastream.loop.goals.utilisation import Utilisation
+from elastream.loop.goals.utilisation import FURTHEST_S, Utilisation
 from elastream.loop.policy import Policy
 from elastream.model.checks import amount, count, positive
+from elastream.model.errors import ProblemError
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 from elastream_lab.studies.look_ahead.series import DAY_S, HeldOut
 
@@ -54,8 +55,9 @@ class LookAheadStudy:
     """The last days of each load are held out; all before them is learnt from."""
 
     def __post_init__(self) -> None:
-        positive("look_ahead_s", self.look_ahead_s)
-        Utilisation(look_ahead_s=self.look_ahead_s)
+        if positive("look_ahead_s", self.look_ahead_s) > FURTHEST_S:
+            wrong = f"{self.look_ahead_s:g} is above {FURTHEST_S:g}"
+            raise ProblemError("look_ahead_s", wrong)
         amount("pool_s", self.pool_s)
         count("days", self.days, least=1, most=366)
 
