@@ -45,9 +45,9 @@ def _figures(study: LookAheadStudy, load: HeldOut) -> tuple[Figure, ...]:
         trend_holds=no_worse and _dearer(ahead, reactive) <= MOST_DEARER,
         says=(
             f"Ahead is to be overloaded no longer than reactive, at no more than "
-            f"{100 * MOST_DEARER:g} % more executor-seconds; it is for {_times(ahead, reactive)} "
-            f"of the time at {100 * _dearer(ahead, reactive):+.1f} %, the oracle for "
-            f"{_times(oracle, reactive)} at {100 * _dearer(oracle, reactive):+.1f} %."
+            f"{100 * MOST_DEARER:g} % more executor-seconds; it was for {ahead.overload_s:.0f} s, "
+            f"reactive for {reactive.overload_s:.0f} s, at {100 * _dearer(ahead, reactive):+.1f} %; "
+            f"the oracle for {oracle.overload_s:.0f} s at {100 * _dearer(oracle, reactive):+.1f} %."
         ),
     )
     return (figure,)
@@ -55,7 +55,3 @@ def _figures(study: LookAheadStudy, load: HeldOut) -> tuple[Figure, ...]:
 
 def _dearer(one: Outcome, other: Outcome) -> float:
     return one.executor_s / other.executor_s - 1
-
-
-def _times(one: Outcome, other: Outcome) -> str:
-    return f"{one.overload_s / other.overload_s:.2f}" if other.overload_s else "no overload"
