@@ -46,7 +46,7 @@ def _figures(study: LookAheadStudy, load: HeldOut) -> tuple[Figure, ...]:
         says=(
             f"Ahead is to be overloaded no longer than reactive, at no more than "
             f"{100 * MOST_DEARER:g} % more executor-seconds; it was for {ahead.overload_s:.0f} s, "
-            f"reactive for {reactive.overload_s:.0f} s, at {100 * _dearer(ahead, reactive):+.1f} %; "
+            f"reactive for {reactive.overload_s:.0f}, at {100 * _dearer(ahead, reactive):+.1f} %; "
             f"the oracle for {oracle.overload_s:.0f} s at {100 * _dearer(oracle, reactive):+.1f} %."
         ),
     )
