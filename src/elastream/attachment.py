@@ -189,6 +189,7 @@ class _Application:
             policy,
             (lambda _: None) if recorder is None else recorder.write,
             learning=None if recorder is None else recorder.learning,
+            past=() if recorder is None else recorder.past(),
         )
 
     def start(self) -> None:

@@ -71,6 +71,11 @@ _READ = {
 }
 _COST = f"{_STUDIES}.migration_cost.study.CostStudy"
 _CHECKED = {_COST: lambda *_, **__: SimpleNamespace(check=lambda: None)}
+_LOAD = "--input load.csv"
+_NO_LOADS = {
+    f"{_STUDIES}.look_ahead.series.read_series": lambda path: path,
+    f"{_STUDIES}.look_ahead.figures.figures": lambda *_: [],
+}
 _SESSION = "elastream.spark.sessions.application_session.application_session"
 _BATCH = "elastream.spark.sessions.batch_session.batch_session"
 _SETTINGS = f"{_LAB}.applications.patterns.settings.TraceSettings"
@@ -281,6 +286,16 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--trigger-s", "0"),
         _wrong("--seed", "-1"),
         *_FILES,
+    ),
+    "study look-ahead": (
+        _wrong("--input", "none.csv"),
+        _wrong("--look-ahead-s", "3601", before=_LOAD),
+        _wrong("--pool-s", "-1", before=_LOAD),
+        _wrong("--days", "0", before=_LOAD),
+        *(
+            Call(one.option, f"{_LOAD} {one.arguments}", one.says, instead=_NO_LOADS)
+            for one in _FILES
+        ),
     ),
     "study migration-cost": (
         Call("--trace", "--trace nowhere", "nowhere: is no trace"),

@@ -239,3 +239,10 @@ def test_an_application_scales_by_utilisation_and_is_placed_for_bursts() -> None
         assert sorted(nodes.count(node) for node in set(nodes)) == [2, 2, 2]
     assert {d.kind for d in decisions[-10:-1]} == {"hold"}
     assert " placed for the rates to come" in decisions[-2].reason
+
+
+def test_the_past_is_told_to_the_goal_that_says_how_many() -> None:
+    goal = Combined(how_many=Utilisation(look_ahead_s=400.0), where=ByHand())
+    memory = goal.recalled(iter([(0, 1.0), (100_000, 2.0)]))
+    assert memory.how_many == Utilisation(look_ahead_s=400.0).recalled([(0, 1.0), (100_000, 2.0)])
+    assert memory.where is None

@@ -7,12 +7,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.loop.builders import bounds, executors, load, observed
+from tests.loop.builders import batch, bounds, executors, load, observed
 
 from elastream.loop.application import GoalBounds, Observed
+from elastream.loop.goals.forecast import MOST_MORE, Forecaster
 from elastream.loop.goals.goal import Wanted, mean_utilisation
 from elastream.loop.goals.utilisation import Utilisation, attainable_tau, demand
 from elastream.loop.load import QueryLoad
+from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
 from elastream.planners.even_spread import even_bounds
 
@@ -352,3 +354,117 @@ def test_state_is_not_moved_to_save_one_executor_in_many() -> None:
     assert judged(nearly) == ("hold", 40)
     clearly = observed(load([0.2] * 80, ids * 2), executors(*ids), within=many)
     assert judged(clearly) == ("scale-in", 27)
+
+
+# Ahead of the load
+
+AHEAD = Utilisation(look_ahead_s=400.0)
+SLOT_MS = 100_000
+
+
+def rising(factor: float, last: float, slots: int = 60) -> Forecaster:
+    """A past whose load has risen in each slot by a factor up to now, the moment of 1000 ms."""
+    known = AHEAD.recalled((SLOT_MS * slot, last * factor**slot) for slot in range(-slots, 1))
+    assert known is not None
+    return known
+
+
+def ahead(
+    seen: Observed, memory: Forecaster | None, goal: Utilisation = AHEAD
+) -> tuple[str, int, str]:
+    _, found, _ = goal.wanted(memory, seen)
+    return found.need, found.executors, found.reason
+
+
+def test_executors_are_asked_for_before_the_load_is_there() -> None:
+    seen = on([0.19] * 8, "aaaabbbb", executors("a", "b"))
+    assert judged(seen) == ("hold", 2)
+    assert ahead(seen, rising(1.02, 1.52))[:2] == ("hold", 2)
+    _, found, _ = AHEAD.wanted(rising(1.1, 1.52), seen)
+    assert (found.need, found.executors) == ("scale-out", 3)
+    assert found.reason.startswith("utilisation 0.76, busiest executor 0.76: too little soon; 3 ")
+    assert "expected within 400 s by " in found.reason
+    assert found.figures["look_ahead_s"] == 400
+    assert found.figures["expected"] > found.figures["cores_needed"]
+    assert 0 < found.figures["expected_error"] < 0.3
+
+
+def test_executors_are_kept_for_a_load_that_is_expected_back() -> None:
+    seen = on([0.1375] * 8, "aabbccdd", executors(*"abcd"))
+    assert judged(seen) == ("scale-in", 2)
+    need, number, reason = ahead(seen, rising(1.15, 1.1))
+    assert (need, number) == ("scale-in", 3)
+    assert "expected within 400 s" in reason
+
+
+def test_a_load_that_falls_is_not_foreseen() -> None:
+    seen = on([0.25] * 8, "aaaabbbb", executors("a", "b"))
+    falling = rising(0.9, 2.0)
+    assert ahead(seen, falling)[:2] == judged(seen)
+    assert "expected" not in ahead(seen, falling)[2]
+
+
+def test_what_is_done_without_a_forecast_is_what_was_always_done() -> None:
+    assert Utilisation().memory() is None
+    assert Utilisation().recalled([(0, 1.0)]) is None
+    assert Utilisation().name == "utilisation 0.7"
+    assert AHEAD.name == "utilisation 0.7, 400 s ahead"
+    figures = wanted(on([0.1], "a", executors("a"))).figures
+    assert {"expected", "expected_error", "look_ahead_s"}.isdisjoint(figures)
+
+
+def test_every_batch_is_remembered_and_idle_time_too() -> None:
+    busy = observed(load([0.5, 0.5], "ab"), executors("a", "b"))
+    memory = AHEAD.heard(AHEAD.memory(), busy, batch(0, "ab"), disturbed=True)
+    assert memory is not None
+    assert memory.slot is not None
+    assert memory.slot.load == 1.0
+    resting = idle(observed(load([0.0, 0.0], "ab"), executors("a", "b")), 5)
+    later, _, _ = AHEAD.wanted(memory, resting)
+    assert later == memory.heard(1000, 0.0)
+    assert AHEAD.wanted(memory, busy)[0] == memory
+
+
+def test_rows_that_wait_already_are_no_load_to_come() -> None:
+    late = load([0.5], "a", rows_per_s=10.0, arrivals_per_s=20.0, backlog=9000, interval_ms=1000.0)
+    memory = AHEAD.heard(
+        AHEAD.memory(), observed(late, executors("a")), batch(0, "a"), disturbed=False
+    )
+    assert memory is not None
+    assert memory.slot is not None
+    assert memory.slot.load == 1.0
+
+
+def test_the_past_is_recalled() -> None:
+    past = [(60_000 * minute, 1.0 + minute) for minute in range(30)]
+    known = AHEAD.recalled(past)
+    assert known is not None
+    assert known.last == pytest.approx(27.5, abs=2)
+
+
+@pytest.mark.parametrize("look_ahead_s", [-1.0, 3601.0, float("nan"), "soon"])
+def test_a_look_ahead_is_within_an_hour(look_ahead_s: float) -> None:
+    with pytest.raises(ProblemError, match=r"goal\.look_ahead_s"):
+        Utilisation(look_ahead_s=look_ahead_s)
+
+
+pasts = st.builds(rising, st.floats(0.9, 1.3), st.floats(0.1, 10), st.integers(1, 60))
+
+
+@given(works, st.integers(1, 12), boundaries, pasts)
+@settings(max_examples=200, deadline=None)
+def test_what_is_wanted_lies_between_what_now_and_the_bound_call_for(
+    work: list[float], number: int, within: GoalBounds, past: Forecaster
+) -> None:
+    seen = spread(work, number, within)
+    now = wanted(seen)
+    _, found, _ = AHEAD.wanted(past, seen)
+    expected = AHEAD.expected(past, seen)
+    assert expected is not None
+    total = sum(work)
+    assert total <= expected.load <= (1 + MOST_MORE) * total
+    then = wanted(spread([w * expected.load / total if total else w for w in work], number, within))
+    sizes = (now.figures.get("needed", 0), then.figures.get("needed", 0))
+    assert found.figures.get("needed", 0) == pytest.approx(max(sizes), abs=1)
+    assert found.executors >= now.executors or found.need == now.need == "scale-in"
+    assert found.executors <= max(now.executors, then.executors, number, *sizes)

@@ -325,6 +325,29 @@ def test_how_it_is_is_told_every_second() -> None:
     assert told[-1] == Status(5000, frozenset(), 1)
 
 
+def test_how_it_is_may_be_told_more_seldom() -> None:
+    one = cluster(rows_per_s=0, status_s=20.0)
+    told = told_by(one, Status)
+    one.advance(50)
+    assert [fact.at_ms for fact in told] == [20_000, 40_000]
+
+
+@pytest.mark.parametrize("settings", [{"pool_s": -1.0}, {"status_s": 0.0}])
+def test_times_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ProblemError, match=next(iter(settings))):
+        ClusterSettings(**settings)  # type: ignore[arg-type]
+
+
+def test_what_is_to_be_done_later_is_done_in_its_order() -> None:
+    one = cluster(rows_per_s=0)
+    done: list[float] = []
+    for seconds in (3.5, 2.0, 0.0):
+        one.later(seconds, lambda: done.append(one.now_ms))
+    assert done == [0.0]
+    one.advance(10)
+    assert done == [0.0, 2000.0, 3500.0]
+
+
 def test_a_death_is_told_at_once_or_with_the_next_status() -> None:
     one = cluster(rows_per_s=0, executors=3)
     told = told_by(one, ExecutorsChanged)

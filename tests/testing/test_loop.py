@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import cos, pi
 from pathlib import Path
 
 import pytest
 
-from elastream import Decision, Policy, Replication, read_decisions
+from elastream import Decision, Policy, Replication, Utilisation, read_decisions
 from elastream.testing import (
     ClusterSettings,
     SimulatedCluster,
@@ -82,3 +83,37 @@ def test_hosts_are_probed_where_the_cluster_says_how_far_they_are() -> None:
     hosts = ("a", "b")
     assert asked(ClusterSettings(hosts=hosts))
     assert not asked(ClusterSettings(hosts=hosts, round_trips_ms={("a", "b"): 4.0}))
+
+
+def test_executors_take_as_long_to_come_as_the_settings_say() -> None:
+    cluster = SimulatedCluster(GROWING, ClusterSettings(pool_s=15.0))
+    with simulated(cluster, POLICY) as loop:
+        asked = loop.run_until("scale-out")
+        cluster.advance(14)
+        assert len(cluster.executors()) == 2
+        done = loop.run_until("done")
+    assert len(cluster.executors()) == 3
+    assert (done.at_ms or 0) - (asked.at_ms or 0) >= 2 * 15_000
+
+
+def test_what_was_asked_for_and_given_up_does_not_come_later() -> None:
+    cluster = SimulatedCluster(GROWING, ClusterSettings(pool_s=15.0))
+    with simulated(cluster, POLICY) as loop:
+        loop.run_until("scale-out")
+        loop.abandon("changed our minds")
+        cluster.advance(30)
+    assert len(cluster.executors()) == 2
+
+
+def test_load_from_before_the_start_is_known_to_a_goal_that_looks_ahead() -> None:
+    def wave(second: float) -> float:
+        return 1500 - 1000 * cos(second / 43_200 * pi)
+
+    past = [(60_000 * minute, wave(60 * minute) / 1000) for minute in range(-3 * 1440, 0)]
+    policy = Policy(max_executors=4, goal=Utilisation(look_ahead_s=600))
+    cluster = SimulatedCluster(even_workload(8, wave, trigger_ms=10_000), ClusterSettings())
+    with simulated(cluster, policy, past=past) as loop:
+        cluster.advance(30)
+        memory = loop.state.memory
+    assert memory.scored > 100
+    assert memory.day.usual[48] == pytest.approx(2.5, abs=0.05)

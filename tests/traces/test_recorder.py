@@ -51,3 +51,13 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         TraceRecorder(tmp_path / "notes")
     with pytest.raises(ProblemError, match=r"cannot be made: Not a directory"):
         TraceRecorder(tmp_path / "notes" / "deeper")
+
+
+def test_the_next_attachment_knows_the_load_by_its_times(tmp_path: Path) -> None:
+    recorder = TraceRecorder(tmp_path)
+    assert list(recorder.past()) == []
+    other = TaskId("r", 0, 0)
+    recorder.write(sample(60, ["1"], {TASK: (0.5, 1), other: (0.25, 1)}))
+    recorder.write(done(90, 2))
+    recorder.write(sample(120, ["1", "2"], {TASK: (1.5, 1)}))
+    assert list(TraceRecorder(tmp_path).past()) == [(60_000, 0.75), (120_000, 1.5)]

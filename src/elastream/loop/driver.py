@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -93,7 +93,8 @@ _NAMES: Final = {
 class Controller:
     """One application's loop: attached by :meth:`start`, left by :meth:`detach`.
 
-    ``log`` is called with every decision and sample. ``lanes`` makes what calls are run on, and
+    ``log`` is called with every decision and sample. ``learning`` and ``past`` are what was learnt
+    and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on, and
     ``clock`` tells the time in seconds since the epoch; ``ticks``: whether time passes by itself.
     """
 
@@ -104,6 +105,7 @@ class Controller:
         log: LogWriter,
         *,
         learning: Learning | None = None,
+        past: Iterable[tuple[int, float]] = (),
         lanes: Lanes = ThreadLane,
         clock: Callable[[], float] = time.time,
         ticks: bool = True,
@@ -112,6 +114,7 @@ class Controller:
         self._policy = policy
         self._logs: tuple[LogWriter, ...] = (log,)
         self._learning = learning
+        self._past = past
         self._make_lane = lanes
         self._clock = clock
         self._ticks = ticks
@@ -146,7 +149,11 @@ class Controller:
             executors = self._runtime.pool.executors()
             self._policy.goal.check_start(self._now_ms(), executors)
             first = start_loop(
-                self._policy, executors, now_ms=self._now_ms(), learning=self._learning
+                self._policy,
+                executors,
+                now_ms=self._now_ms(),
+                learning=self._learning,
+                past=self._past,
             )
             self._follow(first)
         try:

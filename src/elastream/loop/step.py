@@ -8,6 +8,7 @@ style is that of dask's worker state machine: the same events always lead to the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from elastream.loop.events import (
@@ -47,12 +48,16 @@ def start_loop(
     *,
     now_ms: int | None = None,
     learning: Learning | None = None,
+    past: Iterable[tuple[int, float]] = (),
 ) -> Transition:
-    """Return the loop's first state and what it logs about itself."""
+    """Return the loop's first state and what it logs about itself.
+
+    ``past``: moments in ms, in order, with the cores that stateful tasks kept busy then.
+    """
     state = LoopState(
         policy=policy,
         phase=Steady(),
-        memory=policy.goal.memory(),
+        memory=policy.goal.recalled(past),
         now_ms=now_ms,
         busy_ms=now_ms,
         all_executors=executors,

@@ -27,15 +27,13 @@ from elastream.loop.events import (
     Status,
 )
 from elastream.loop.ports import Ticket
-from elastream.model.checks import positive
+from elastream.model.checks import amount, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
 from elastream.testing.workload import Workload
 
 __all__ = ["ClusterSettings", "SimulatedCluster"]
-
-_STATUS_MS = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +56,18 @@ class ClusterSettings:
     """What loading state takes."""
     bytes_per_s: float | None = None
     """What the link of each executor carries, in and as much out; ``None`` for no limit."""
+    pool_s: float = 0.0
+    """How long it takes to bring executors, to warm them, and to take them away, each."""
+    status_s: float = 1.0
+    """How often it is told how it is; seldom makes long runs short."""
     round_trips_ms: Mapping[tuple[str, str], float] | None = None
     """How far hosts are from each other, by pairs in either order; ``None``: nobody can tell."""
 
     def __post_init__(self) -> None:
         if self.bytes_per_s is not None:
             positive("bytes_per_s", self.bytes_per_s)
+        amount("pool_s", self.pool_s)
+        positive("status_s", self.status_s)
 
 
 @dataclass(slots=True)
@@ -98,6 +102,9 @@ class SimulatedCluster:
         self._alive: list[_Executor] = []
         self._heard: list[Callable[[Fact], None]] = []
         self._looked_ms = 0.0
+        self._status_ms = 1000 * self.settings.status_s
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        """What is to be done, and when, in order."""
         self._told: tuple[Executor, ...] = ()
         self._start(self.settings.executors, warm=True)
         for workload in [workloads] if isinstance(workloads, Workload) else workloads:
@@ -213,10 +220,19 @@ class SimulatedCluster:
         for _ in range(number):
             self.run_batch()
 
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something after so long; at once where that is no time."""
+        if seconds == 0:
+            what()
+            return
+        self._later.append((self.now_ms + 1000 * seconds, what))
+        self._later.sort(key=lambda due: due[0])
+
     def _next_ms(self) -> float:
         """Return when something happens next: a batch begins or commits, or a look is due."""
         moments = [query.next_ms(self._can_run) for query in self.queries.values()]
-        return max(self.now_ms, min((*moments, self._looked_ms + _STATUS_MS)))
+        moments += [at_ms for at_ms, _ in self._later[:1]]
+        return max(self.now_ms, min((*moments, self._looked_ms + self._status_ms)))
 
     @property
     def _can_run(self) -> bool:
@@ -227,6 +243,8 @@ class SimulatedCluster:
         for query in self.queries.values():
             query.arrive(self.now_ms, at_ms)
         self.now_ms = at_ms
+        while self._later and self._later[0][0] <= at_ms:
+            self._later.pop(0)[1]()
         done: list[BatchObservation] = []
         for query in tuple(self.queries.values()):
             if (observed := query.committed(at_ms)) is not None:
@@ -236,7 +254,7 @@ class SimulatedCluster:
         for query in self.queries.values():
             if self._alive and query.ready(at_ms):
                 self._run(query)
-        if at_ms >= self._looked_ms + _STATUS_MS:
+        if at_ms >= self._looked_ms + self._status_ms:
             self._looked_ms = at_ms
             if self._told != self.executors():
                 self._tell_executors()

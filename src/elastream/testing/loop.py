@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,7 @@ from elastream.loop.application import Observed
 from elastream.loop.decision_log import log_writer
 from elastream.loop.decisions import Decision, Kind
 from elastream.loop.driver import Controller
-from elastream.loop.lanes import Inline
+from elastream.loop.lanes import Inline, Job
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import DelayProbe, Learner, Runtime
@@ -23,6 +23,19 @@ __all__ = ["SimulatedLoop", "simulated"]
 _CHANGES: Final = ("scale-out", "scale-in", "rebalance", "move")
 _QUIET: Final = ("hold", "wait")
 _LOOK_S: Final = 1.0
+_ACTING: Final = " act"
+"""How the name of the lane ends that brings executors, warms them and takes them away."""
+
+
+class _Later(Inline):
+    """Runs every job when the cluster's executors are as it asks for."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def submit(self, job: Job) -> None:
+        """Run ``job`` after the time it takes, at once where that is none."""
+        self._cluster.later(self._cluster.settings.pool_s, job.run)
 
 
 class SimulatedLoop(Controller):
@@ -41,6 +54,7 @@ class SimulatedLoop(Controller):
         probe: DelayProbe | None = None,
         learner: Learner | None = None,
         learning: Learning | None = None,
+        past: Iterable[tuple[int, float]] = (),
     ) -> None:
         self.decisions: list[Decision] = []
         """All decisions so far, holds included."""
@@ -57,7 +71,8 @@ class SimulatedLoop(Controller):
             policy,
             written,
             learning=learning,
-            lanes=lambda _name, _stuck: Inline(),
+            past=past,
+            lanes=lambda name, _stuck: _Later(cluster) if name.endswith(_ACTING) else Inline(),
             clock=lambda: cluster.now_ms / 1000,
             ticks=False,
         )
@@ -104,16 +119,21 @@ def simulated(
     probe: DelayProbe | None = None,
     learner: Learner | None = None,
     learning: Learning | None = None,
+    past: Iterable[tuple[int, float]] = (),
 ) -> SimulatedLoop:
     """Return the loop of the cluster, for a ``with`` block or its ``start``.
 
     ``log`` is as for ``attach``: a file's path, or a function. Its clock is the cluster's; what
-    would take its time on a real one happens at once. Hosts are probed where the settings of the
-    cluster say how far they are from each other, or a ``probe`` of your own does.
+    would take its time on a real one happens at once, but for what the settings of the cluster say
+    takes longer. Hosts are probed where those say how far they are from each other, or a ``probe``
+    of your own does. ``past`` is load from before the start, for a goal that looks ahead: moments
+    in ms, in order, with the cores that stateful tasks kept busy then.
     """
     if probe is None and cluster.settings.round_trips_ms is not None:
         probe = cluster
-    return SimulatedLoop(cluster, policy, log=log, probe=probe, learner=learner, learning=learning)
+    return SimulatedLoop(
+        cluster, policy, log=log, probe=probe, learner=learner, learning=learning, past=past
+    )
 
 
 def _line(decision: Decision) -> str:

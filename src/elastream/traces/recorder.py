@@ -6,12 +6,13 @@
     FOLDER/values.parquet                      what was learnt last
 
 The next attachment with the same folder goes on from there: it knows the sizes that followed one
-another. ``elastream trace from-log`` makes a trace of the file, as of any decision log.
+another, and the load by its times. ``elastream trace from-log`` makes a trace of the file, as of
+any decision log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,15 @@ class TraceRecorder:
             return learning_of(read_log(self._log.path))
         except ProblemError:  # nothing yet
             return Learning()
+
+    def past(self) -> Iterator[tuple[int, float]]:
+        """Yield when samples were taken, in order, and the cores that all tasks kept busy then."""
+        try:
+            for entry in read_log(self._log.path):
+                if isinstance(entry, Sample):
+                    yield entry.at_ms, sum(task.work for task in entry.tasks.values())
+        except ProblemError:  # nothing yet
+            return
 
     def write(self, told: Decision | Sample) -> None:
         """Record a sample, or a change that is done; pass over the rest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +58,10 @@ class Combined(Goal):
     def memory(self) -> CombinedMemory:
         """Remember what both do."""
         return CombinedMemory(self.how_many.memory(), self.where.memory())
+
+    def recalled(self, past: Iterable[tuple[int, float]]) -> CombinedMemory:
+        """Tell the past to the first: how much there was to do says how many, not where."""
+        return CombinedMemory(self.how_many.recalled(past), self.where.memory())
 
     def heard(
         self,

@@ -10,7 +10,7 @@ answered later.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -114,6 +114,13 @@ class Goal(ABC):
 
     def memory(self) -> Any:  # noqa: B027
         """Return what it remembers at the start."""
+
+    def recalled(self, past: Iterable[tuple[int, float]]) -> Any:  # noqa: ARG002
+        """Return what it remembers at the start where something is known of the past.
+
+        That is moments in ms, in order, with the cores that stateful tasks kept busy then.
+        """
+        return self.memory()
 
     def heard(
         self,

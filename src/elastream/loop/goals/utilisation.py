@@ -26,17 +26,27 @@ most ``(1 + tau) mark`` busy, or no busier than the heaviest task makes it anywh
 
 No oscillation: what fits the lower mark fits the target, so the n of a scale-out is never above
 that of a scale-in for the same load, and going back takes a change of load of at least
-``hysteresis / target``. Cost: O(q e) for q queries that each sit on e executors; an even spread of
+``hysteresis / target``.
+
+**Ahead of the load.** With ``look_ahead_s`` the same rules are followed for the most that is
+expected within that time (:mod:`elastream.loop.goals.forecast`): all work is taken to grow alike,
+by a factor between 1 and ``1 + MOST_MORE``. What is wanted is then never less than for the load of
+now, and never more than for the larger of the two loads, now and expected. Tasks are spread anew
+for the load of now alone.
+
+Cost: O(q e) for q queries that each sit on e executors; an even spread of
 the m tasks is worked out, O(m log m), only where bounds on it do not suffice.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from elastream.loop.application import Observed, Query
+from elastream.loop.goals.forecast import Expected, Forecaster
 from elastream.loop.goals.goal import (
     Goal,
     Need,
@@ -45,12 +55,13 @@ from elastream.loop.goals.goal import (
     within_bounds,
 )
 from elastream.loop.load import QueryLoad
-from elastream.model.checks import Number, amount, positive
+from elastream.model.checks import Number, amount, positive, zero_or_more
 from elastream.model.errors import ProblemError
+from elastream.model.observation import BatchObservation
 from elastream.model.words import counted
 from elastream.planners.even_spread import even_max_load
 
-__all__ = ["Utilisation", "attainable_tau", "demand"]
+__all__ = ["FURTHEST_S", "Utilisation", "attainable_tau", "demand"]
 
 _LEAST_USABLE = 0.2
 """A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
@@ -59,6 +70,8 @@ _LEAST_SAVING = 0.1
 """Share of the executors that a scale-in must save, rounded down to at least one executor."""
 _SLACK = 1e-9
 """Relative slack of comparisons, so that rounding alone changes nothing."""
+FURTHEST_S = 3600.0
+"""Whoever must know further ahead than this knows the day: that is what a schedule is for."""
 _STRIDE = 50
 """Numbers of executors are tried one by one up to so many, then in steps of a fiftieth."""
 
@@ -76,6 +89,9 @@ class Utilisation(Goal):
     """In how long a backlog should be worked off, where the source can tell it."""
     keep_triggers: bool = False
     """Whether batches should keep their trigger interval; else they may grow with the load."""
+    look_ahead_s: float = 0.0
+    """Be ready for the load expected within so long, at most an hour; 0: for the load of now. As
+    long as it takes from a need to executors that work: patience, their start, and the moves."""
 
     def __post_init__(self) -> None:
         target = positive("goal.target", self.target)
@@ -88,11 +104,15 @@ class Utilisation(Goal):
             wrong = f"{band:g} above target {target:g} is more than 1"
             raise ProblemError("goal.hysteresis", wrong)
         positive("goal.catch_up_s", self.catch_up_s)
+        if zero_or_more("goal.look_ahead_s", self.look_ahead_s) > FURTHEST_S:
+            wrong = f"{self.look_ahead_s:g} is above {FURTHEST_S:g}; see Schedule"
+            raise ProblemError("goal.look_ahead_s", wrong)
 
     @property
     def name(self) -> str:
         """What the log calls it."""
-        return f"utilisation {self.target:g}"
+        ahead = f", {self.look_ahead_s:g} s ahead" if self.look_ahead_s else ""
+        return f"utilisation {self.target:g}{ahead}"
 
     @property
     def high_mark(self) -> float:
@@ -104,8 +124,43 @@ class Utilisation(Goal):
         """Utilisation that a scale-in must not exceed."""
         return self.target - self.hysteresis
 
-    def wanted(self, memory: None, observed: Observed) -> tuple[None, Wanted, tuple[Question, ...]]:
+    def memory(self) -> Forecaster | None:
+        """Remember nothing, or the load so far where it looks ahead."""
+        if not self.look_ahead_s:
+            return None
+        return Forecaster.ahead(self.look_ahead_s, headroom=1 / self.high_mark)
+
+    def recalled(self, past: Iterable[tuple[int, float]]) -> Forecaster | None:
+        """Remember the load of the past where it looks ahead."""
+        memory = self.memory()
+        if memory is not None:
+            for at_ms, cores in past:
+                memory = memory.heard(at_ms, cores)
+        return memory
+
+    def heard(
+        self,
+        memory: Forecaster | None,
+        observed: Observed,
+        batch: BatchObservation,  # noqa: ARG002
+        *,
+        disturbed: bool,  # noqa: ARG002
+    ) -> Forecaster | None:
+        """Remember the load, also while something moves: rows arrive all the same."""
+        return _remembered(memory, observed)
+
+    def expected(self, memory: Forecaster | None, observed: Observed) -> Expected | None:
+        """Return the most that stateful tasks are expected to need; ``None`` where none is."""
+        if memory is None or observed.now_ms is None:
+            return None
+        return memory.expected(observed.now_ms, _arriving(observed))
+
+    def wanted(
+        self, memory: Forecaster | None, observed: Observed
+    ) -> tuple[Forecaster | None, Wanted, tuple[Question, ...]]:
         """Return what the load calls for; patience and cooldown are the loop's business."""
+        if observed.idle:  # no batch will tell
+            memory = _remembered(memory, observed)
         usage = self._usage(observed)
         bounded = within_bounds(observed)
         alive = len(observed.executors)
@@ -114,10 +169,20 @@ class Utilisation(Goal):
         if bounded is not None or usage is None:
             figures = {**_figures(observed, usage), **(bounded.figures if bounded else {})}
             return memory, _with(bounded, figures, usage), ()
-        out = self._least_fitting(usage, observed, self.target)
-        below = self._least_fitting(usage, observed, self.low_mark)
-        need, number, reason = self._judged(usage, observed, out, below)
+        expected = self.expected(memory, observed)
+        ahead = usage if expected is None else self._ahead(usage, observed, expected)
+        out = self._least_for(usage, ahead, observed, self.target)
+        below = self._least_for(usage, ahead, observed, self.low_mark)
+        need, number, reason = self._judged(usage, ahead, observed, out, below)
         figures = {**_figures(observed, usage), "needed": out}
+        if expected is not None:
+            figures["look_ahead_s"] = self.look_ahead_s
+            figures["expected"] = round(expected.load, 4)
+            if expected.error is not None:
+                figures["expected_error"] = round(expected.error, 4)
+            if ahead is not usage:
+                within = f"within {self.look_ahead_s:g} s by {expected.expert}"
+                reason = f"{reason}; {ahead.mean:.2f} expected {within}"
         if need != "hold":
             figures["wanted"] = number
         return memory, Wanted(need, number, reason, usage.mean, figures), ()
@@ -133,12 +198,27 @@ class Utilisation(Goal):
             return None
         return _Usage(observed, self)
 
+    def _ahead(self, usage: _Usage, observed: Observed, expected: Expected) -> _Usage:
+        """Return the usage when the load is what is expected; the same where that is no more."""
+        now = _arriving(observed)
+        grown = expected.load / now if now > 0 else 1.0
+        return _Usage(observed, self, grown) if grown > 1 else usage
+
+    def _least_for(self, usage: _Usage, ahead: _Usage, observed: Observed, mark: float) -> int:
+        """Return the least n that fits ``mark`` both now and then."""
+        number = self._least_fitting(usage, observed, mark)
+        if ahead is usage:
+            return number
+        return max(number, self._least_fitting(ahead, observed, mark))
+
     def _judged(
-        self, usage: _Usage, observed: Observed, out: int, below: int
+        self, usage: _Usage, ahead: _Usage, observed: Observed, out: int, below: int
     ) -> tuple[Need, int, str]:
         alive, bounds, high = len(observed.executors), observed.bounds, self.high_mark
         busy = f"utilisation {usage.mean:.2f}, busiest executor {usage.busiest:.2f}"
-        pressed = max(usage.mean, usage.busiest) > high * (1 + _SLACK)
+        pressed = usage.above(high)
+        if not pressed and ahead.above(high) and min(out, bounds.most) > alive:
+            return "scale-out", min(out, bounds.most), f"{busy}: too little soon; {out} are needed"
         if pressed and min(out, bounds.most) > alive:
             more = usage.demand
             why = "" if more < 1.05 else f", {more:.2f} times what is worked off"
@@ -146,7 +226,7 @@ class Utilisation(Goal):
             return "scale-out", min(out, bounds.most), reason
         number = max(below, bounds.least, 1)
         if number <= alive - max(1, int(_LEAST_SAVING * alive)):
-            stays = f"{counted(number, 'executor')} would be {usage.total / number:.2f} busy"
+            stays = f"{counted(number, 'executor')} would be {ahead.total / number:.2f} busy"
             return "scale-in", number, f"{busy}: {stays}, below {self.low_mark:.2f}"
         if not pressed:
             return "hold", alive, f"{busy}: {self._contentment(usage, observed)}"
@@ -187,11 +267,11 @@ class Utilisation(Goal):
 class _Usage:
     """The load in the unit of the marks: 1 is an executor busy all of the time it can use."""
 
-    def __init__(self, observed: Observed, goal: Utilisation) -> None:
+    def __init__(self, observed: Observed, goal: Utilisation, grown: float = 1.0) -> None:
         executors, queries = observed.executors, observed.queries.values()
         self._queries = tuple(queries)
         cores = sum(executor.cores for executor in executors) / len(executors)
-        demands = [demand(query.load, goal.catch_up_s) for query in queries]
+        demands = [grown * demand(query.load, goal.catch_up_s) for query in queries]
         self._scales = tuple(
             asked / (cores * (_usable_share(query) if goal.keep_triggers else 1.0))
             for query, asked in zip(queries, demands, strict=True)
@@ -233,6 +313,10 @@ class _Usage:
     def busiest(self) -> float:
         return max(self.held.values())
 
+    def above(self, mark: float) -> bool:
+        """Whether the mean or the busiest executor is above ``mark``."""
+        return max(self.mean, self.busiest) > mark * (1 + _SLACK)
+
     def even_at_most(self, nodes: int) -> float:
         """Return a bound on the fullest node of an even spread (Graham 1969)."""
         return self.tasks / nodes + self.heaviest
@@ -269,6 +353,19 @@ def demand(load: QueryLoad, catch_up_s: float) -> float:
     waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
     late = max(0.0, load.backlog - waiting_anyway)
     return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
+
+
+def _arriving(observed: Observed) -> float:
+    """Return the cores that stateful tasks need to keep up, whatever waits already."""
+    loads = (query.load for query in observed.queries.values())
+    return sum(load.work * demand(load, math.inf) for load in loads)
+
+
+def _remembered(memory: Forecaster | None, observed: Observed) -> Forecaster | None:
+    measured = any(query.load.measured for query in observed.queries.values())
+    if memory is None or observed.now_ms is None or not measured:
+        return memory
+    return memory.heard(observed.now_ms, _arriving(observed))
 
 
 def _usable_share(query: Query) -> float:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from elastream.model.errors import ProblemError
 from elastream_lab.cli.study.handover import handover
+from elastream_lab.cli.study.look_ahead import look_ahead
+from elastream_lab.cli.study.output import tell
 from elastream_lab.cli.study.replication import replication
-
-if TYPE_CHECKING:
-    from elastream_lab.studies.figure import Figure
 
 __all__ = ["app"]
 
@@ -61,7 +59,7 @@ def resilience(
             known = ", ".join(FIGURES)
             raise ProblemError("--figures", f"there is no {name!r}; there are {known}")
     makers = [lambda name=name: FIGURES[name](seed, graphs) for name in names]
-    _study("resilience", makers, json_file, picture)
+    tell("resilience", makers, json_file, picture)
 
 
 _ON_SPARK = typer.Option("--on-spark", help="Run it on executors of this machine, smaller.")
@@ -95,7 +93,7 @@ def latency(
     if not on_spark:
         from elastream_lab.studies.resilience.latency import latency as figure
 
-        _study("latency", [lambda: (figure(seed, hours),)], json_file, picture)
+        tell("latency", [lambda: (figure(seed, hours),)], json_file, picture)
         return
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream_lab.studies.resilience.on_spark import latency_on_spark
@@ -104,11 +102,12 @@ def latency(
     names = tuple(name.strip() for name in methods.split(","))
     wanted = SparkLatency(seed=seed, repeats=repeats, replay_s=replay_s, methods=names)
     with ended_like_by_ctrl_c(), java_kept_quiet():
-        _study("latency", [lambda: latency_on_spark(wanted, typer.echo)], json_file, picture)
+        tell("latency", [lambda: latency_on_spark(wanted, typer.echo)], json_file, picture)
 
 
 app.command("replication")(replication)
 app.command("handover")(handover)
+app.command("look-ahead")(look_ahead)
 
 
 _TRACE = typer.Option(
@@ -165,30 +164,4 @@ def migration_cost(
         learnt = judged if month_before == month else read_load(month_before)
         studies.append(CostStudy(learnt, judged, migrations=migrations, seeds=seeds, tasks=tasks))
         studies[-1].check()
-    _study("migration-cost", makers_of(studies, parts), json_file, picture)
-
-
-def _study(
-    study: str,
-    makers: Sequence[Callable[[], tuple[Figure, ...]]],
-    json_file: Path | None,
-    picture: Path | None,
-) -> None:
-    """Make the figures, print each as it is done, and write them all at the end."""
-    from rich.console import Console
-
-    from elastream.cli.run_summaries import checked_picture, checked_target
-    from elastream_lab.cli.study.output import show, written
-
-    checked_picture("--picture", picture)
-    checked_target("--json", json_file)
-    console = Console()
-    with written(study, json_file) as made:
-        for maker in makers:
-            for figure in maker():
-                made.append(figure)
-                show(console, figure)
-    if picture is not None:
-        from elastream_lab.studies.picture import draw_figures
-
-        draw_figures(made, picture)
+    tell("migration-cost", makers_of(studies, parts), json_file, picture)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.cli.run_summaries import failure_written, write_summary
+from elastream.cli.run_summaries import (
+    checked_picture,
+    checked_target,
+    failure_written,
+    write_summary,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from elastream_lab.studies.figure import Figure
 
-__all__ = ["show", "written"]
+__all__ = ["show", "tell", "written"]
 
 
 @contextmanager
@@ -44,6 +49,29 @@ def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> 
     console.print(table)
     verdict = "the trend holds" if figure.trend_holds else "the trend DIFFERS"
     console.print(f"{verdict}. {figure.says}\n", highlight=False)
+
+
+def tell(
+    study: str,
+    makers: Sequence[Callable[[], tuple[Figure, ...]]],
+    json_file: Path | None,
+    picture: Path | None,
+) -> None:
+    """Make the figures, print each as it is done, and write them all at the end."""
+    from rich.console import Console
+
+    checked_picture("--picture", picture)
+    checked_target("--json", json_file)
+    console = Console()
+    with written(study, json_file) as made:
+        for maker in makers:
+            for figure in maker():
+                made.append(figure)
+                show(console, figure)
+    if picture is not None:
+        from elastream_lab.studies.picture import draw_figures
+
+        draw_figures(made, picture)
 
 
 def _cell(value: object) -> str:
