@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.demo.word_count import BALLAST
@@ -42,6 +42,7 @@ def stopped(begin_ms: float, end_ms: float, *, seconds: float = 40.0) -> Seen:
     return Seen(due_ms, np.where(held, end_ms, visible_ms))
 
 
+@settings(max_examples=100)
 @given(after_ms=st.integers(0, 1500), stop_ms=st.integers(100, 5000))
 def test_a_stop_is_the_gap_and_what_rows_wait(after_ms: int, stop_ms: int) -> None:
     begin_ms = ASKED_MS + after_ms
@@ -134,10 +135,11 @@ def test_both_files_hold_the_same_rows(tmp_path: Path) -> None:
     assert hot == {f"{BALLAST}0": 8, f"{BALLAST}1": 8, f"{BALLAST}2": 7, f"{BALLAST}3": 7}
 
 
-@given(st.lists(st.sampled_from([b"a", b"b", b"ba", b"c"]), min_size=1))
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from([b"a", b"b", b"ba", b"c"]), min_size=1, max_size=20))
 def test_a_running_count_is_how_often_a_word_has_come(words: list[bytes]) -> None:
     expected = [words[: row + 1].count(word) for row, word in enumerate(words)]
-    assert running_counts(words).tolist() == expected
+    assert running_counts(np.array(words)).tolist() == expected
 
 
 def test_settings_are_checked() -> None:

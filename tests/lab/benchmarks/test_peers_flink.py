@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,11 @@ def test_a_job_runs_when_all_its_tasks_do(
 
 
 def test_a_jar_is_sent_as_browsers_send_files() -> None:
-    from email import message_from_bytes
-
-    form = multipart("xyz", "job.jar", b"\x00\r\nPK")
-    message = message_from_bytes(b"Content-Type: multipart/form-data; boundary=xyz\r\n\r\n" + form)
-    (part,) = message.get_payload()
-    assert part.get_filename() == "job.jar"  # type: ignore[union-attr]
-    assert b"\r\n\r\n\x00\r\nPK\r\n--xyz--" in form
+    head, content, end = multipart("xyz", "job.jar", b"\x00\r\nPK").partition(b"\x00\r\nPK")
+    message = message_from_bytes(head.removeprefix(b"--xyz\r\n"))
+    assert message.get_filename() == "job.jar"
+    assert message.get_param("name", header="content-disposition") == "jarfile"
+    assert (content, end) == (b"\x00\r\nPK", b"\r\n--xyz--\r\n")
 
 
 def test_a_process_that_ends_is_told_by_its_last_line(tmp_path: Path) -> None:

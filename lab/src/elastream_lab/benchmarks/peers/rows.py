@@ -94,14 +94,14 @@ def make_rows(plan: RowPlan, folder: Path) -> PeerRows:
     return PeerRows(recording, fixed, len(ballast), len(ballast) + plan.lead, first)
 
 
-def running_counts(words: Sequence[bytes]) -> NDArray[np.int64]:
+def running_counts(words: NDArray[np.bytes_]) -> NDArray[np.int64]:
     """Return, for each row, how many rows up to it have its word: what a count must tell there."""
-    array = np.asarray(words)
-    order = np.argsort(array, kind="stable")
-    begins = np.flatnonzero(np.r_[True, array[order][1:] != array[order][:-1]])
-    begin_of = np.repeat(begins, np.diff(np.r_[begins, len(array)]))
-    counts = np.empty(len(array), dtype=np.int64)
-    counts[order] = np.arange(len(array)) - begin_of + 1
+    order = np.argsort(words, kind="stable")
+    in_order = words[order]
+    begins = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]])
+    begin_of = np.repeat(begins, np.diff(np.r_[begins, len(words)]))
+    counts = np.empty(len(words), dtype=np.int64)
+    counts[order] = np.arange(len(words)) - begin_of + 1
     return counts
 
 
