@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ _PARTITIONS: Final = 12
 _TAU: Final = 0.1
 _EXECUTOR_MEMORY_MB: Final = 800
 _CHANGE_S: Final = 300.0
+_LOOK_S: Final = 0.2
 _CONFIG: Final = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
@@ -66,7 +67,7 @@ class ElastreamPeer:
 
     def scale_out(self, *, cold: bool) -> None:
         """Ask the loop; where it is not cold, it has a warm spare, which :meth:`scale_in` left."""
-        if not cold and not any(spare.warm for spare in self._attachment.state.spares):
+        if not cold and not self._has_warm_spare():
             raise SparkError("there is no warm spare")
         self._scale_to(SIZES[1])
 
@@ -74,13 +75,12 @@ class ElastreamPeer:
         """Ask a loop that keeps whoever leaves as a warm spare, and wait for it."""
         self.let_go()
         self._attachment = self._attached(spares=SIZES[1] - SIZES[0])
+        self._await(
+            lambda: len(self._attachment.where()) == self._job.partitions,
+            "no batch showed where the state is",
+        )
         self._scale_to(SIZES[0])
-        deadline = time.monotonic() + _CHANGE_S
-        while not any(spare.warm for spare in self._attachment.state.spares):
-            if time.monotonic() > deadline:
-                raise SparkError(f"no spare was warm within {_CHANGE_S:g} s")
-            self.check()
-            time.sleep(0.2)
+        self._await(self._has_warm_spare, "no spare was warm")
 
     def wrong(self) -> int:
         """Stop the query at a batch boundary; return how many words have a wrong count."""
@@ -101,6 +101,17 @@ class ElastreamPeer:
             replace(policy, spares=spares),
             warm_up_stream=partial(warm_up_stream, job=self._job),
         )
+
+    def _has_warm_spare(self) -> bool:
+        return any(spare.warm for spare in self._attachment.state.spares)
+
+    def _await(self, reached: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + _CHANGE_S
+        while not reached():
+            if time.monotonic() > deadline:
+                raise SparkError(f"{otherwise} within {_CHANGE_S:g} s")
+            self.check()
+            time.sleep(_LOOK_S)
 
     def _scale_to(self, executors: int) -> None:
         self._attachment.scale_to(executors)

@@ -32,6 +32,7 @@ _END_S: Final = 20.0
 _REQUEST_S: Final = 60.0
 _POLL_S: Final = 0.05
 _SHOWN: Final = 300
+_ENDED: Final = ("FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "SUSPENDED")
 
 
 class FlinkError(ElastreamError):
@@ -47,10 +48,7 @@ class FlinkJob:
 
     def check(self) -> None:
         """Raise ``FlinkError`` where the job or a process of the cluster has ended."""
-        self._cluster.check()
-        state = self._told()["state"]
-        if state in ("FAILED", "FAILING", "CANCELED", "FINISHED", "SUSPENDED"):
-            raise FlinkError(f"the Flink job is {state.lower()}: {self._cause()}")
+        self._told()
 
     def rescale(self, parallelism: int) -> None:
         """Ask for another parallelism, and wait until the job runs with it."""
@@ -61,15 +59,18 @@ class FlinkJob:
 
     def await_running(self, parallelism: int) -> None:
         """Wait until every part of the job runs, the widest with so many tasks."""
-
-        def reached() -> bool:
-            self.check()
-            return is_running(self._told(), parallelism)
-
-        _await(reached, _RESCALE_S, f"the Flink job does not run with {parallelism} tasks")
+        _await(
+            lambda: is_running(self._told(), parallelism),
+            _RESCALE_S,
+            f"the Flink job does not run with {parallelism} tasks",
+        )
 
     def _told(self) -> dict[str, Any]:
-        return self._cluster.ask("GET", f"/jobs/{self._job}")
+        self._cluster.check()
+        told = self._cluster.ask("GET", f"/jobs/{self._job}")
+        if told["state"] in _ENDED:
+            raise FlinkError(f"the Flink job is {told['state'].lower()}: {self._cause()}")
+        return told
 
     def _cause(self) -> str:
         history = self._cluster.ask("GET", f"/jobs/{self._job}/exceptions")["exceptionHistory"]
@@ -99,7 +100,7 @@ class FlinkCluster:
             self.check()
             try:
                 return int(self.ask("GET", "/overview")["slots-total"]) == task_managers
-            except (OSError, http.client.HTTPException, FlinkError):  # it is not listening yet
+            except FlinkError:  # it is not listening yet
                 return False
 
         _await(joined, _START_S, f"{task_managers} task managers have not joined")
@@ -176,6 +177,8 @@ class FlinkCluster:
             connection.request(method, path, body, {"Content-Type": kind})
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise FlinkError(f"Flink's job manager does not answer: {error}") from error
         finally:
             connection.close()
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
