@@ -15,6 +15,7 @@ from elastream_lab.benchmarks.peers.flink.cluster import (
     FlinkError,
     flink_cluster,
     is_running,
+    last_line,
     multipart,
     requirements,
 )
@@ -111,6 +112,12 @@ def test_a_process_that_ends_is_told_by_its_last_line(tmp_path: Path) -> None:
         flink_cluster(flink, java, _scratch(tmp_path), task_managers=1, checkpoint_s=1.0),
     ):
         pytest.fail("there is no cluster")
+
+
+def test_of_a_stack_trace_the_cause_is_told() -> None:
+    log = "one\nError: no\n\tat a\nCaused by: no room\n\tat b\n\t... 5 more\n\n"
+    assert last_line(log) == "Caused by: no room"
+    assert last_line("") == "it said nothing"
 
 
 def test_every_process_ends_with_the_cluster(

@@ -18,10 +18,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from elastream.model.errors import ElastreamError
+from elastream.spark.sessions.interrupts import interrupts_ignored
 from elastream_lab.benchmarks.peers.flink.configuration import FlinkConfiguration
 from elastream_lab.benchmarks.peers.flink.installation import FlinkInstallation
 
-__all__ = ["FlinkCluster", "FlinkError", "FlinkJob", "flink_cluster"]
+__all__ = [
+    "FlinkCluster",
+    "FlinkError",
+    "FlinkJob",
+    "flink_cluster",
+    "is_running",
+    "last_line",
+    "multipart",
+    "requirements",
+]
 
 _JOB_MANAGER: Final = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER: Final = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
@@ -204,7 +214,8 @@ def flink_cluster(
         cluster.start(task_managers)
         yield cluster
     finally:
-        cluster.end()
+        with interrupts_ignored():
+            cluster.end()
 
 
 def requirements(told: Mapping[str, Any], parallelism: int) -> dict[str, Any]:
