@@ -10,9 +10,10 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewe
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 BUILD := $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
 TRIAL := dist/trial
+FLINK := .flink
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench docs lock dist clean
+.PHONY: help demo test test-slow check bench flink docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,15 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m elastream_lab.benchmarks
 
+flink: $(FLINK)/.ready ## get Flink, which elastream bench peers compares with
+
+$(FLINK)/.ready: lab/flink-requirements.txt
+	@test -x $(FLINK)/bin/python || $(PYTHON) -m venv $(FLINK)
+	@echo "installing Flink into $(FLINK) (once)"
+	@$(FLINK)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--no-deps --only-binary :all: -r lab/flink-requirements.txt
+	@touch $@
+
 docs: $(READY) ## build the site into build/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -72,4 +82,4 @@ dist: $(READY) ## build both packages for a release, check them, try them in a f
 	@ls dist
 
 clean: ## remove the environment and everything made
-	@rm -rf $(VENV) build lab/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLINK) build lab/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -253,6 +253,14 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         *_FILES,
         _wrong("--share-picture", "x.bmp"),
     ),
+    "bench peers": (
+        _wrong("--flink", "nowhere"),
+        _wrong("--rows-a-second", "0"),
+        _wrong("--state-mb", "0"),
+        _wrong("--hot-share", "1.1"),
+        _wrong("--trigger-s", "0"),
+        _wrong("--json", "/"),
+    ),
     "study resilience": (
         _wrong("--figures", "99"),
         Call("--graphs", "--figures 9 --graphs 3", "asked for (0, 3, {})", instead=_FIGURES),

@@ -45,6 +45,7 @@ from elastream.loop.events import (
     Tick,
     Warm,
 )
+from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Failure, Goal, Question, Think, Wanted
 from elastream.loop.migrator.growing import Growing
 from elastream.loop.migrator.planning import Planning
@@ -658,3 +659,23 @@ def test_no_lesson_is_asked_for_where_the_planner_does_not_look_ahead() -> None:
     run = harness(1900)
     run.batches(30)
     assert not any(isinstance(i, Learn) for told in run.told for i in told)
+
+
+def test_a_change_asked_for_before_any_batch_waits_until_the_tasks_are_known() -> None:
+    run = harness(500, policy=replace(POLICY, goal=ByHand()), number=3)
+    run.feed(ScaleRequested(2))
+    assert not run.pending
+    assert "before a batch of query was seen: they go after that" in run.decisions[-1].reason
+    run.seconds(20)
+    assert run.kinds.count("done") == 1
+    assert len(run.cluster.executors()) == 2
+    assert set(run.cluster.where().values()) == set(run.state.alive)
+
+
+def test_a_change_that_waits_for_the_first_batch_can_be_given_up() -> None:
+    run = harness(500, policy=replace(POLICY, goal=ByHand()), number=3)
+    run.feed(ScaleRequested(2))
+    run.feed(AbandonRequested("enough"))
+    run.seconds(20)
+    assert "scale-in" not in run.kinds
+    assert len(run.cluster.executors()) == 3

@@ -156,6 +156,16 @@ class LoopState:
             name for name, query in self.queries.items() if not (query.idle or query.late(now_ms))
         )
 
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """The queries that run and have not shown where their tasks are."""
+        running = self.running
+        return tuple(
+            query.name
+            for query in self.queries.values()
+            if query.tasks and not query.load.tasks and query.name in running
+        )
+
     def with_query(self, query: Query) -> LoopState:
         """Return the state with one query as it is now."""
         return replace(self, queries={**self.queries, query.name: query})

@@ -44,7 +44,9 @@ class Steady(Phase):
     """Nothing is under way."""
 
     def on(self, state: LoopState, event: Event) -> Transition:
-        """Verify what was asked for in idle time, and decide."""
+        """Verify what was asked for in idle time, and decide; a request that waits comes first."""
+        if state.request is not None and not state.unseen:
+            return take_request(replace(state, request=None), state.request)
         match event:
             case BatchObserved(batch=batch):
                 state, verified = _verified(state, state.queries[batch.query])
@@ -71,6 +73,11 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tra
     if not isinstance(state.phase, Steady):
         log = note(state, "wait", "a change was asked for while one is under way: it comes next")
         return replace(state, request=event), (log,)
+    fewer = isinstance(event, ScaleRequested) and event.executors < len(state.executors)
+    if fewer and state.unseen:  # nobody knows yet which executors hold state
+        unseen = listed(state.unseen)
+        why = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
+        return replace(state, request=event), (note(state, "wait", why),)
     if isinstance(event, MoveRequested):
         state = begin_work(state, set(event.goal.values()))
     alive = len(state.executors)

@@ -143,6 +143,9 @@ def _stuck(state: LoopState, event: Stuck) -> Transition:
 
 def _abandon_requested(state: LoopState, why: str) -> Transition:
     change = getattr(state.phase, "change", None)
+    if not isinstance(change, Change) and state.request is not None:
+        given_up = note(state, "abandon", f"a change that was asked for is given up: {why}")
+        return replace(state, request=None), (given_up,)
     if not isinstance(change, Change):
         return state, (note(state, "refuse", "nothing is under way that could be given up"),)
     return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))

@@ -173,7 +173,7 @@ class SparkExecutorPool:
             if status.idle:
                 continue
             own = watched.get(query.run_id)
-            if own is not None:
+            if own is not None and own.where.keys() >= set(own.tasks):
                 held = sum(executor in ids for executor in own.where.values())
                 heading = sum(executor in ids for executor in own.asked.values())
                 leaving = sum(own.where.get(task) in ids for task in own.asked)
@@ -182,7 +182,7 @@ class SparkExecutorPool:
                         f"executors {listed(sorted(ids))} are not released: {held} tasks of query "
                         f"{own.name} are on them and {heading} are on their way to them"
                     )
-            elif stores := self._stores_on(query, ids):
+            elif stores := self._stores_on(query, ids):  # nobody has seen where all its tasks are
                 raise StateHeldError(
                     f"executors {listed(sorted(ids))} are not released: "
                     f"the query {query.label} has {stores} state stores on them"
