@@ -243,6 +243,12 @@ def migration(
         write_summary(json_file, told())
         raise
     Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
+    console.print(
+        f"a word cost {settings.word_us:g} µs, {settings.work} in place of work; the state is "
+        f"ballast, and the stream updates {settings.hot_share:.0%} of it",
+        highlight=False,
+        style="dim",
+    )
     for error_line in errors:
         console.print(error_line, style="red")
     write_summary(json_file, told())

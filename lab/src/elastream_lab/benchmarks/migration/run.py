@@ -1,9 +1,9 @@
 """One run of the migration benchmark: a stream scaled out while busy and in while quiet.
 
-Before either change the stream is left alone for more than the ten batches that are the steady
-ones, with no process starting or ending; spares that a mechanism keeps are there before that. After
-it the run waits until the query is steady again, by the same rule that measures it, though not for
-ever, and for the ten batches after that.
+Before either change the query is up to date, and is then left alone for more than the ten batches
+that are the steady ones, with no process starting or ending; spares that a mechanism keeps are
+there before that. After it the run waits until the query is steady again, by the same rule that
+measures it, though not for ever, and for the ten batches after that.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _WATCHED: Final = 30
 _QUIET_PACE: Final = 0.6
 """What the rate falls to before an executor is taken away, over what it was."""
 _UP_TO_DATE_MS: Final = 5000.0
-"""A query is up to date that has committed what was due so long ago."""
+"""A query is up to date that has committed what was due so long before the last trigger."""
 _CATCH_UP_S: Final = 120.0
-"""So long it may take to get there after the rate fell; then the scale-in begins all the same."""
+"""So long it may take to get there; then the change is asked for all the same."""
 _SPARE_TIMEOUT_S: Final = 300.0
 
 
@@ -141,7 +141,9 @@ def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> 
     least, most = run.executors
     for before, after in ((least, most), (most, least)):
         if after == least:
-            _await_quiet(run, replay)
+            run.say("the rate falls")
+            run.job.clock.slow_down(_QUIET_PACE, round(time.time() * 1000))
+        _await_up_to_date(run, replay)
         if isinstance(mechanism, Live):
             _await_spares(run, replay, mechanism)
         replay.wait_for_batches(_BETWEEN)
@@ -178,16 +180,15 @@ def _await_spares(run: StreamRun, replay: Replay, live: Live) -> None:
         raise SparkError(f"no spare was ready within {_SPARE_TIMEOUT_S:g} s")
 
 
-def _await_quiet(run: StreamRun, replay: Replay) -> None:
-    """Let the rate fall, and wait until the query is up to date."""
-    run.say("the rate falls")
-    clock, recording = run.job.clock, run.job.recording
-    began_s = time.time()
-    clock.slow_down(_QUIET_PACE, round(began_s * 1000))
+def _await_up_to_date(run: StreamRun, replay: Replay) -> None:
+    """Wait until the query has no backlog; say so where it is behind for ever."""
+    job = run.job
+    deadline = time.monotonic() + _CATCH_UP_S
 
-    def quiet() -> bool:
-        now_s = time.time()
-        due = clock.rows_available(recording, now_s * 1000 - _UP_TO_DATE_MS)
-        return now_s > began_s + _CATCH_UP_S or replay.rows_done >= due
+    def is_up_to_date() -> bool:
+        long_ago_ms = time.time() * 1000 - _UP_TO_DATE_MS - 1000 * job.trigger_s
+        return replay.rows_done >= job.clock.rows_available(job.recording, long_ago_ms)
 
-    replay.wait(quiet)
+    replay.wait(lambda: is_up_to_date() or time.monotonic() > deadline)
+    if not is_up_to_date():
+        run.say("the query is behind: its work is more than its executors do")
