@@ -113,7 +113,9 @@ def test_settings_are_checked_when_made(wrong: dict[str, Any], field: str) -> No
 
 def test_only_a_mechanism_with_a_spare_needs_room_for_one() -> None:
     assert {name: spares(name) for name in MECHANISMS if spares(name)} == {"live-spare": 1}
-    assert live_policy("live", least=2, most=3, tau=0.1).max_executors == 3
+    for name, most in (("live", 3), ("live-spare", 4)):
+        policy = live_policy(name, least=2, most=3, tau=0.1)
+        assert (policy.spares, policy.max_executors) == (spares(name), most)
 
 
 def test_the_table_has_a_row_for_each_case_with_its_range() -> None:

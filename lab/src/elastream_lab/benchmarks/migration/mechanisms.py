@@ -76,7 +76,7 @@ class Live:
     ) -> None:
         self._ends: list[Decision] = []
         self._timeout_s = timeout_s
-        self._spares: int = getattr(policy, "spares", 0)
+        self._spares = policy.spares
         self._attachment = attach(
             stream.query, policy, log=self._decided, warm_up_stream=warm_up_stream
         )
@@ -93,8 +93,10 @@ class Live:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all the spares that the policy asks for are there and warm."""
-        return len(getattr(self._attachment.state, "spares", ())) >= self._spares
+        """Whether the spares that the policy asks for are there and warm, and no other starts."""
+        state = self._attachment.state
+        warm = sum(spare.warm for spare in state.spares)
+        return state.preparation is None and len(state.spares) == warm == self._spares
 
     def close(self) -> None:
         """Leave the query alone."""
