@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_TABLE_WIDTH = 180
+_TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""
 _STATE = typer.Option(
     "--state", help="How large the state is: small (3 MB), large (537 MB), both, or as 64M, 2G."
@@ -228,7 +228,8 @@ def migration(
     errors: list[str] = []
 
     def say(line: str) -> None:
-        console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
+        at = f"{time.monotonic() - began:5.0f} s"
+        console.print(f"{at}  {line}", highlight=False, soft_wrap=True)
 
     def told() -> dict[str, object]:
         runs = [result.as_json() for result in results]
@@ -247,6 +248,7 @@ def migration(
         f"a word cost {settings.word_us:g} µs, {settings.work} in place of work; the state is "
         f"ballast, and the stream updates {settings.hot_share:.0%} of it",
         highlight=False,
+        soft_wrap=True,
         style="dim",
     )
     for error_line in errors:
@@ -321,7 +323,7 @@ def table(results: Sequence[BenchResult]) -> Table:
         "batches to\nbalance",
         "exact",
     ):
-        made.add_column(name, justify="right")
+        made.add_column(name, justify="right", overflow="fold")
     for repeats in grouped(results, lambda result: result.case).values():
         made.add_row(*_cells(repeats))
     return made

@@ -143,9 +143,9 @@ def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> 
         if after == least:
             run.say("the rate falls")
             run.job.clock.slow_down(_QUIET_PACE, round(time.time() * 1000))
-        _await_up_to_date(run, replay)
         if isinstance(mechanism, Live):
             _await_spares(run, replay, mechanism)
+        _await_up_to_date(run, replay)
         replay.wait_for_batches(_BETWEEN)
         run.say(f"{before} to {after} executors")
         asked_ms = time.time() * 1000
