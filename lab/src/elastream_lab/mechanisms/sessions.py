@@ -77,19 +77,16 @@ def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
 def resize(door: PrivateDoor, executors: int) -> None:
     """Ask for so many executors, take away the youngest above that, and wait until it is so."""
     deadline = time.monotonic() + _GROW_TIMEOUT_S
-    leaving: set[str] = set()
     requested = False
     while True:
-        alive = [entry.id for entry in door.executors()]
-        surplus = [executor for executor in alive[executors:] if executor not in leaving]
-        if surplus:
+        if surplus := [entry.id for entry in door.executors()[executors:]]:
             door.retire_executors(surplus)
-            leaving.update(surplus)
         if not requested:
             door.request_executors(executors)
             requested = True
-        if len(alive) == executors:
+        found = len(door.executors(leaving=True))
+        if found == executors and not surplus:
             return
         if time.monotonic() > deadline:
-            raise SparkError(f"{len(alive)} executors where {executors} were asked for")
+            raise SparkError(f"{found} executors where {executors} were asked for")
         time.sleep(_POLL_S)
