@@ -53,6 +53,8 @@ _UP_TO_DATE_MS: Final = 5000.0
 _CATCH_UP_S: Final = 120.0
 """So long it may take to get there; then the change is asked for all the same."""
 _SPARE_TIMEOUT_S: Final = 300.0
+_RESTART_S: Final = 300.0
+"""So long a new application may take to its first batch; a slow machine is no fault."""
 
 
 @dataclass
@@ -98,7 +100,7 @@ def run_in_session(run: StreamRun, spark: SparkSession) -> None:
 def run_applications(run: StreamRun, spec: ApplicationSpec, log: Path) -> None:
     """Run the mechanism that needs a new application for every change."""
     restart = Restart(Application(spec, log))
-    replay = Replay(run.job.feeds, lambda: restart.application.check())
+    replay = Replay(run.job.feeds, lambda: restart.application.check(), stuck_s=_RESTART_S)
     try:
         _lead_in(run, replay)
         _scaled_out_and_in(run, replay, restart)
