@@ -245,6 +245,12 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     "bench migration": (
         _wrong("--state", "huge"),
         _wrong("--mechanisms", "magic"),
+        _wrong("--executors", "3,2"),
+        _wrong("--hot-share", "1.5"),
+        _wrong("--work", "done"),
+        _wrong("--repeats", "0"),
+        _asked("--master", "yarn", "master='yarn'",
+               f"{_LAB}.benchmarks.migration.bench.run_benchmark"),
         _wrong("--posts-a-second", "0"),
         _wrong("--service-us", "-1"),
         _wrong("--trigger-s", "0"),

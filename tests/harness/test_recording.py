@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,19 @@ def test_opening_rows_of_a_steady_stream_are_there_at_once(tmp_path: Path) -> No
     assert recording.due_ms.tolist() == [0] * 5 + [100 * row for row in range(20)]
 
 
-def test_a_steady_stream_falls_to_its_quiet_rate_when_told(tmp_path: Path) -> None:
-    posts = SteadyPosts(replay_s=4, posts_a_second=10, quiet_after_s=2, quiet_share=0.5)
-    recording = make_steady_posts(posts, tmp_path / "steady")
-    busy, quiet = [100 * row for row in range(20)], [2000 + 200 * row for row in range(10)]
-    assert recording.due_ms.tolist() == busy + quiet
+@pytest.mark.parametrize(("recurring_s", "posts"), [(0.4, [0, 2, 4, 6]), (0.1, range(8))])
+def test_words_come_back_in_turn_with_at_most_one_a_post(
+    tmp_path: Path, recurring_s: float, posts: Sequence[int]
+) -> None:
+    steady = SteadyPosts(
+        0.8, 10, ("a",), lead_rows=2, recurring=("x_1", "x_2"), recurring_s=recurring_s
+    )
+    found = texts(make_steady_posts(steady, tmp_path / "steady"))
+    assert not any("x_" in text for text in found[:3])
+    last = [text.split()[-1] for text in found[3:]]
+    assert [post for post, word in enumerate(last) if word.startswith("x_")] == list(posts)
+    turns = [word for word in last if word.startswith("x_")]
+    assert turns == ["x_1", "x_2"] * (len(turns) // 2)
 
 
 def write_csv(path: Path) -> Path:

@@ -22,6 +22,7 @@ from elastream.harness.commit_log import committed_batches
 from elastream.harness.recording import Recording
 from elastream.harness.replay import ReplayClock, replayed, replayed_batch
 from elastream.harness.response_time import responses, spread
+from elastream.harness.service_time import hashing_pace, slowed
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.steer.graceful_stop import stop_gracefully
@@ -175,3 +176,13 @@ def test_ballast_words_have_a_large_state_that_is_checked(
         f"{BALLAST}2": 1024,
         "small": None,
     }
+
+
+def test_burnt_time_is_burnt_where_the_state_is_and_no_row_is_lost(spark: SparkSession) -> None:
+    rows = spark.range(0, 200, 1, 1).repartition(2, "id")
+    pace = hashing_pace(spark)
+    burnt = slowed(rows, 100.0, "id", rounds_a_ms=pace)
+    assert pace > 0
+    assert burnt.count() == 200
+    plan = burnt._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.index("reflect") < plan.index("Repartition"), "above the shuffle, not before it"

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from elastream.harness.job import Feed
 from elastream.harness.recording import write_recording
@@ -167,3 +169,28 @@ def test_rows_of_the_lead_have_no_response_time(tmp_path: Path) -> None:
         replay.wait(lambda: replay.has_read_all)
     assert len(replay.responses().response_ms) == 6
     assert replay.responses().response_ms.min() >= 0
+
+
+@given(pace=st.floats(0.1, 1.0), slow_ms=st.integers(0, 3000), row=st.integers(0, 29))
+@settings(max_examples=min(100, settings().max_examples))
+def test_a_slower_clock_makes_each_row_available_when_it_says_that_it_is_due(
+    pace: float, slow_ms: int, row: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    one = feed(tmp_path_factory.mktemp("clock"), 30, every_ms=100)
+    one.clock.start(5000)
+    before_ms = one.clock.due_ms(one.recording)
+    assert before_ms.tolist() == one.recording.due_ms.tolist()
+    one.clock.slow_down(pace, 5000 + slow_ms)
+    due_ms = one.clock.due_ms(one.recording)
+    assert (due_ms >= before_ms).all()
+    at_ms = 5000 + int(due_ms[row])
+    assert one.clock.rows_available(one.recording, at_ms + 1) >= row + 1
+    assert one.clock.rows_available(one.recording, at_ms - 1) <= row
+
+
+def test_a_slower_clock_halves_the_rate_from_then_on(tmp_path: Path) -> None:
+    one = feed(tmp_path, 20, every_ms=100)
+    one.clock.start(0)
+    one.clock.slow_down(0.5, 1000)
+    busy, quiet = [100 * row for row in range(11)], [1000 + 200 * row for row in range(1, 10)]
+    assert one.clock.due_ms(one.recording).tolist() == busy + quiet

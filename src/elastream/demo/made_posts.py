@@ -4,8 +4,8 @@ The rate of a day at time x in [0, 1) is ``low + (1 - low) sin³(πx)``, lowest 
 few bursts that rise at once and decay exponentially, as news does. The day is compressed to a few
 minutes. Word frequencies follow Zipf's law, so that state partitions are unequally loaded, which
 is what planning by load is for. Paper 000 (section 6) replays tweets; this is a stand-in that needs
-no data. A steady stream has one rate, or one and later a lower one, so that whatever its response
-times do is the work of what was done to it.
+no data. A steady stream has one rate, so that whatever its response times do is the work of what
+was done to it; some words may come back in turn, whatever Zipf says.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class SteadyPosts:
     """Texts of the rows before the first that is due at some time."""
     lead_rows: int = 0
     """So many made posts follow them, due at the start as well."""
-    quiet_after_s: float | None = None
-    """When the rate falls; ``None`` for never."""
-    quiet_share: float = 1.0
-    """What it falls to, over what it was."""
+    recurring: tuple[str, ...] = ()
+    """Words that come back in turn, beside the others of a post: at most one in a post."""
+    recurring_s: float = 20.0
+    """How long it takes until all of them have come, where a post each is enough for that."""
     seed: int = 1
     vocabulary: int = 4000
 
@@ -89,15 +89,23 @@ def make_day(day: MadeDay, path: Path) -> Recording:
 def make_steady_posts(steady: SteadyPosts, path: Path) -> Recording:
     """Write the posts to ``path``."""
     random = np.random.default_rng(steady.seed)
-    busy_s = min(steady.replay_s, steady.quiet_after_s or steady.replay_s)
-    rate, quiet_rate = steady.posts_a_second, steady.posts_a_second * steady.quiet_share
-    at_start = np.zeros(steady.first)
-    busy = np.arange(round(busy_s * rate)) * (1000 / rate)
-    quiet = np.arange(round((steady.replay_s - busy_s) * quiet_rate)) * (1000 / quiet_rate)
-    due_ms = np.concatenate([at_start, busy, busy_s * 1000 + quiet]).astype(np.int64)
-    made = len(due_ms) - len(steady.opening)
-    texts = [*steady.opening, *_texts(steady.vocabulary, random, made)]
-    return write_recording(path, due_ms, texts)
+    rows = round(steady.replay_s * steady.posts_a_second)
+    due_ms = np.concatenate(
+        [np.zeros(steady.first), np.arange(rows) * 1000 / steady.posts_a_second]
+    )
+    made = list(_texts(steady.vocabulary, random, steady.lead_rows + rows))
+    for post, word in _recurring(steady, rows):
+        made[steady.lead_rows + post] += f" {word}"
+    texts = [*steady.opening, *made]
+    return write_recording(path, due_ms.astype(np.int64), texts)
+
+
+def _recurring(steady: SteadyPosts, posts: int) -> Iterator[tuple[int, str]]:
+    """Yield which post has which of the words that come back, evenly spread."""
+    words = steady.recurring
+    a_post = min(1.0, len(words) / (steady.recurring_s * steady.posts_a_second))
+    for number in range(int(posts * a_post)):
+        yield int(number / a_post), words[number % len(words)]
 
 
 def _due_ms(day: MadeDay, random: np.random.Generator) -> NDArray[np.int64]:

@@ -7,10 +7,11 @@ batch job can count the same rows anew.
 
 The clock is a small file beside the driver. Until it says that the replay has started, only as many
 rows are there as it opens: a query can be started, warmed and filled with state before the first
-row is due. A second application on the same checkpoint reads the same clock.
+row is due. A second application on the same checkpoint reads the same clock. From a moment on the
+clock may go slower: the same rows then come at a lower rate.
 
 A row's response time is the time its batch finished less the time it was due; ``due`` says the
-latter.
+latter, at the recording's own pace.
 
 Rows are read beside the driver, in Arrow's form, and handed to the executors as blocks (Spark's
 *simple* stream reader). A reader on the executors would need a Python process on each, started by
@@ -26,7 +27,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ from elastream.harness.recording import DUE_MS, Recording
 from elastream.whole_files import write_json
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -63,30 +66,67 @@ class ReplayClock:
 
     def open(self, rows: int) -> None:
         """Make the first ``rows`` rows available at once, whatever time they are due."""
-        write_json(self.path, {"open": rows, "start_ms": self.start_ms})
+        self._write(replace(self._read(), open=rows))
 
     def start(self, start_ms: int) -> None:
         """Start the replay at a time in milliseconds since the epoch."""
-        write_json(self.path, {"open": self._read()["open"], "start_ms": start_ms})
+        self._write(replace(self._read(), start_ms=start_ms))
+
+    def slow_down(self, pace: float, from_ms: int) -> None:
+        """Let rows come at ``pace`` times their rate from a moment on; once in a replay."""
+        self._write(replace(self._read(), slow_ms=from_ms, pace=pace))
 
     @property
     def start_ms(self) -> int | None:
         """When the replay starts or started; ``None`` where that is not known yet."""
-        return self._read()["start_ms"]
+        return self._read().start_ms
 
     def rows_available(self, recording: Recording, now_ms: float) -> int:
         """Return how many rows of the recording are there."""
         told = self._read()
-        opened, start_ms = told["open"] or 0, told["start_ms"]
-        due = 0 if start_ms is None else recording.rows_due(now_ms - start_ms)
-        return min(max(opened, due), recording.rows)
+        if told.start_ms is None:
+            return min(told.open, recording.rows)
+        elapsed_ms, slow_ms = now_ms - told.start_ms, told.slow_after_ms
+        if elapsed_ms > slow_ms:
+            elapsed_ms = slow_ms + (elapsed_ms - slow_ms) * told.pace
+        return min(max(told.open, recording.rows_due(elapsed_ms)), recording.rows)
 
-    def _read(self) -> dict[str, int | None]:
+    def due_ms(self, recording: Recording) -> NDArray[np.int64]:
+        """Return when each row is due by this clock, in milliseconds after the replay starts."""
+        import numpy as np
+
+        told, due = self._read(), recording.due_ms
+        slow_ms = told.slow_after_ms
+        late = due > slow_ms
+        if not late.any():
+            return due
+        return np.where(late, np.rint(slow_ms + (due - slow_ms) / told.pace), due).astype(np.int64)
+
+    def _read(self) -> _ClockFile:
         try:
-            told: dict[str, int | None] = json.loads(self.path.read_text())
+            return _ClockFile(**json.loads(self.path.read_text()))
         except FileNotFoundError:
-            return {"open": 0, "start_ms": None}
-        return told
+            return _ClockFile()
+
+    def _write(self, told: _ClockFile) -> None:
+        write_json(self.path, asdict(told))
+
+
+@dataclass(frozen=True, slots=True)
+class _ClockFile:
+    """What the file of a clock tells."""
+
+    open: int = 0
+    start_ms: int | None = None
+    slow_ms: int | None = None
+    pace: float = 1.0
+
+    @property
+    def slow_after_ms(self) -> float:
+        """How long after the start the clock begins to go slower."""
+        if self.start_ms is None or self.slow_ms is None:
+            return float("inf")
+        return self.slow_ms - self.start_ms
 
 
 def replayed(

@@ -163,7 +163,7 @@ class Replay:
         if self.start_ms is None:
             raise SparkError("the replay has not begun")
         of = [
-            responses(feed.recording.due_ms, self.start_ms, batches, first=first)
+            responses(feed.clock.due_ms(feed.recording), self.start_ms, batches, first=first)
             for feed, batches, first in zip(self.feeds, self.batches, self.lead, strict=True)
         ]
         return Responses(

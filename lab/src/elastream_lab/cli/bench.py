@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from elastream_lab.cli.bench_peers import peers
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from elastream.harness.response_time import Spread
     from elastream_lab.benchmarks.control.simulated import ControlRow, ControlSize
     from elastream_lab.benchmarks.migration.bench import BenchResult
 
@@ -27,15 +29,26 @@ app = typer.Typer(
 )
 app.command("peers")(peers)
 
-_TABLE_WIDTH = 160
+_TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""
-_STATE = typer.Option("--state", help="How large the state is: small, large or both.")
+_STATE = typer.Option(
+    "--state", help="How large the state is: small (3 MB), large (537 MB), both, or as 64M, 2G."
+)
 _MECHANISMS = typer.Option(
     "--mechanisms",
-    help="Which ones, with commas between: stock, live, live-cold, all-at-once, progressive, "
-    "pause, restart. Left out: all.",
+    help="Which ones, with commas between: stock, live, live-cold, live-spare, all-at-once, "
+    "progressive, pause, restart. Left out: all.",
 )
-_SERVICE = typer.Option("--service-us", help="Microseconds a word costs, slept where its state is.")
+_EXECUTORS = typer.Option("--executors", help="FEWER,MORE: between which sizes is changed.")
+_HOT = typer.Option("--hot-share", help="Which part of the state the stream updates, 0 to 1.")
+_WORK = typer.Option("--work", help="How the time that a word costs passes: slept or burnt.")
+_REPEATS = typer.Option("--repeats", help="How often each mechanism runs.")
+_SERVICE = typer.Option(
+    "--service-us",
+    help="Microseconds that a word costs where its state is. Left out: such that the fewer "
+    "executors are busy.",
+)
+_MASTER = typer.Option("--master", help="The Spark master; left out: an embedded cluster.")
 _MEMORY = typer.Option("--in-memory", help="Keep checkpoints in memory-backed storage.")
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _SIZES = typer.Option(
@@ -43,6 +56,7 @@ _SIZES = typer.Option(
     help="EXECUTORSxTASKSxQUERIES, with commas between. Left out: from 10x200x1 to 1000x20000x50.",
 )
 _JVM = typer.Option("--jvm/--no-jvm", help="Whether calls into Spark's JVM are timed as well.")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _TRIGGER_S = 5.0
 """For what listening would cost: batches begin so often."""
 _PICTURE = typer.Option("--picture", help="Draw the response times: .png, .svg or .pdf.")
@@ -162,23 +176,29 @@ def _control_table(rows: Sequence[ControlRow]) -> Table:
 def migration(
     state: Annotated[str, _STATE] = "small",
     mechanisms: Annotated[str | None, _MECHANISMS] = None,
+    executors: Annotated[str, _EXECUTORS] = "2,3",
+    hot_share: Annotated[float, _HOT] = 0.2,
+    work: Annotated[str, _WORK] = "slept",
+    repeats: Annotated[int, _REPEATS] = 1,
     posts_a_second: Annotated[float, typer.Option("--posts-a-second")] = 500.0,
-    service_us: Annotated[float, _SERVICE] = 550.0,
+    service_us: Annotated[float | None, _SERVICE] = None,
     trigger_s: Annotated[float, typer.Option("--trigger-s")] = 1.0,
+    master: Annotated[str | None, _MASTER] = None,
     in_memory: Annotated[bool, _MEMORY] = False,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
     share_picture: Annotated[Path | None, _SHARES] = None,
 ) -> None:
-    """Compare ways to add and to take away an executor of a running stateful stream.
+    """Compare ways to add executors to a running stateful stream, and to take them away.
 
-    The same steady stream is scaled from 2 to 3 executors and back under every mechanism, and
-    every word's count is checked at the end of each run. The exit code is 0 only where all runs
-    ended and were exact. A few megabytes of state take about two minutes a mechanism; --state
-    large (half a gigabyte) about three.
+    The same steady stream is scaled out and in again under every mechanism, and every word's count
+    is checked at the end of each run. A change is measured from the moment it was asked for until
+    the query is steady again. The exit code is 0 only where all runs ended and were exact. A run
+    takes about four minutes. Executors of a master of your own must see this machine's folder
+    for temporary files.
 
       elastream bench migration --json migration.json --picture migration.png
-      elastream bench migration --state both --mechanisms live,pause,restart
+      elastream bench migration --state 64M --mechanisms live,pause --work burnt --repeats 3
     """
     from rich.console import Console
 
@@ -191,9 +211,14 @@ def migration(
     settings = BenchSettings(
         states=_states(state),
         mechanisms=tuple(name.strip() for name in names),
+        executors=_executors(executors),
+        hot_share=hot_share,
+        work=work,
+        repeats=repeats,
         posts_a_second=posts_a_second,
         service_us=service_us,
         trigger_s=trigger_s,
+        master=master,
         in_memory=in_memory,
     )
     checked_picture("--picture", picture)
@@ -205,11 +230,13 @@ def migration(
     errors: list[str] = []
 
     def say(line: str) -> None:
-        console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
+        at = f"{time.monotonic() - began:5.0f} s"
+        console.print(f"{at}  {line}", highlight=False, soft_wrap=True)
 
     def told() -> dict[str, object]:
-        runs = {"runs": [result.as_json() for result in results]}
-        return {**runs, "error": "; ".join(errors)} if errors else {**runs}
+        runs = [result.as_json() for result in results]
+        found: dict[str, object] = {"settings": settings.as_json(), "runs": runs}
+        return {**found, "error": "; ".join(errors)} if errors else found
 
     try:
         with ended_like_by_ctrl_c(), java_kept_quiet():
@@ -219,6 +246,13 @@ def migration(
         write_summary(json_file, told())
         raise
     Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
+    console.print(
+        f"a word cost {settings.word_us:g} µs, {settings.work} in place of work; the state is "
+        f"ballast, and the stream updates {settings.hot_share:.0%} of it",
+        highlight=False,
+        soft_wrap=True,
+        style="dim",
+    )
     for error_line in errors:
         console.print(error_line, style="red")
     write_summary(json_file, told())
@@ -232,63 +266,105 @@ def migration(
         raise typer.Exit(BROKEN)
 
 
-def _states(state: str) -> tuple[str, ...]:
+def _states(state: str) -> tuple[int, ...]:
+    from elastream.model.checks import shown
     from elastream.model.errors import ProblemError
     from elastream_lab.benchmarks.migration.bench import STATES
 
     if state == "both":
-        return tuple(STATES)
-    if state not in STATES:
-        raise ProblemError("--state", f"{state} is none of {', '.join(STATES)}, both")
-    return (state,)
+        return tuple(STATES.values())
+    size = re.fullmatch(r"(\d{1,15})([KMG]?)", state.strip())
+    if state not in STATES and size is None:
+        known = ", ".join([*STATES, "both"])
+        raise ProblemError("--state", f"{shown(state)} is none of {known}, and no size as 64M")
+    found = STATES[state] if size is None else int(size[1]) * _UNITS[size[2]]
+    if found < _UNITS["M"]:
+        raise ProblemError("--state", f"{shown(state)} is too small; the least is 1M")
+    return (found,)
+
+
+def _executors(text: str) -> tuple[int, int]:
+    from elastream.model.checks import shown
+    from elastream.model.errors import ProblemError
+
+    parts = re.fullmatch(r"\s*(\d{1,4})\s*,\s*(\d{1,4})\s*", text)
+    if parts is None:
+        raise ProblemError("--executors", f"{shown(text)} is no FEWER,MORE, as 2,3")
+    return int(parts[1]), int(parts[2])
 
 
 def table(results: Sequence[BenchResult]) -> Table:
-    """Return the figures for people, a row for each mechanism and direction."""
+    """Return the figures for people, a row for each mechanism and direction.
+
+    Where a mechanism ran more than once a figure is the median, and in brackets its range.
+    """
     from rich.table import Table
 
-    made = Table(title="times in seconds; response: median / p99 / worst of the rows due then")
+    from elastream_lab.benchmarks.migration.repeats import grouped
+
+    made = Table(
+        title="from the moment a change was asked for until the query was steady again; seconds; "
+        "rows wait: median / p99, of the change also the worst"
+    )
     for name in ("state", "mechanism", ""):
         made.add_column(name)
     for name in (
-        "batch\nbefore",
+        "steady\nbatch",
         "worst\nbatch",
         "ratio",
-        "response\nbefore",
-        "response\nduring",
-        "response\nafter",
-        "parti-\ntions",
+        "added\np99",
+        "longest\ngap",
+        "asked to\nsettled",
+        "rows wait\nsteady",
+        "rows wait\nchange",
+        "rows wait\nafter",
+        "rows\nlate",
+        "worst\npreparing",
+        "worst\nmoving",
         "MB\nmoved",
         "batches to\nbalance",
-        "worst\npreparing",
         "exact",
     ):
-        made.add_column(name, justify="right")
-    for result in results:
-        made.add_row(*_cells(result))
+        made.add_column(name, justify="right", overflow="fold")
+    for repeats in grouped(results, lambda result: result.case).values():
+        made.add_row(*_cells(repeats))
     return made
 
 
-def _cells(result: BenchResult) -> tuple[str, ...]:
-    figures = result.figures
-    before = figures.median_batch_ms_before
-    spreads = (figures.response_before, figures.response, figures.response_after)
-    preparing = figures.worst_preparation_ms
-    balanced = figures.batches_until_balanced
+def _cells(repeats: Sequence[BenchResult]) -> tuple[str, ...]:
+    from elastream_lab.benchmarks.migration.repeats import over
+
+    every = [result.figures for result in repeats]
+    first = repeats[0]
+
+    def cell(values: Iterable[float | None], digits: int = 1, unit: float = 1000.0) -> str:
+        found = over(None if value is None else value / unit for value in values)
+        return "-" if found is None else found.text(digits)
+
+    def waits(spreads: Sequence[Spread | None], *names: str) -> str:
+        return "/".join(
+            cell([None if s is None else getattr(s, name) for s in spreads]) for name in names
+        )
+
+    settled = cell((f.asked_to_settled_s for f in every), unit=1.0)
+    balanced = cell((f.batches_until_balanced for f in every), digits=0, unit=1.0)
     return (
-        result.state,
-        result.change.mechanism,
-        result.change.direction,
-        f"{before / 1000:.2f}",
-        f"{figures.worst_batch_ms / 1000:.2f}",
-        f"{figures.worst_batch_ms / before:.2f}",
-        *(
-            "-" if s is None else "/".join(f"{ms / 1000:.1f}" for ms in (s.median, s.p99, s.worst))
-            for s in spreads
-        ),
-        str(figures.partitions_moved),
-        f"{figures.state_bytes_moved / 1e6:.1f}",
-        "never" if balanced is None else str(balanced),
-        "-" if preparing is None else f"{preparing / 1000:.2f}",
-        "yes" if result.exact else "NO",
+        first.state,
+        first.change.mechanism,
+        first.change.direction,
+        cell((f.steady_batch_ms for f in every), digits=2),
+        cell((f.worst_batch_ms for f in every), digits=2),
+        cell((f.worst_batch_ms / f.steady_batch_ms for f in every), digits=2, unit=1.0),
+        cell((f.added_p99_ms for f in every), digits=2),
+        cell((f.longest_gap_ms for f in every), digits=2),
+        settled if all(f.steady_again for f in every) else f"{settled} not steady",
+        waits([f.steady for f in every], "median", "p99"),
+        waits([f.change for f in every], "median", "p99", "worst"),
+        waits([f.after for f in every], "median", "p99"),
+        cell((f.rows_late for f in every), digits=0, unit=1.0),
+        cell((f.preparation.worst_batch_ms for f in every), digits=2),
+        cell((f.moving.worst_batch_ms for f in every), digits=2),
+        cell((f.state_bytes_moved for f in every), unit=1e6),
+        "never" if balanced == "-" else balanced,
+        "yes" if all(result.exact for result in repeats) else "NO",
     )

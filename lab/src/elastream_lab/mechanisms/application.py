@@ -38,6 +38,8 @@ class ApplicationSpec:
     """Every batch is appended here."""
     config: tuple[tuple[str, str], ...] = ()
     """Further settings of the session."""
+    master: str | None = None
+    """The Spark master; ``None`` for an embedded cluster."""
 
     def as_json(self) -> str:
         """Return it for the other process."""
@@ -125,20 +127,20 @@ def read_observations(path: Path) -> Iterator[BatchObservation]:
 def _main() -> None:
     import signal
 
-    from elastream.harness.job_session import job_session
-    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
     from elastream_lab.mechanisms.running_stream import RunningStream
+    from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us to handle
     signal.signal(signal.SIGTERM, _leave)
     spec = ApplicationSpec.from_json(sys.stdin.readline())
-    cluster = EmbeddedCluster(
+    cluster = StreamCluster(
         executors=spec.executors,
         max_executors=spec.executors,
         executor_memory_mb=spec.executor_memory_mb,
+        master=spec.master,
         config=dict(spec.config),
     )
-    with job_session(cluster) as spark, spec.observations.open("a", buffering=1) as file:
+    with stream_session(cluster) as spark, spec.observations.open("a", buffering=1) as file:
         stream = RunningStream(spark, spec.job, lambda batch: _write(file, batch))
         sys.stdin.read()
         stream.stop()

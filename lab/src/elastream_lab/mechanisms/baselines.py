@@ -14,19 +14,14 @@ A live migration costs what one mini-migration costs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
-from elastream.model.errors import SparkError
-from elastream.spark.door.private_door import PrivateDoor
 from elastream_lab.mechanisms.application import Application
 from elastream_lab.mechanisms.running_stream import RunningStream
+from elastream_lab.mechanisms.sessions import resize
 
 __all__ = ["Mechanism", "Pause", "Restart", "Stock"]
-
-_GROW_TIMEOUT_S: Final = 120.0
-_POLL_S: Final = 0.1
 
 
 class Mechanism(Protocol):
@@ -44,7 +39,7 @@ class Stock:
 
     def scale_to(self, executors: int) -> None:
         """Ask for executors, or kill the youngest."""
-        _resize(self._stream.door, executors)
+        resize(self._stream.door, executors)
 
 
 class Pause:
@@ -62,10 +57,10 @@ class Pause:
         door = self._stream.door
         before = {entry.id for entry in door.executors()}
         if executors > len(before):
-            _resize(door, executors)
+            resize(door, executors)
             self._warm([entry.id for entry in door.executors() if entry.id not in before])
         self._stream.stop()
-        _resize(door, executors)
+        resize(door, executors)
         self._stream.start()
 
 
@@ -78,15 +73,3 @@ class Restart:
     def scale_to(self, executors: int) -> None:
         """End the application at a batch boundary, then start another."""
         self.application = self.application.replaced(executors)
-
-
-def _resize(door: PrivateDoor, executors: int) -> None:
-    alive = [entry.id for entry in door.executors()]
-    if surplus := alive[executors:]:
-        door.retire_executors(surplus)
-    door.request_executors(executors)
-    deadline = time.monotonic() + _GROW_TIMEOUT_S
-    while (found := len(door.executors(leaving=True))) != executors:
-        if time.monotonic() > deadline:
-            raise SparkError(f"{found} executors where {executors} were asked for")
-        time.sleep(_POLL_S)

@@ -1,9 +1,14 @@
-"""What the demo came to: the JSON of the run-summary contract, and the same for people."""
+"""What the demo came to: the JSON of the run-summary contract, and the same for people.
+
+A change is told whole: what rows waited that were due from the moment it was decided until it was
+done, while executors started and were warmed too, beside those of the ten batches before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,9 +19,14 @@ from elastream.demo.run import Demo
 from elastream.loop.decisions import Decision
 from elastream.model.checks import Number
 
-__all__ = ["MigrationTold", "migrations_of", "shown", "summary"]
+if TYPE_CHECKING:
+    from elastream.harness.commit_log import CommittedBatch
+    from elastream.harness.response_time import Responses, Spread
+
+__all__ = ["MigrationTold", "WaitsTold", "migrations_of", "shown", "summary", "waits_around"]
 
 _CHANGES = frozenset({"scale-out", "scale-in", "rebalance", "move"})
+_BATCHES_BEFORE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,16 @@ class MigrationTold:
     """Whether it was carried out to the end; else it was given up."""
     figures: dict[str, Number]
     """Those of its end."""
+    asked_ms: int | None = None
+    """When it was decided, in milliseconds since the epoch; ``None`` where nobody knows."""
+    ended_ms: int | None = None
+
+    @property
+    def took_s(self) -> float | None:
+        """From its decision to its end."""
+        if self.asked_ms is None or self.ended_ms is None:
+            return None
+        return (self.ended_ms - self.asked_ms) / 1000
 
     def as_json(self, planner: str) -> dict[str, object]:
         """Return it in the names of the run summaries."""
@@ -46,6 +66,34 @@ class MigrationTold:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class WaitsTold:
+    """What rows waited around one change."""
+
+    before: Spread | None
+    """Those of the ten batches before it was decided."""
+    change: Spread | None
+    """Those due from its decision to its end."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return it beside what the run summaries ask for."""
+        return {
+            "response_before_ms": None if self.before is None else self.before.as_json(),
+            "response_change_ms": None if self.change is None else self.change.as_json(),
+        }
+
+
+def waits_around(demo: Demo, told: MigrationTold) -> WaitsTold:
+    """Return what rows waited before a change, and from its decision to its end."""
+    from elastream.harness.response_time import spread
+
+    if demo.start_ms is None or told.asked_ms is None or told.ended_ms is None:
+        return WaitsTold(None, None)
+    earlier = [batch for batch in demo.batches if batch.finished_ms <= told.asked_ms]
+    whole = _responses(demo, demo.batches).between(told.asked_ms, told.ended_ms)
+    return WaitsTold(spread(_responses(demo, earlier[-_BATCHES_BEFORE:])), spread(whole))
+
+
 def migrations_of(decisions: Sequence[Decision]) -> tuple[MigrationTold, ...]:
     """Return every change that ended, in order."""
     found = []
@@ -56,8 +104,8 @@ def migrations_of(decisions: Sequence[Decision]) -> tuple[MigrationTold, ...]:
         elif decision.kind in ("done", "abandon") and begun is not None:
             completed = decision.kind == "done"
             reason = begun.reason if completed else decision.reason
-            told = MigrationTold(begun.kind, reason, completed, dict(decision.figures))
-            found.append(told)
+            figures, span = dict(decision.figures), (begun.at_ms, decision.at_ms)
+            found.append(MigrationTold(begun.kind, reason, completed, figures, *span))
             begun = None
     return tuple(found)
 
@@ -66,7 +114,7 @@ def summary(demo: Demo, seconds: float, error: str | None = None) -> dict[str, o
     """Return the summary of a run, also of one that failed with ``error``."""
     executors = [sample.executors for sample in demo.samples]
     policy = demo.settings.policy()
-    told: dict[str, object] = {
+    result: dict[str, object] = {
         "rows": demo.rows_done,
         "exact": bool(demo.exact),
         "seconds": round(seconds, 1),
@@ -76,9 +124,16 @@ def summary(demo: Demo, seconds: float, error: str | None = None) -> dict[str, o
             "final": executors[-1] if executors else None,
         },
         "response_ms": _response(demo),
-        "migrations": [m.as_json(policy.planner_name) for m in migrations_of(demo.decisions)],
+        "migrations": [
+            {
+                **told.as_json(policy.planner_name),
+                "asked_to_done_s": None if told.took_s is None else round(told.took_s, 1),
+                **waits_around(demo, told).as_json(),
+            }
+            for told in migrations_of(demo.decisions)
+        ],
     }
-    return told if error is None else {**told, "error": error}
+    return result if error is None else {**result, "error": error}
 
 
 def shown(demo: Demo, seconds: float) -> RenderableType:
@@ -104,22 +159,44 @@ def shown(demo: Demo, seconds: float) -> RenderableType:
             "dim",
         ),
     ]
-    return Group(*lines, _table(migrations_of(demo.decisions)))
+    return Group(*lines, _table(demo))
 
 
-def _table(migrations: Sequence[MigrationTold]) -> RenderableType:
+def _table(demo: Demo) -> RenderableType:
+    migrations = migrations_of(demo.decisions)
     if not migrations:
         return Text("nothing was scaled")
-    table = Table(box=None, pad_edge=False)
-    for name in ("change", "executors", "partitions", "state", "batches", "worst", "before", ""):
+    table = Table(
+        box=None,
+        pad_edge=False,
+        caption="waits: median / 99th percentile / worst, of the rows of the ten batches before "
+        "and of all rows due from the decision to the end; worst batch: while state moved",
+        caption_justify="left",
+    )
+    for name in (
+        "change",
+        "executors",
+        "partitions",
+        "state",
+        "took",
+        "wait before, s",
+        "wait during, s",
+        "batches",
+        "worst",
+        "before",
+        "",
+    ):
         table.add_column(name, justify="left" if name in ("change", "") else "right")
     for told in migrations:
-        figures = told.figures
+        figures, waits = told.figures, waits_around(demo, told)
         table.add_row(
             told.change,
             f"{figures['executors_before']} → {figures['executors_after']}",
             str(figures["tasks_moved"]),
             f"{amount(figures['state_bytes_moved'])}B",
+            "-" if told.took_s is None else f"{told.took_s:.0f} s",
+            _waits(waits.before),
+            _waits(waits.change),
             str(figures["batches"]),
             _seconds(figures.get("worst_batch_ms")),
             _seconds(figures.get("median_batch_ms_before")),
@@ -129,13 +206,24 @@ def _table(migrations: Sequence[MigrationTold]) -> RenderableType:
 
 
 def _response(demo: Demo) -> dict[str, int] | None:
-    from elastream.harness.response_time import responses, spread
+    from elastream.harness.response_time import spread
 
     if demo.start_ms is None:
         return None
-    due_ms = demo.recording.due_ms
-    found = spread(responses(due_ms, demo.start_ms, demo.batches, first=demo.lead_rows))
+    found = spread(_responses(demo, demo.batches))
     return None if found is None else found.as_json()
+
+
+def _responses(demo: Demo, batches: Sequence[CommittedBatch]) -> Responses:
+    from elastream.harness.response_time import responses
+
+    return responses(demo.recording.due_ms, demo.start_ms or 0, batches, first=demo.lead_rows)
+
+
+def _waits(found: Spread | None) -> str:
+    if found is None:
+        return "-"
+    return " / ".join(f"{ms / 1000:.1f}" for ms in (found.median, found.p99, found.worst))
 
 
 def _whole(value: Number | None) -> int | None:

@@ -1,19 +1,21 @@
 """The migration benchmark: one stream, one scale-out and one scale-in, under every mechanism.
 
 Paper 000, section 6, figure 15: the response time around a migration, live against a restart of
-the application. Here seven mechanisms are compared, at a small and at a large state, and all of it
-in one run of the command, so that no two figures come from different machines or moods.
+the application. Here eight mechanisms are compared, at a state of any size, and all of it in one
+run of the command, so that no two figures come from different machines or moods.
 
-The state is filled once (ballast words that are never touched again) and its checkpoint copied for
-every mechanism, so that all start alike. The query goes on from the copy, is warmed by a few small
-batches, and the steady stream begins, at a rate that keeps two executors busy. After some batches
-an executor is added. Then the rate falls, as it does before anybody scales in; the query comes up
-to date, and after some batches more the executor is taken away. At the end every word's count is
-compared with a batch count. What follows from a run is computed in
+The state is filled once and its checkpoint copied for every run, so that all start alike. It is
+ballast: words with many bytes of state each. A part of them, ``hot_share``, comes back in the
+stream in turn, every twenty seconds or as often as one a post allows, and is written anew each
+time, while it moves too; the rest is never touched again. The query goes on from the copy, is
+warmed by a few small batches, and the steady stream begins, at a rate that keeps the fewer
+executors busy. After some batches the executors become more. Then the rate falls, as it does before
+anybody scales in; the query comes up to date, and after some batches more they become fewer again.
+At the end every word's count is compared with a batch count. What follows from a run is computed in
 :mod:`elastream_lab.benchmarks.migration.trace`.
 
-The mechanisms that stay in one session share it, in turn; a restart needs driver processes of its
-own, and runs while no other is there.
+The mechanisms that stay in one session share it, in turn, and all of them come before any comes a
+second time; a restart needs driver processes of its own, and runs while no other is there.
 """
 
 from __future__ import annotations
@@ -29,25 +31,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from elastream.demo.made_posts import SteadyPosts, make_steady_posts
-from elastream.demo.word_count import (
-    BALLAST,
-    WordCount,
-)
+from elastream.demo.word_count import BALLAST, WordCount
 from elastream.harness.commit_log import committed_batches
-from elastream.harness.job_session import job_session
 from elastream.harness.replay import ReplayClock
-from elastream.harness.response_time import Spread
-from elastream.model.checks import amount, count, positive
+from elastream.harness.service_time import hashing_pace
+from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream.spark.steer.graceful_stop import stop_gracefully
-from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS
-from elastream_lab.benchmarks.migration.run import (
-    EXECUTORS,
-    StreamRun,
-    run_applications,
-    run_in_session,
-)
+from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, spares
+from elastream_lab.benchmarks.migration.run import StreamRun, run_applications, run_in_session
 from elastream_lab.benchmarks.migration.trace import (
     Resize,
     ResizeFigures,
@@ -56,15 +48,21 @@ from elastream_lab.benchmarks.migration.trace import (
     share_on_new,
 )
 from elastream_lab.mechanisms.application import ApplicationSpec
+from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STATES", "BenchResult", "BenchSettings", "run_benchmark"]
+__all__ = ["STATES", "BenchResult", "BenchSettings", "run_benchmark", "state_name"]
 
 STATES: Final = {"small": 3 << 20, "large": 512 << 20}
-"""Bytes of ballast in the state."""
+"""Bytes of ballast in the state, of those sizes that have a name."""
 
+_WORK: Final = {"slept": 0.55, "burnt": 0.25}
+"""How a word's service time passes, and which share of the time of the fewer executors all words
+take where the service time is not given: burnt time also takes cores from Spark itself."""
+_WORDS_A_POST: Final = 4.0
+_TASKS_AN_EXECUTOR: Final = 4
 _BALLAST_BYTES: Final = 16 << 10
 _WORDS_A_BALLAST_POST: Final = 8
 _LEAD_ROWS: Final = 600
@@ -72,9 +70,6 @@ _LONGEST_S: Final = 1500.0
 """A run has posts for so long."""
 _LONGEST_TRIGGERS: Final = 4.0
 """A batch takes at most the posts of so many triggers, as a query in production would."""
-_QUIET_AFTER_S: Final = 100.0
-_QUIET_SHARE: Final = 0.6
-"""After so long the rate falls to this share of what it was."""
 _SNAPSHOT_TIMEOUT_S: Final = 300.0
 _CONFIG: Final = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
@@ -87,31 +82,83 @@ _CONFIG: Final = {
 class BenchSettings:
     """What shall be compared; checked when made."""
 
-    states: tuple[str, ...] = ("small",)
+    states: tuple[int, ...] = (STATES["small"],)
+    """Bytes of state."""
     mechanisms: tuple[str, ...] = MECHANISMS
+    executors: tuple[int, int] = (2, 3)
+    """How many there are at first and after the scale-in, and after the scale-out."""
+    hot_share: float = 0.2
+    """Which part of the state the stream updates."""
+    work: str = "slept"
+    """How the service time of a word passes: ``slept`` or ``burnt``."""
+    repeats: int = 1
     posts_a_second: float = 500.0
-    service_us: float = 550.0
+    service_us: float | None = None
+    """What a word costs; ``None`` for what keeps the fewer executors busy."""
     trigger_s: float = 1.0
-    partitions: int = 12
     tau: float = 0.1
     executor_memory_mb: int = 800
+    master: str | None = None
+    """The Spark master; ``None`` for an embedded cluster."""
     in_memory: bool = False
     """Keep checkpoints in memory-backed storage, which takes the disk out of the figures."""
 
     def __post_init__(self) -> None:
-        _known("states", self.states, tuple(STATES))
+        for size in self.states:
+            count("states", size, least=_BALLAST_BYTES)
         _known("mechanisms", self.mechanisms, MECHANISMS)
+        if len(self.executors) != 2 or self.executors[0] >= self.executors[1]:
+            raise ProblemError("executors", f"{shown(self.executors)} are not two, fewer first")
+        count("executors", self.executors[0], least=1)
+        if amount("hot_share", self.hot_share) > 1:
+            raise ProblemError("hot_share", f"{self.hot_share:g} is more than all of it, 1")
+        _known("work", (self.work,), tuple(_WORK))
+        count("repeats", self.repeats, least=1)
         positive("posts_a_second", self.posts_a_second)
         positive("trigger_s", self.trigger_s)
-        amount("service_us", self.service_us)
-        count("partitions", self.partitions, least=EXECUTORS[1])
+        if self.service_us is not None:
+            amount("service_us", self.service_us)
+
+    @property
+    def partitions(self) -> int:
+        """How many state partitions there are."""
+        return _TASKS_AN_EXECUTOR * self.executors[1]
+
+    @property
+    def word_us(self) -> float:
+        """What a word costs, in microseconds."""
+        if self.service_us is not None:
+            return self.service_us
+        words_a_second = _WORDS_A_POST * self.posts_a_second
+        return round(_WORK[self.work] * self.executors[0] / words_a_second * 1e6, 1)
+
+    def as_json(self) -> dict[str, object]:
+        """Return them in the names of the run summaries; of several states the largest."""
+        return {
+            "executors": list(self.executors),
+            "state_bytes": max(self.states),
+            "hot_share": self.hot_share,
+            "work": self.work,
+            "store": "local",
+            "service_us": self.word_us,
+            "posts_a_second": self.posts_a_second,
+            "trigger_s": self.trigger_s,
+            "partitions": self.partitions,
+            "repeats": self.repeats,
+        }
+
+
+def state_name(size: int) -> str:
+    """Return what a state is called: its name, or its size."""
+    return next((name for name, known in STATES.items() if known == size), f"{size / 1e6:.3g} MB")
 
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """One mechanism, one direction, one state."""
+    """One mechanism, one direction, one state, once."""
 
-    state: str
+    state_bytes: int
+    repeat: int
     change: Resize
     figures: ResizeFigures
     exact: bool
@@ -120,29 +167,26 @@ class BenchResult:
     shares: tuple[tuple[float, float], ...]
     """A batch each: seconds as above, share of the work done by executors that came."""
 
+    @property
+    def state(self) -> str:
+        """What the state is called."""
+        return state_name(self.state_bytes)
+
+    @property
+    def case(self) -> tuple[int, str, str]:
+        """What a repeat has in common with the others."""
+        return self.state_bytes, self.change.mechanism, self.change.direction
+
     def as_json(self) -> dict[str, object]:
         """Return it in the names of the run summaries, and with what else was measured."""
-        figures = self.figures
         return {
             "mechanism": self.change.mechanism,
             "direction": self.change.direction,
             "exact": self.exact,
-            "median_batch_ms_before": round(figures.median_batch_ms_before),
-            "worst_batch_ms": round(figures.worst_batch_ms),
-            "response_ms": _json(figures.response),
-            "state_bytes_moved": figures.state_bytes_moved,
-            "partitions_moved": figures.partitions_moved,
-            "batches_until_balanced": figures.batches_until_balanced,
+            "repeat": self.repeat,
+            **self.figures.as_json(),
             "state": self.state,
-            "response_before_ms": _json(figures.response_before),
-            "response_after_ms": _json(figures.response_after),
-            "preparation_s": round(figures.preparation_s, 1),
-            "worst_preparation_batch_ms": (
-                None
-                if figures.worst_preparation_ms is None
-                else round(figures.worst_preparation_ms)
-            ),
-            "moving_s": round(figures.moving_s, 1),
+            "state_bytes": self.state_bytes,
         }
 
 
@@ -151,13 +195,18 @@ class _Bench:
     """What the runs at one state share."""
 
     settings: BenchSettings
-    state: str
+    state_bytes: int
     posts: SteadyPosts
     filled: WordCount
     """The job that filled the state; its checkpoint is copied for every run."""
     folder: Path
     say: Callable[[str], None]
     failed: Callable[[str], None]
+
+    @property
+    def state(self) -> str:
+        """What the state is called."""
+        return state_name(self.state_bytes)
 
 
 def run_benchmark(
@@ -174,69 +223,75 @@ def run_benchmark(
     """
     shared_memory = Path("/dev/shm")
     parent = shared_memory if settings.in_memory and shared_memory.is_dir() else None
-    for state in settings.states:
+    for state_bytes in settings.states:
         with tempfile.TemporaryDirectory(prefix="elastream-bench-", dir=parent) as name:
-            for result in _results(_prepared(settings, state, Path(name), say, failed)):
+            for result in _results(_prepared(settings, state_bytes, Path(name), say, failed)):
                 done(result)
 
 
 def _prepared(
     settings: BenchSettings,
-    state: str,
+    state_bytes: int,
     folder: Path,
     say: Callable[[str], None],
     failed: Callable[[str], None],
 ) -> _Bench:
-    words = [f"{BALLAST}{number}" for number in range(STATES[state] // _BALLAST_BYTES)]
+    words = [f"{BALLAST}{number}" for number in range(state_bytes // _BALLAST_BYTES)]
     step = _WORDS_A_BALLAST_POST
-    opening = tuple(" ".join(words[at : at + step]) for at in range(0, len(words), step))
     posts = SteadyPosts(
         _LONGEST_S,
         settings.posts_a_second,
-        opening,
+        tuple(" ".join(words[at : at + step]) for at in range(0, len(words), step)),
         _LEAD_ROWS,
-        quiet_after_s=_QUIET_AFTER_S,
-        quiet_share=_QUIET_SHARE,
+        recurring=tuple(words[: round(settings.hot_share * len(words))]),
     )
     filled = WordCount(
         recording=make_steady_posts(posts, folder / "posts.arrow"),
         clock=ReplayClock(folder / "clock"),
         checkpoint=folder / "checkpoint",
         partitions=settings.partitions,
-        service_us=settings.service_us,
+        service_us=settings.word_us,
         trigger_s=settings.trigger_s,
         rows_a_batch=round(_LONGEST_TRIGGERS * settings.trigger_s * settings.posts_a_second),
         ballast_bytes=_BALLAST_BYTES,
     )
-    return _Bench(settings, state, posts, filled, folder, say, failed)
+    return _Bench(settings, state_bytes, posts, filled, folder, say, failed)
 
 
 def _results(bench: _Bench) -> Iterator[BenchResult]:
     bench.say(f"{bench.state} state: filling it")
     with _session(bench) as spark:
+        if bench.settings.work == "burnt":
+            filled = replace(bench.filled, rounds_a_ms=hashing_pace(spark))
+            bench = replace(bench, filled=filled)
         _fill(bench, spark)
-    runs = [_new_run(bench, mechanism) for mechanism in bench.settings.mechanisms]
+    numbers = range(1, bench.settings.repeats + 1)
+    runs = [_new_run(bench, name, n) for n in numbers for name in bench.settings.mechanisms]
     restarts = [run for run in runs if run.mechanism == "restart" and _restarted(bench, run)]
     with _session(bench) as spark:
         for run in restarts:
             yield from _figures(bench, run, spark)
+            shutil.rmtree(run.job.checkpoint, ignore_errors=True)
         for run in (run for run in runs if run.mechanism != "restart"):
             try:
                 _copy_state(bench, run)
                 run_in_session(run, spark)
                 yield from _figures(bench, run, spark)
             except ElastreamError as error:
-                bench.failed(f"{bench.state} state, {run.mechanism}: {error}")
+                bench.failed(f"{_named(bench, run.mechanism, run.repeat)}: {error}")
             shutil.rmtree(run.job.checkpoint, ignore_errors=True)
 
 
 def _session(bench: _Bench) -> AbstractContextManager[SparkSession]:
-    return job_session(
-        EmbeddedCluster(
-            executors=EXECUTORS[0],
-            max_executors=EXECUTORS[1],
-            executor_memory_mb=bench.settings.executor_memory_mb,
-            checkpoint_in_memory=bench.settings.in_memory,
+    settings = bench.settings
+    least, most = settings.executors
+    return stream_session(
+        StreamCluster(
+            executors=least,
+            max_executors=most + max(map(spares, settings.mechanisms)),
+            executor_memory_mb=settings.executor_memory_mb,
+            master=settings.master,
+            in_memory=settings.in_memory,
             config=_CONFIG,
         )
     )
@@ -274,17 +329,25 @@ def _has_snapshots(job: WordCount, version: int) -> bool:
     )
 
 
-def _new_run(bench: _Bench, mechanism: str) -> StreamRun:
+def _new_run(bench: _Bench, mechanism: str, repeat: int) -> StreamRun:
     job = replace(
         bench.filled,
-        checkpoint=bench.folder / f"checkpoint-of-{mechanism}",
-        clock=ReplayClock(bench.folder / f"clock-of-{mechanism}"),
+        checkpoint=bench.folder / f"checkpoint-of-{mechanism}-{repeat}",
+        clock=ReplayClock(bench.folder / f"clock-of-{mechanism}-{repeat}"),
     )
 
     def say(what: str) -> None:
-        bench.say(f"{bench.state} state, {mechanism}: {what}")
+        bench.say(f"{_named(bench, mechanism, repeat)}: {what}")
 
-    return StreamRun(mechanism, job, bench.posts.first, _QUIET_AFTER_S, bench.settings.tau, say)
+    settings = bench.settings
+    return StreamRun(
+        mechanism, repeat, settings.executors, job, bench.posts.first, settings.tau, say
+    )
+
+
+def _named(bench: _Bench, mechanism: str, repeat: int) -> str:
+    again = f", repeat {repeat}" if bench.settings.repeats > 1 else ""
+    return f"{bench.state} state, {mechanism}{again}"
 
 
 def _copy_state(bench: _Bench, run: StreamRun) -> None:
@@ -294,16 +357,17 @@ def _copy_state(bench: _Bench, run: StreamRun) -> None:
 def _restarted(bench: _Bench, run: StreamRun) -> bool:
     spec = ApplicationSpec(
         job=run.job,
-        executors=EXECUTORS[0],
+        executors=run.executors[0],
         executor_memory_mb=bench.settings.executor_memory_mb,
-        observations=bench.folder / "observations",
+        observations=bench.folder / f"observations-{run.repeat}",
         config=tuple(_CONFIG.items()),
+        master=bench.settings.master,
     )
     try:
         _copy_state(bench, run)
         run_applications(run, spec, bench.folder / "applications.log")
     except ElastreamError as error:
-        bench.failed(f"{bench.state} state, {run.mechanism}: {error}")
+        bench.failed(f"{_named(bench, run.mechanism, run.repeat)}: {error}")
         return False
     return True
 
@@ -315,7 +379,7 @@ def _figures(bench: _Bench, run: StreamRun, spark: SparkSession) -> Iterator[Ben
     for change in run.changes:
         figures = measured(trace, change, tau=run.tau)
         series, shares = _series(trace, change), share_on_new(trace, change)
-        yield BenchResult(bench.state, change, figures, exact, series, shares)
+        yield BenchResult(bench.state_bytes, run.repeat, change, figures, exact, series, shares)
 
 
 def _series(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
@@ -337,7 +401,3 @@ def _known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
     for name in given:
         if name not in known:
             raise ProblemError(field, f"{name} is none of {', '.join(known)}")
-
-
-def _json(spread: Spread | None) -> dict[str, int] | None:
-    return None if spread is None else spread.as_json()

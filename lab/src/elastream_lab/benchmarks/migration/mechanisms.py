@@ -1,15 +1,16 @@
 """The mechanisms that the migration benchmark compares, by name.
 
 ``live`` warms a new executor and moves a few partitions a batch, bounded by bytes as well;
-``live-cold`` does the same without the warm-up; ``progressive`` moves one partition a batch, the
-paper's smallest mini-migration; ``all-at-once`` moves everything between two batches, as section
+``live-cold`` does the same without the warm-up; ``live-spare`` has a warm executor without state
+ready beforehand, and takes that; ``progressive`` moves one partition a batch, the paper's smallest
+mini-migration; ``all-at-once`` moves everything between two batches, as section
 5.2 of paper 000 does before it turns to mini-migrations. ``stock``, ``pause`` and ``restart`` are
 the baselines of :mod:`elastream_lab.mechanisms.baselines`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import attach
@@ -22,35 +23,40 @@ from elastream_lab.mechanisms.running_stream import RunningStream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LIVE_POLICIES", "MECHANISMS", "STOPPING", "Live", "live_policy"]
+__all__ = ["LIVE_POLICIES", "MECHANISMS", "Live", "live_policy", "spares"]
 
 MECHANISMS: Final = (
     "stock",
     "live",
     "live-cold",
+    "live-spare",
     "all-at-once",
     "progressive",
     "pause",
     "restart",
 )
-STOPPING: Final = frozenset({"pause", "restart"})
-"""Those that stop the query."""
 
 _BYTES_A_BATCH: Final = 64 << 20
 
-LIVE_POLICIES: Final = {
+LIVE_POLICIES: Final[Mapping[str, Mapping[str, int | None]]] = {
     "live": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH},
     "live-cold": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "warm_up": False},
+    "live-spare": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "spares": 1},
     "progressive": {"moves_per_batch": 1, "bytes_per_batch": _BYTES_A_BATCH},
     "all-at-once": {"moves_per_batch": None, "bytes_per_batch": None},
 }
+
+
+def spares(mechanism: str) -> int:
+    """Return how many executors a mechanism has beside those that hold state."""
+    return LIVE_POLICIES.get(mechanism, {}).get("spares") or 0
 
 
 def live_policy(mechanism: str, *, least: int, most: int, tau: float) -> Policy:
     """Return the policy of one of the live mechanisms."""
     return Policy(
         min_executors=least,
-        max_executors=most,
+        max_executors=most + spares(mechanism),
         tau=tau,
         goal=ByHand(),
         **LIVE_POLICIES[mechanism],  # type: ignore[arg-type]
@@ -70,6 +76,7 @@ class Live:
     ) -> None:
         self._ends: list[Decision] = []
         self._timeout_s = timeout_s
+        self._spares = policy.spares
         self._attachment = attach(
             stream.query, policy, log=self._decided, warm_up_stream=warm_up_stream
         )
@@ -83,6 +90,13 @@ class Live:
         end = self._ends[-1] if len(self._ends) > ends else None
         if end is None or end.kind != "done":
             raise SparkError(end.reason if end else "the controller did not answer")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the spares that the policy asks for are there and warm, and no other starts."""
+        state = self._attachment.state
+        warm = sum(spare.warm for spare in state.spares)
+        return state.preparation is None and len(state.spares) == warm == self._spares
 
     def close(self) -> None:
         """Leave the query alone."""

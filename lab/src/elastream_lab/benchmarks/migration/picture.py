@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elastream_lab.benchmarks.migration.bench import BenchResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["draw_figure", "draw_shares"]
 
@@ -13,6 +17,7 @@ _COLOURS = {
     "stock": "tab:gray",
     "live": "tab:green",
     "live-cold": "tab:olive",
+    "live-spare": "tab:purple",
     "all-at-once": "tab:cyan",
     "progressive": "tab:blue",
     "pause": "tab:orange",
@@ -20,11 +25,15 @@ _COLOURS = {
 }
 _SHARED = {"stock": "Spark as it is", "live": "with elastream"}
 _LEAD_S = 10.0
-_TITLES = {"out": "an executor is added", "in": "an executor is taken away"}
+_SETTLED = "steady again"
 
 
 def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
-    """Draw the mean response time of each batch, a panel for each direction and state."""
+    """Draw the mean response time of each batch, a panel for each direction and state.
+
+    A line for each repeat, from before the change was asked for; a mark where the query is steady
+    again.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter
@@ -35,28 +44,44 @@ def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
     panels = figure.subplots(max(1, len(states)), 2, squeeze=False, sharey=True)
     for row, state in zip(panels, states, strict=False):
         for axes, direction in zip(row, ("out", "in"), strict=True):
-            for result in results:
-                if result.state == state and result.change.direction == direction:
-                    mechanism = result.change.mechanism
-                    at_s, response_s = zip(*result.series, strict=True)
-                    colour = _COLOURS[mechanism]
-                    axes.plot(at_s, response_s, marker=".", color=colour, label=mechanism)
+            here = [r for r in results if (r.state, r.change.direction) == (state, direction)]
+            for result in here:
+                _draw_line(axes, result)
             axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
-            axes.set_title(f"{state} state: {_TITLES[direction]}")
+            sizes = " → ".join(str(n) for r in here[:1] for n in (r.change.before, r.change.after))
+            axes.set_title(f"{state} state: {sizes} executors")
             axes.set_xlabel("seconds since it was asked for")
             axes.spines[["top", "right"]].set_visible(False)
         row[0].set_ylabel("mean response time of a batch, s")
-    names = panels[0][0].get_legend_handles_labels()
-    figure.legend(*names, frameon=False, loc="outside lower center", ncols=len(_COLOURS))
+    handles, names = panels[0][0].get_legend_handles_labels()
+    once = dict(zip(names, handles, strict=True))
+    if _SETTLED in once:
+        once[_SETTLED] = once.pop(_SETTLED)
+    figure.legend(
+        once.values(), once.keys(), frameon=False, loc="outside lower center", ncols=len(once)
+    )
     figure.savefig(path, dpi=120)
 
 
+def _draw_line(axes: Axes, result: BenchResult) -> None:
+    mechanism, colour = result.change.mechanism, _COLOURS[result.change.mechanism]
+    at_s, response_s = zip(*result.series, strict=True)
+    axes.plot(at_s, response_s, marker=".", linewidth=1, color=colour, label=mechanism)
+    if result.figures.steady_again:
+        settled_s = result.figures.asked_to_settled_s
+        height = min(result.series, key=lambda point: abs(point[0] - settled_s))[1]
+        axes.plot(settled_s, height, "o", color=colour, fillstyle="none", label=_SETTLED)
+
+
 def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
-    """Draw what a new executor does of the work, and what that does for the response time."""
+    """Draw what new executors do of the work, and what that does for the response time.
+
+    Of the first repeat.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -64,7 +89,7 @@ def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
         result
         for result in results
         if result.change.direction == "out"
-        and result.state == results[0].state
+        and (result.state, result.repeat) == (results[0].state, 1)
         and result.change.mechanism in _SHARED
     ]
     figure = Figure(figsize=(11, 3.6), layout="constrained")
@@ -76,15 +101,15 @@ def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
         working.plot(*zip(*since, strict=True), color=colour, label=name, drawstyle="steps-post")
         response = [point for point in result.series if point[0] >= -_LEAD_S]
         answered.plot(*zip(*response, strict=True), color=colour, label=name)
-    share = 100 * (1 - results[0].change.before / results[0].change.after)
+    share = 100 * max(1 - r.change.before / r.change.after for r in results)
     working.axhline(share, color="black", linewidth=0.8, linestyle="--")
     working.annotate("an even share", (-_LEAD_S, share), va="bottom")
-    working.set_title("work of the stateful tasks done by the new executor, %")
+    working.set_title("work of the stateful tasks done by new executors, %")
     answered.set_title("response time of a row, s")
     answered.set_ylim(bottom=0)
     for axes in (working, answered):
         axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
-        axes.set_xlabel("seconds since the executor was asked for")
+        axes.set_xlabel("seconds since they were asked for")
         axes.spines[["top", "right"]].set_visible(False)
     working.legend(frameon=False, loc="center right")
     figure.savefig(path, dpi=120)

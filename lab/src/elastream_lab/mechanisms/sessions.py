@@ -1,0 +1,92 @@
+"""The session that a mechanism works in: an embedded cluster, or the user's own master.
+
+On any master the number of executors is set here and not by Spark's own allocation; each has one
+core. Checkpoints are folders of this machine: executors of a master elsewhere must see them under
+the same path.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from elastream.harness.commit_log import RETAIN_ALL
+from elastream.harness.job_session import job_session
+from elastream.model.errors import SparkError
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.sessions.batch_session import batch_session
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
+from elastream.spark.sessions.settings import session_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["StreamCluster", "resize", "stream_session"]
+
+_GROW_TIMEOUT_S: Final = 120.0
+_POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCluster:
+    """On what a stream runs."""
+
+    executors: int
+    """How many executors there are at the start."""
+    max_executors: int
+    """How many there can ever be at once."""
+    executor_memory_mb: int = 800
+    master: str | None = None
+    """The Spark master; ``None`` for an embedded cluster."""
+    in_memory: bool = False
+    """Keep the embedded cluster's files in memory-backed storage."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of the session."""
+
+
+@contextmanager
+def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
+    """Give a session with as many executors as asked for, and end it."""
+    if cluster.master is None:
+        embedded = EmbeddedCluster(
+            executors=cluster.executors,
+            max_executors=cluster.max_executors,
+            executor_memory_mb=cluster.executor_memory_mb,
+            checkpoint_in_memory=cluster.in_memory,
+            config=cluster.config,
+        )
+        with job_session(embedded) as spark:
+            yield spark
+        return
+    settings = {
+        **session_settings(),
+        **RETAIN_ALL,
+        "spark.executor.cores": "1",
+        "spark.executor.instances": str(cluster.executors),
+        "spark.executor.memory": f"{cluster.executor_memory_mb}m",
+        **cluster.config,
+    }
+    with batch_session("elastream bench", master=cluster.master, config=settings) as spark:
+        resize(PrivateDoor.of(spark), cluster.executors)
+        yield spark
+
+
+def resize(door: PrivateDoor, executors: int) -> None:
+    """Ask for so many executors, take away the youngest above that, and wait until it is so."""
+    deadline = time.monotonic() + _GROW_TIMEOUT_S
+    requested = False
+    while True:
+        if surplus := [entry.id for entry in door.executors()[executors:]]:
+            door.retire_executors(surplus)
+        if not requested:
+            door.request_executors(executors)
+            requested = True
+        found = len(door.executors(leaving=True))
+        if found == executors and not surplus:
+            return
+        if time.monotonic() > deadline:
+            raise SparkError(f"{found} executors where {executors} were asked for")
+        time.sleep(_POLL_S)
