@@ -35,6 +35,7 @@ OWN_CLUSTER = {
     "demo/test_demo.py",
     "lab/applications/taxi/test_command.py",
     "lab/applications/traffic/test_commands.py",
+    "lab/benchmarks/elasticity/test_run.py",
     "spark/sessions/test_cluster.py",
     "spark/test_documentation.py",
     "spark/test_standalone.py",

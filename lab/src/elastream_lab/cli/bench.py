@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elastream.cli.exits import BROKEN
+from elastream_lab.cli.bench_elasticity import elasticity
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,6 +25,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+app.command("elasticity")(elasticity)
 
 _TABLE_WIDTH = 160
 """What the table needs, also where the output is no terminal."""
