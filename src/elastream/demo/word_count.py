@@ -5,7 +5,7 @@
     posts ── split into words ──► shuffle by word ──► sleep ──► count, with RocksDB state
              (source's stage)                         (one stage, one task a state partition)
 
-Every word costs ``service_us`` that is slept where its state is, as
+Every word costs ``service_us`` that is slept, or burnt, where its state is, as
 :mod:`elastream.harness.service_time` tells.
 """
 
@@ -24,7 +24,7 @@ from elastream.harness.job import Feed
 from elastream.harness.recording import Recording, write_recording
 from elastream.harness.replay import POSITION, ReplayClock, replayed, replayed_batch
 from elastream.harness.service_time import slowed
-from elastream.model.checks import amount, count
+from elastream.model.checks import amount, count, positive
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 
@@ -64,17 +64,22 @@ class WordCount:
     partitions: int = 12
     """How many state partitions there are (m)."""
     service_us: float = 0.0
-    """What a word costs in the stateful stage, slept; 0 for nothing."""
+    """What a word costs in the stateful stage; 0 for nothing."""
     trigger_s: float = 1.0
     rows_a_batch: int | None = None
     ballast_bytes: int = 0
-    """State of each word that begins with ``BALLAST``: makes the state large without any load."""
+    """State of each word that begins with ``BALLAST``: makes the state large without any load.
+    Where the word comes again all of it is written anew."""
+    rounds_a_ms: float | None = None
+    """How many rounds of hashing burn a millisecond of service time; ``None``: it is slept."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
         count("ballast_bytes", self.ballast_bytes)
         amount("service_us", self.service_us)
         amount("trigger_s", self.trigger_s)
+        if self.rounds_a_ms is not None:
+            positive("rounds_a_ms", self.rounds_a_ms)
 
     @property
     def feeds(self) -> tuple[Feed, ...]:
@@ -162,7 +167,8 @@ def words_of(text: Column) -> Column:
 
 
 def _slowed_words(words: DataFrame, job: WordCount) -> DataFrame:
-    return slowed(words.repartition("word"), job.service_us, POSITION, "place")
+    at = words.repartition("word")
+    return slowed(at, job.service_us, POSITION, "place", rounds_a_ms=job.rounds_a_ms)
 
 
 def _counts(words: DataFrame, ballast_bytes: int) -> DataFrame:
