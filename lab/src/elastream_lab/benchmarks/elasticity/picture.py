@@ -43,6 +43,7 @@ def draw_elasticity(
         _draw_executors(axes, settings, result)
     _draw_waits(panels[-1], results)
     panels[-1].set_xlabel("seconds since the load began")
+    panels[-1].set_xlim(left=0)
     work = f"every word {settings.work} {settings.service_us:g} µs"
     figure.suptitle(f"{load.told}\n{work}", fontsize=10)
     figure.savefig(path, dpi=120)
@@ -61,7 +62,7 @@ def _draw_executors(axes: Axes, settings: ElasticitySettings, result: WayResult)
     axes.stairs(number, edges, fill=True, color=_COLOURS[result.way], alpha=0.7)
     axes.set_ylim(0, settings.max_executors + 0.2)
     axes.set_yticks([0, settings.max_executors])
-    cost = f"{result.way}: {result.executor_seconds:,.0f} executor-seconds"
+    cost = f"{result.way}, executors: {result.executor_seconds:,.0f} executor-seconds"
     axes.set_title(cost, loc="left", fontsize=9, pad=2)
     _plain(axes)
 

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "ReplayedLoad", "WayResult", "replayed_load", "run_ways"]
 
 _LEAD_ROWS: Final = 600
+_AWAITING_ROWS: Final = 60
+"""So many of them come while the executors come to the number they have at rest: little work, or
+Spark's own allocation asks for more."""
 _LEAD_BATCHES: Final = 8
 _LEAST_ROWS: Final = 100
 _FED_EVERY_S: Final = 0.5
@@ -200,7 +203,7 @@ class _Run:
                 watch = ExecutorWatch(stream.door)
                 replay = Replay(job.feeds, stream.check)
                 self.say("warming the query")
-                replay.lead_in([_LEAD_ROWS // 2], batches=_LEAD_BATCHES)
+                replay.lead_in([_LEAD_ROWS - _AWAITING_ROWS], batches=_LEAD_BATCHES)
                 _await(lambda: len(stream.door.executors()) <= at_first)
                 with self._in_force(stream, job):
                     with replay.fed([_LEAD_ROWS], every_s=_FED_EVERY_S):
