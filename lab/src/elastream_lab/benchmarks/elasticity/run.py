@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from elastream.harness.commit_log import CommittedBatch
+    from elastream.loop.policy import Policy
 
 __all__ = ["Progress", "ReplayedLoad", "WayResult", "replayed_load", "run_ways"]
 
@@ -195,6 +196,7 @@ class _Run:
 
     def result(self) -> WayResult:
         """Run it, and return what it came to."""
+        policy = policy_of(self.way, self.settings)
         at_first = executors_at_first(self.way, self.settings)
         self.say(f"starting Spark, {counted(at_first, 'executor')} at rest")
         with job_session(cluster_of(self.way, self.settings)) as spark:
@@ -205,7 +207,7 @@ class _Run:
                 self.say("warming the query")
                 replay.lead_in([_LEAD_ROWS - _AWAITING_ROWS], batches=_LEAD_BATCHES)
                 _await(lambda: len(stream.door.executors()) <= at_first)
-                with self._in_force(stream, job):
+                with self._in_force(policy, stream, job):
                     with replay.fed([_LEAD_ROWS], every_s=_FED_EVERY_S):
                         _await(lambda: len(stream.door.executors()) >= at_first)
                     self._replay(replay, watch)
@@ -226,9 +228,10 @@ class _Run:
             rounds_a_ms=self.pace.of(spark),
         )
 
-    def _in_force(self, stream: RunningStream, job: WordCount) -> AbstractContextManager[object]:
+    def _in_force(
+        self, policy: Policy | None, stream: RunningStream, job: WordCount
+    ) -> AbstractContextManager[object]:
         """Return what sizes the application for as long as it is open; nothing for Spark itself."""
-        policy = policy_of(self.way, self.settings)
         if policy is None:
             return nullcontext()
         return attach(
