@@ -33,6 +33,7 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m elastream.spark.sessions.class_training
 	@$(BIN)/pytest -m "not slow" --numprocesses 3 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too

@@ -80,7 +80,7 @@ class Attachment:
 
     def executors(self) -> tuple[Executor, ...]:
         """Return those alive, oldest first, each with ``id``, ``host``, ``cores``, ``warm``."""
-        return self.state.executors
+        return self.state.all_executors
 
     def where(self) -> dict[TaskId, str]:
         """Return the executor id of every task, as the last batches showed."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,45 @@ def test_a_log_is_read_as_it_was_written_without_a_torn_last_line(tmp_path: Path
     with log.path.open("a") as file:
         file.write('{"v": 1, "at_')
     assert list(read_notes(log.path)) == notes
+
+
+def test_a_write_cut_short_leaves_no_half_line_and_the_log_goes_on(tmp_path: Path) -> None:
+    log = OwnershipLog(tmp_path / "handover.jsonl")
+    note = Note("origin", "commit", "h", "split", "decided", BOUNDARY)
+    log.append(note, at_ms=1)
+    size = log.path.stat().st_size
+    code = (
+        "import resource, signal\n"
+        "from pathlib import Path\n"
+        "from elastream.handover.ledger import Note, OwnershipLog\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size + 20}, {size + 20}))\n"
+        f"log = OwnershipLog(Path({str(log.path)!r}))\n"
+        "log.append(Note('origin', 'abort', 'h', 'origin', 'silent'), at_ms=2)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert b"bytes were written" in ended.stderr
+    assert log.path.stat().st_size == size
+    log.append(note, at_ms=3)
+    assert list(read_notes(log.path)) == [note, note]
+
+
+def test_a_writer_cuts_off_the_line_that_a_crash_tore(tmp_path: Path) -> None:
+    note = Note("origin", "commit", "h", "split", "decided", BOUNDARY)
+    log = OwnershipLog(tmp_path / "handover.jsonl")
+    log.append(note, at_ms=1)
+    with log.path.open("a") as file:
+        file.write('{"v": 1, "at_')
+    OwnershipLog(log.path).append(note, at_ms=2)
+    assert list(read_notes(log.path)) == [note, note]
+
+
+def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("dear diary")
+    with pytest.raises(ProblemError, match="exists and is not a handover log"):
+        OwnershipLog(other)
+    assert other.read_text() == "dear diary"
 
 
 def test_the_boundary_splits_the_windows_between_the_sides() -> None:

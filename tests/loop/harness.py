@@ -152,6 +152,8 @@ class Harness:
         policy = self.policy
         places = [i for i in told if isinstance(i, Place)]
         assert len({place.query for place in places}) == len(places), "one mini-migration a batch"
+        spares = {spare.id for spare in self.state.spares}
+        assert not spares & self.state.observed.holders(), "spares hold no state"
         for instruction in told:
             if policy.advise_only:
                 assert isinstance(instruction, Log | Plan | RecordSample | Cancel | Rehearse), (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,8 +37,16 @@ GOALS: tuple[Goal, ...] = (
     Utilisation(target=0.5, hysteresis=0.05),
 )
 
+
+def policy_with(*, min_executors: int, max_executors: int, spares: int, **more: Any) -> Policy:
+    """A policy with as many of the spares as there is room for."""
+    spares = min(spares, max_executors - min_executors)
+    return Policy(min_executors=min_executors, max_executors=max_executors, spares=spares, **more)
+
+
 policies = st.builds(
-    Policy,
+    policy_with,
+    spares=st.sampled_from([0, 1, 2]),
     min_executors=st.integers(0, 2),
     max_executors=st.integers(2, 6),
     goal=st.sampled_from(GOALS),
@@ -227,7 +236,11 @@ class Accidents(RuleBasedStateMachine):
         if not run.policy.advise_only:
             assert max(1, run.policy.min_executors) <= alive <= run.policy.max_executors
         assert set(run.state.queries) == set(run.cluster.queries)
-        assert run.state.alive == {executor.id for executor in run.cluster.executors()}
+        assert run.state.all_executors == run.cluster.executors()
+        if not run.policy.advise_only:
+            spares, room = run.state.spares, run.policy.max_executors - len(run.state.alive)
+            assert len(spares) == min(run.policy.spares, room)
+            assert not run.policy.warm_up or all(spare.warm for spare in spares)
 
 
 TestAccidents = Accidents.TestCase

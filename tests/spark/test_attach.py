@@ -113,6 +113,30 @@ def test_a_query_is_scaled_out_and_in_while_it_runs_and_stays_exact(
     assert kinds(decisions).count("done") == 2
 
 
+def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
+    spark: SparkSession, checkpoint: Path
+) -> None:
+    told: list[Decision] = []
+    with counting(spark, checkpoint) as query:
+        with attach(query, replace(BY_HAND, spares=1), log=told.append) as attachment:
+            await_tasks(attachment)
+            until(lambda: any(s.warm for s in attachment.state.spares), "a spare is warm")
+            (spare,) = attachment.state.spares
+            assert spare.id not in holders(attachment)
+            assert len(attachment.executors()) == 3
+            attachment.scale_to(3)
+            assert attachment.wait(PATIENCE_S)
+            assert spare.id in holders(attachment)
+            attachment.scale_to(2)
+            assert attachment.wait(PATIENCE_S)
+            assert len(holders(attachment)) == 2
+            assert len(PrivateDoor.of(spark).executors()) == 3
+            assert len(attachment.state.spares) == 1
+        assert_exact(spark, query, checkpoint)
+    assert kinds(told).count("done") == 2
+    assert "abandon" not in kinds(told)
+
+
 def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused_where_not(
     spark: SparkSession, checkpoint: Path
 ) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.spark.running_query import back_to_two, until
 
 from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.door.private_door import PrivateDoor
@@ -31,7 +33,43 @@ def test_a_door_that_another_version_lacks_is_named(
         PrivateDoor.of(spark)
 
 
+def test_an_executor_that_leaves_gets_no_state_any_more(spark: SparkSession) -> None:
+    door = PrivateDoor.of(spark)
+    assert door.request_executors(3)
+    until(lambda: len(door.executors()) == 3, "a third executor is there")
+    youngest = door.executors()[-1]
+    door.retire_executors([youngest.id])
+    assert youngest.id not in {executor.id for executor in door.executors()}
+    back_to_two(door)
+
+
 def test_every_door_opens_on_the_spark_that_is_installed(spark: SparkSession) -> None:
     door = PrivateDoor.of(spark)
     assert [executor.host for executor in door.executors()] == ["127.0.0.1"] * 2
     assert all(executor.cores == 1 and executor.added_ms > 0 for executor in door.executors())
+
+
+def test_the_session_of_our_own_is_one_and_follows_the_settings(spark: SparkSession) -> None:
+    door = PrivateDoor.of(spark)
+    own = door.own_session()
+    own.conf.set("spark.sql.shuffle.partitions", "7")
+    own.conf.set("spark.elastream.own", "left over")
+    spark.conf.set("spark.elastream.told", "later")
+    try:
+        assert door.own_session() is own
+        assert own.conf.get("spark.elastream.told") == "later"
+        assert own.conf.get("spark.elastream.own", None) is None
+        wanted = spark.conf.get("spark.sql.shuffle.partitions")
+        assert own.conf.get("spark.sql.shuffle.partitions") == wanted
+        assert door.own_session(anew=True) is not own
+    finally:
+        spark.conf.unset("spark.elastream.told")
+
+
+def test_folders_that_begin_alike_are_deleted_and_no_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name in ("state", "state-warm-up-1/deep", "state-warm-up-2"):
+        (tmp_path / name).mkdir(parents=True)
+    PrivateDoor.of(spark).delete_folders(f"{tmp_path.as_uri()}/state-warm-up-")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["state"]

@@ -34,6 +34,7 @@ _STYLES = {
     "stuck": "bold red",
     "abandon": "bold red",
     "learn": "magenta",
+    "spare": "cyan",
     "join": "cyan",
     "leave": "cyan",
     "hold": "dim",

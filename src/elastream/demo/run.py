@@ -119,7 +119,7 @@ def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) ->
     from elastream.harness.replaying import Replay
 
     demo.tell(f"starting Spark, {demo.settings.executors_min} executors", show)
-    with job_session(_cluster(demo.settings)) as spark:
+    with job_session(_cluster(demo.settings), lambda what: demo.tell(what, show)) as spark:
         job = _job(demo, spark)
         with running(spark, job) as run:
             replay = Replay(job.feeds, run.check)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elastream.handover.messages import boundary_from, boundary_members
+from elastream.line_files import LineFile
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary
@@ -120,14 +121,14 @@ class RecordFile:
 
 
 class OwnershipLog:
-    """Appends notes to a file, each in one write."""
+    """Appends notes to a file of lines; refuses one that is something else."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lines = LineFile(path, "handover log")
 
     def append(self, note: Note, at_ms: int) -> None:
-        """Write one line; ``at_ms`` is the time of the writer, for people only."""
+        """Write one line, whole or not at all; ``at_ms``, the writer's time, is for people only."""
         members: dict[str, object] = {
             "v": _VERSION,
             "at_ms": at_ms,
@@ -138,8 +139,7 @@ class OwnershipLog:
             "boundary": None if note.boundary is None else boundary_members(note.boundary),
             "reason": note.reason,
         }
-        with self.path.open("ab", buffering=0) as file:
-            file.write((json.dumps(members) + "\n").encode())
+        self._lines.append(json.dumps(members))
 
 
 def _record_members(record: Record) -> dict[str, object]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.harness.commit_log import RETAIN_ALL
+from elastream.spark.sessions.class_training import ensure_archive
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
 from elastream.spark.sessions.embedded_session import embedded_session
 
@@ -20,8 +21,15 @@ __all__ = ["fresh_folder", "job_session"]
 
 
 @contextmanager
-def job_session(cluster: EmbeddedCluster) -> Iterator[SparkSession]:
-    """Give an embedded session in which jobs can be watched by their checkpoints."""
+def job_session(
+    cluster: EmbeddedCluster, say: Callable[[str], None] | None = None
+) -> Iterator[SparkSession]:
+    """Give an embedded session in which jobs can be watched by their checkpoints.
+
+    The first on a machine makes the archive of classes that lets executors start quickly, and
+    tells ``say`` so.
+    """
+    ensure_archive(cluster, say)
     with embedded_session(replace(cluster, config=RETAIN_ALL | dict(cluster.config))) as spark:
         yield spark
 

@@ -90,7 +90,7 @@ class Observed:
     now_ms: int | None
     bounds: GoalBounds
     executors: tuple[Executor, ...] = ()
-    """Those alive, oldest first."""
+    """Those at work, oldest first: all that are alive, but the spares."""
     queries: Mapping[str, Query] = field(default_factory=dict)
     other: Mapping[str, float] = field(default_factory=dict)
     """Cores that work of nobody who takes part keeps busy, by executor."""
@@ -101,7 +101,7 @@ class Observed:
 
     @cached_property
     def alive(self) -> frozenset[str]:
-        """Ids of the executors alive."""
+        """Ids of the executors at work."""
         return frozenset(executor.id for executor in self.executors)
 
     def tasks(self) -> Iterator[tuple[TaskId, TaskLoad]]:

@@ -38,6 +38,7 @@ Kind = Literal[
     "abandon",
     "done",
     "learn",
+    "spare",
     "stuck",
     "leave",
     "detach",
@@ -50,7 +51,7 @@ something is under way and not ready. ``advise``: what would be done. ``scale-ou
 mini-migration. ``verify``: what was asked for in idle time, held against the first batch after it.
 ``lost``: an executor is gone. ``replan``: disturbed, planned anew. ``refuse``: a request that
 cannot be met. ``abandon``, ``done``: how a change ended. ``learn``: what past changes taught.
-``stuck``: a call that does not come back.
+``spare``: about an executor that is kept ready. ``stuck``: a call that does not come back.
 """
 
 
@@ -67,7 +68,7 @@ class Decision:
     reason: str
     """One sentence for a person."""
     executors: int
-    """How many were alive."""
+    """How many were alive, spares included."""
     utilisation: float | None = None
     """Mean over the executors; ``None`` where it was not known or not looked at."""
     figures: Mapping[str, Number] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from elastream.loop.events import (
 from elastream.loop.load import mean, pass_idle, smooth, weight_of
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
+from elastream.loop.spares import begin_work, with_alive
 from elastream.loop.state import LoopState, note
 from elastream.loop.steady import Steady
 from elastream.model.observation import BatchObservation
@@ -40,7 +41,12 @@ def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instructio
     """Return the state with the facts of ``event``, what to log, and whether they are news."""
     at_ms = getattr(event, "at_ms", None)
     if at_ms is not None:
-        state = replace(state, now_ms=max(at_ms, state.now_ms or 0))
+        spared_s = len(state.spares) * max(0.0, state.passed_s_until(at_ms))
+        state = replace(
+            state,
+            now_ms=max(at_ms, state.now_ms or 0),
+            spare_executor_s=state.spare_executor_s + spared_s,
+        )
     match event:
         case BatchObserved(batch=batch):
             return _batch(state, batch)
@@ -77,13 +83,14 @@ def _batch(
     query, held = _compared(query, batch)
     query = replace(
         query,
-        load=smooth(load, batch, state.executors, half_life_s=policy.smoothing_s),
+        load=smooth(load, batch, state.all_executors, half_life_s=policy.smoothing_s),
         heard_ms=batch.finished_at_ms,
         idle_since_ms=None,
         recent_ms=recent,
     )
     query, fewer = _counted(query, len(batch.tasks))
-    state = replace(state.with_query(query), busy_ms=state.now_ms, unsampled=state.unsampled + 1)
+    state = begin_work(state.with_query(query), {task.executor for task in batch.tasks})
+    state = replace(state, busy_ms=state.now_ms, unsampled=state.unsampled + 1)
     memory = policy.goal.heard(state.memory, state.observed, batch, disturbed=disturbed)
     state = replace(state, memory=memory)
     logs = [note(state, "verify", reason, query=query.name) for reason in held]
@@ -198,9 +205,11 @@ def _executors(
 ) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     alive = {executor.id for executor in event.executors}
     expected = set(state.phase.release.ids) if isinstance(state.phase, Releasing) else set()
-    lost = sorted(state.alive - alive - expected)
+    if state.preparation is not None and state.preparation.what == "releasing":
+        expected.update(state.preparation.ids)
+    lost = sorted({each.id for each in state.all_executors} - alive - expected)
     other = {name: used for name, used in state.other.items() if name in alive}
-    state = replace(state, executors=event.executors, other=other)
+    state = with_alive(replace(state, other=other), event.executors)
     if not lost:
         return state, (), True
     homeless = state.observed.homeless()

@@ -34,6 +34,9 @@ class Policy:
     min_executors: int = 1
     """Never fewer executors than this. With 0 an application that has nothing to do gives all of
     them back, and asks for one as soon as a batch wants to run."""
+    spares: int = 0
+    """How many executors more than work are kept ready, warm and without state. A scale-out takes
+    them at once. They cost what executors cost, and count towards ``max_executors``."""
     goal: Goal = field(default_factory=Utilisation)
     """What the number of executors and the places of tasks shall achieve."""
     planner: Planner = "free-step"
@@ -80,6 +83,10 @@ class Policy:
         if self.min_executors > self.max_executors:
             above = f"{self.min_executors} is above max_executors {self.max_executors}"
             raise ProblemError("min_executors", above)
+        count("spares", self.spares)
+        if self.spares and self.min_executors + self.spares > self.max_executors:
+            room = f"min_executors {self.min_executors} and max_executors {self.max_executors}"
+            raise ProblemError("spares", f"{self.spares} have no room between {room}")
         for name in ("patience", "tries"):
             count(name, getattr(self, name), least=1)
         for name in ("replans", "settle_batches"):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from elastream.loop.application import Observed, Query
 from elastream.loop.decisions import Decision, Kind
@@ -17,7 +17,7 @@ from elastream.loop.policy import Policy
 from elastream.model.checks import Number
 from elastream.model.observation import Executor
 
-__all__ = ["Detached", "LoopState", "Phase", "Signal", "Transition", "note"]
+__all__ = ["Detached", "LoopState", "Phase", "Preparation", "Signal", "Transition", "note"]
 
 
 class Phase(ABC):
@@ -60,6 +60,17 @@ class Signal:
         return Signal(need, before.rounds, heard)
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What is being done about spares, beside everything else."""
+
+    ticket: int
+    what: Literal["growing", "warming", "releasing"]
+    since_ms: int | None
+    ids: tuple[str, ...] = ()
+    """The executors that are warmed or given back."""
+
+
 @dataclass(frozen=True)
 class LoopState:
     """The loop between two events."""
@@ -70,8 +81,10 @@ class LoopState:
     """What the goal remembers."""
     now_ms: int | None = None
     """The latest moment heard of."""
-    executors: tuple[Executor, ...] = ()
-    """Those alive, oldest first, when last heard of."""
+    all_executors: tuple[Executor, ...] = ()
+    """Those alive, oldest first, when last heard of; spares included."""
+    spare_ids: frozenset[str] = frozenset()
+    """Which of them are spares: kept ready, without state."""
     queries: Mapping[str, Query] = field(default_factory=dict)
     """Those that take part, by name."""
     other: Mapping[str, float] = field(default_factory=dict)
@@ -97,6 +110,12 @@ class LoopState:
     """When the last sample was taken."""
     unsampled: int = 0
     """Batches since then."""
+    preparation: Preparation | None = None
+    """What is being done about spares."""
+    spare_failed_ms: int | None = None
+    """When a spare was last not to be had."""
+    spare_executor_s: float = 0.0
+    """What spares have cost so far."""
     next_ticket: int = 1
 
     @cached_property
@@ -114,8 +133,20 @@ class LoopState:
 
     @property
     def alive(self) -> frozenset[str]:
-        """Ids of the executors alive."""
+        """Ids of the executors at work."""
         return self.observed.alive
+
+    @cached_property
+    def executors(self) -> tuple[Executor, ...]:
+        """Those at work, oldest first: all that are alive, but the spares."""
+        if not self.spare_ids:
+            return self.all_executors
+        return tuple(each for each in self.all_executors if each.id not in self.spare_ids)
+
+    @cached_property
+    def spares(self) -> tuple[Executor, ...]:
+        """Those kept ready without state, oldest first."""
+        return tuple(each for each in self.all_executors if each.id in self.spare_ids)
 
     @property
     def running(self) -> frozenset[str]:
@@ -132,6 +163,10 @@ class LoopState:
     def ticketed(self) -> tuple[LoopState, int]:
         """Return the state after a ticket was taken, and the ticket."""
         return replace(self, next_ticket=self.next_ticket + 1), self.next_ticket
+
+    def passed_s_until(self, at_ms: int) -> float:
+        """Return the seconds from the latest moment heard of to another."""
+        return 0.0 if self.now_ms is None else (at_ms - self.now_ms) / 1000
 
     def passed_s(self, since_ms: int | None) -> float:
         """Return the seconds since a moment."""
@@ -161,7 +196,7 @@ def note(
             batch=None if about is None else about.load.batch,
             kind=kind,
             reason=reason,
-            executors=len(state.executors),
+            executors=len(state.all_executors),
             query=query,
             utilisation=None if utilisation is None else round(utilisation, 4),
             figures=figures or {},

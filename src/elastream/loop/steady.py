@@ -29,6 +29,7 @@ from elastream.loop.goals.goal import Wanted, allowed
 from elastream.loop.migrator.change import Change, ChangeKind, abandon_change
 from elastream.loop.migrator.growing import begin_growing
 from elastream.loop.migrator.moving import Moving
+from elastream.loop.spares import begin_work
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.words import counted, listed
 
@@ -70,6 +71,8 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tra
     if not isinstance(state.phase, Steady):
         log = note(state, "wait", "a change was asked for while one is under way: it comes next")
         return replace(state, request=event), (log,)
+    if isinstance(event, MoveRequested):
+        state = begin_work(state, set(event.goal.values()))
     alive = len(state.executors)
     if isinstance(event, MoveRequested):
         change = Change("move", alive, alive, "asked for", placement=event.goal)
@@ -106,7 +109,8 @@ def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | Non
         return f"{event.executors} executors were asked for; allowed are {least} to {most}"
     known = {task for task, _ in state.observed.tasks()}
     unknown = sorted(set(event.goal) - known)
-    dead = sorted(set(event.goal.values()) - state.alive)
+    alive = {executor.id for executor in state.all_executors}
+    dead = sorted(set(event.goal.values()) - alive)
     if unknown:
         return f"the placement asked for: task {unknown[0]} is not known"
     return f"the placement asked for: executor {dead[0]} is not alive" if dead else None

@@ -28,9 +28,11 @@ from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
 from elastream.loop.migrator.change import Change, abandon_change
 from elastream.loop.policy import Policy
+from elastream.loop.spares import tend_spares, tended
 from elastream.loop.state import Detached, LoopState, Transition, note
 from elastream.loop.steady import Steady, take_request, take_wanted
 from elastream.model.observation import Executor
+from elastream.model.words import counted
 
 __all__ = ["start_loop", "step"]
 
@@ -53,13 +55,15 @@ def start_loop(
         memory=policy.goal.memory(),
         now_ms=now_ms,
         busy_ms=now_ms,
-        executors=executors,
+        all_executors=executors,
         learning=learning or Learning(),
     )
     if executors and now_ms is not None:
         state = replace(state, learning=state.learning.resized(now_ms, len(executors)))
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
+    if policy.spares:
+        bounds += f", {counted(policy.spares, 'of them a spare', 'of them spares')}"
     aim = f"goal {policy.goal.name}, planner {policy.planner_name}"
     return state, (note(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
 
@@ -81,6 +85,8 @@ def step(state: LoopState, event: Event) -> Transition:
             return _answered(state, ticket, result)
         case Answered(ticket=ticket, result=result) if ticket == state.learning.asked:
             return _learnt(state, result)
+        case Answered(ticket=ticket, result=result) if _prepares(state, ticket):
+            return _tended(state, result)
     state, heard, news = take_in(state, event)
     if not news:
         return state, heard
@@ -139,9 +145,11 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
 
 def _detach_requested(state: LoopState, reason: str) -> Transition:
     """Leave: what is under way is given up, and nobody acts on it later."""
-    open_tickets = [*state.questions, *filter(None, (_ticket(state), state.learning.asked))]
+    preparing = None if state.preparation is None else state.preparation.ticket
+    others = (_ticket(state), state.learning.asked, preparing)
+    open_tickets = [*state.questions, *filter(None, others)]
     cancels = tuple(Cancel(ticket) for ticket in open_tickets)
-    left = replace(state, phase=Detached(), questions={}, request=None)
+    left = replace(state, phase=Detached(), questions={}, request=None, preparation=None)
     return left, (*cancels, note(state, "detach", reason))
 
 
@@ -156,10 +164,21 @@ def _ticket(state: LoopState) -> int | None:
 
 
 def _beside(state: LoopState) -> Transition:
-    """Take a sample and a lesson where they are due."""
+    """Take a sample and a lesson, and see to spares, where that is due."""
     state, sample = _sampled(state)
     state, lesson = _taught(state)
-    return state, (*sample, *lesson)
+    state, spares = tend_spares(state, resting=isinstance(state.phase, Steady))
+    return state, (*sample, *lesson, *spares)
+
+
+def _prepares(state: LoopState, ticket: int) -> bool:
+    return state.preparation is not None and state.preparation.ticket == ticket
+
+
+def _tended(state: LoopState, result: object) -> Transition:
+    state, told = tended(state, result)
+    state, more = tend_spares(state, resting=isinstance(state.phase, Steady))
+    return state, (*told, *more)
 
 
 def _sampled(state: LoopState) -> Transition:

@@ -13,6 +13,7 @@ from tests.spark.running_query import PATIENCE_S
 from elastream.model.errors import ProblemError, SparkError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded, scratch_folder
 from elastream.spark.sessions.settings import wrong_settings
+from elastream.spark.sessions.spark_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,8 @@ def test_the_installed_spark_is_not_written_to(spark: SparkSession) -> None:
     import pyspark
 
     app = spark.sparkContext.applicationId
-    assert (scratch_folder(spark) / "spark" / "work" / app).is_dir()
+    assert (spark_home(scratch_folder(spark)) / "work" / app).is_dir()
+    assert app.endswith(scratch_folder(spark).name.removeprefix("elastream-"))
     assert not (Path(pyspark.__file__).parent / "work" / app).exists()
 
 

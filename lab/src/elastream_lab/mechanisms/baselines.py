@@ -86,7 +86,7 @@ def _resize(door: PrivateDoor, executors: int) -> None:
         door.retire_executors(surplus)
     door.request_executors(executors)
     deadline = time.monotonic() + _GROW_TIMEOUT_S
-    while (found := len(door.executors())) != executors:
+    while (found := len(door.executors(leaving=True))) != executors:
         if time.monotonic() > deadline:
             raise SparkError(f"{found} executors where {executors} were asked for")
         time.sleep(_POLL_S)

@@ -202,7 +202,7 @@ class _Usage:
         """Work asked for over work done."""
         self.cores_needed = asked
         held = {executor.id: observed.other.get(executor.id, 0.0) / cores for executor in executors}
-        self.outside = sum(held.values())
+        self.outside = sum(observed.other.values()) / cores
         """Of everything but stateful tasks, all executors together."""
         for query, scale, more in zip(queries, self._scales, demands, strict=True):
             for executor, work in query.load.held.items():

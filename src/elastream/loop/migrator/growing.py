@@ -14,6 +14,7 @@ from elastream.loop.migrator.change import (
     note_waiting,
 )
 from elastream.loop.migrator.warming import begin_warming
+from elastream.loop.spares import take_all_spares, take_spares, with_alive
 from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.observation import Executor
 
@@ -43,8 +44,8 @@ class Growing(Phase):
                 return state, ()
 
     def _grown(self, state: LoopState, executors: tuple[Executor, ...]) -> Transition:
-        state = replace(state, executors=executors)
-        came, change = len(executors), self.change
+        state = with_alive(state, executors)
+        came, change = len(state.executors), self.change
         if came <= change.before:
             limit_s = state.policy.grow_timeout_s
             asked = f"{change.executors} executors asked for"
@@ -67,11 +68,19 @@ class Growing(Phase):
 
 
 def begin_growing(state: LoopState, change: Change) -> Transition:
-    """Begin a change: ask for the executors it lacks, or go on where there are enough."""
+    """Begin a change: take spares, ask for executors that lack, or go on where there are enough."""
     change = begin_change(state, change)
     state = replace(state, signal=Signal())
+    if change.executors == 0:
+        state = take_all_spares(state)
     if change.executors <= len(state.executors) or state.policy.advise_only:
         return begin_warming(state, change)
-    state, ticket = state.ticketed()
+    state, taken = take_spares(state, change.executors - len(state.executors))
+    if change.executors <= len(state.executors):
+        state, instructions = begin_warming(state, change)
+        return state, (*taken, *instructions)
+    # Whatever is on its way as a spare comes for the change now.
+    state, ticket = replace(state, preparation=None).ticketed()
     total = min(change.executors, state.policy.max_executors)
-    return replace(state, phase=Growing(change, ticket, state.now_ms)), (Grow(ticket, total),)
+    growing = Growing(change, ticket, state.now_ms)
+    return replace(state, phase=growing), (*taken, Grow(ticket, total))

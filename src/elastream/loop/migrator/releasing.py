@@ -13,6 +13,7 @@ from elastream.loop.migrator.change import (
     note_waiting,
     plan_again,
 )
+from elastream.loop.spares import keep_spares, with_alive
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.words import listed
 
@@ -34,8 +35,8 @@ class Releasing(Phase):
                 return plan_again(state, self.change, f"not released: {why}")
             case Answered() if event.ticket == self.release.ticket:
                 gone = set(self.release.ids)
-                left = tuple(each for each in state.executors if each.id not in gone)
-                return complete_change(replace(state, executors=left), self.change)
+                left = tuple(each for each in state.all_executors if each.id not in gone)
+                return complete_change(with_alive(state, left), self.change)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "the release", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
@@ -46,8 +47,13 @@ class Releasing(Phase):
 
 
 def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> Transition:
-    """Give back executors that have been seen without state."""
+    """Give back executors that have been seen without state, but those kept as spares."""
+    state, ids, kept = keep_spares(state, ids, change.executors)
+    if not ids:
+        state, instructions = complete_change(state, change)
+        return state, (*kept, *instructions)
     state, ticket = state.ticketed()
     release = Release(ticket, ids)
     log = note(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
-    return replace(state, phase=Releasing(change, release, state.now_ms)), (log, release)
+    releasing = Releasing(change, release, state.now_ms)
+    return replace(state, phase=releasing), (*kept, log, release)

@@ -11,7 +11,7 @@ another than the one this was written for. Everything comes out as plain Python 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors"]
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+_BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
 _SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _LOCATION_PREFIX: Final = "executor_"
 
@@ -51,6 +52,7 @@ class PrivateDoor:
         self._jvm = jvm
         self._context = context
         self._coordinator = coordinator
+        self._own: SparkSession | None = None
         # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
         self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
         self.milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
@@ -109,6 +111,9 @@ class PrivateDoor:
                 spark._jsparkSession.sharedState().activeStreamingQueries().size()
             ),
             "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
+            "CoarseGrainedSchedulerBackend.executorsPendingDecommission": lambda: _needs_methods(
+                jvm, _BACKEND, "executorsPendingDecommission", "isExecutorActive"
+            ),
             "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
         }
         opened = {name: _opened(name, door, version) for name, door in doors.items()}
@@ -127,6 +132,24 @@ class PrivateDoor:
 
         return SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
 
+    def own_session(self, *, anew: bool = False) -> SparkSession:
+        """Return a session for elastream's own jobs, with the settings that the user's has now.
+
+        Every clone leaves a listener on the application's bus for as long as that lives, so one
+        is made and kept. It does not know data sources that were registered since: ``anew`` does.
+        """
+        if self._own is None or anew:
+            self._own = self.cloned_session()
+        conf, wanted = self._own.conf, self.spark.conf.getAll
+        for name, value in conf.getAll.items():
+            if name not in wanted:
+                conf.unset(name)
+            elif wanted[name] != value:
+                conf.set(name, wanted[name])
+        for name in wanted.keys() - conf.getAll.keys():
+            conf.set(name, wanted[name])
+        return self._own
+
     def counter(self) -> Any:
         """Return a counter in the JVM: a semaphore, whose permits it counts."""
         return self._semaphore(0)
@@ -143,8 +166,13 @@ class PrivateDoor:
         """Return the name of the application, one for each SparkContext."""
         return str(self._context.applicationId())
 
-    def executors(self) -> tuple[ExecutorEntry, ...]:
-        """Return the executors that are alive, oldest first."""
+    def executors(self, *, leaving: bool = False) -> tuple[ExecutorEntry, ...]:
+        """Return the executors that are alive and get tasks, oldest first.
+
+        ``leaving``: also those that are being decommissioned, and those that Spark excludes.
+        """
+        entries = self.json(self._context.statusStore().executorList(True))
+        passed_over = set() if leaving else self._without_tasks(entries)
         found = [
             ExecutorEntry(
                 entry["id"],
@@ -153,12 +181,21 @@ class PrivateDoor:
                 entry["addTime"],
                 int(port),
             )
-            for entry in self.json(self._context.statusStore().executorList(True))
+            for entry in entries
             # One that has just registered has no address yet, and runs no task before it has.
             for host, _, port in [entry["hostPort"].rpartition(":")]
-            if entry["id"] != "driver" and host
+            if entry["id"] != "driver" and host and entry["id"] not in passed_over
         ]
         return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
+
+    def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the executors to which Spark sends no task any more."""
+        passed_over = {entry["id"] for entry in entries if entry["isExcluded"]}
+        backend = self._context.schedulerBackend()
+        if len(entries) > 1 and not backend.executorsPendingDecommission().isEmpty():
+            ids = [entry["id"] for entry in entries if entry["id"] != "driver"]
+            passed_over.update(name for name in ids if not backend.isExecutorActive(name))
+        return passed_over
 
     def request_executors(self, total: int) -> bool:
         """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
@@ -214,10 +251,12 @@ class PrivateDoor:
             provider_id, executor.host, executor.id, self._nothing
         )
 
-    def delete_folder(self, path: str) -> None:
-        """Delete a folder and all in it, on whatever file system it is."""
-        folder = self._jvm.org.apache.hadoop.fs.Path(path)
-        folder.getFileSystem(self._context.hadoopConfiguration()).delete(folder, True)
+    def delete_folders(self, beginning: str) -> None:
+        """Delete every folder whose path begins so, with all in it, on whatever file system."""
+        pattern = self._jvm.org.apache.hadoop.fs.Path(f"{beginning}*")
+        system = pattern.getFileSystem(self._context.hadoopConfiguration())
+        for status in system.globStatus(pattern) or ():
+            system.delete(status.getPath(), True)
 
     def handler(
         self, interface: str, target: Any, action: str, value: str | None, method: str | None

@@ -96,19 +96,40 @@ class WindowedQuery:
         return (whole_at_controlling(starts, self.before),) * len(starts)
 
 
+class LateRows:
+    """Counts rows that came too late; a batch may be told more than once, the last word counts."""
+
+    def __init__(self) -> None:
+        self._before = 0
+        """Of all batches before the one told last."""
+        self._batch: int | None = None
+        self._rows = 0
+
+    @property
+    def total(self) -> int:
+        """How many there were so far."""
+        return self._before + self._rows
+
+    def told(self, batch: int, rows: int) -> None:
+        """Take in that a batch, the same as before or a later one, had so many."""
+        if batch != self._batch:
+            self._before += self._rows
+        self._batch, self._rows = batch, rows
+
+
 class WindowedStream:
     """A query under way; every batch goes through ``_chosen``."""
 
     def __init__(self, query: WindowedQuery, sink: Sink, folder: Path) -> None:
         self._query, self._sink, self._folder = query, sink, folder
         self._started = threading.Event()
-        self._late: dict[int, int] = {}
+        self._late = LateRows()
         self.streaming: StreamingQuery | None = None
 
     @property
     def late_rows(self) -> int:
         """How many rows came later than the lateness allows and were dropped, as Spark counts."""
-        return sum(self._late.values())
+        return self._late.total
 
     def stop(self) -> None:
         """End the query."""
@@ -141,7 +162,7 @@ class WindowedStream:
     def _windows(self, results: DataFrame, number: int) -> list[tuple[int, int]]:
         """Return number and first timestamp of the row windows of a batch, in order."""
         rows = [(row[0], row[1]) for row in results.select(NUMBER, STARTS_AT).collect()]
-        self._late[number] = sum(row[0] == LATE for row in rows)
+        self._late.told(number, sum(row[0] == LATE for row in rows))
         return sorted(row for row in rows if row[0] != LATE)
 
     def _progress(self) -> dict[str, Any] | None:
@@ -155,7 +176,7 @@ class WindowedStream:
         if not self._is_rows:
             operators = told.get("stateOperators", ())
             dropped = sum(each.get("numRowsDroppedByWatermark", 0) for each in operators)
-            self._late[told["batchId"]] = dropped
+            self._late.told(told["batchId"], dropped)
         return told
 
 

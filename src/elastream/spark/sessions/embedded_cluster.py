@@ -28,17 +28,23 @@ from typing import TYPE_CHECKING, Any
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
 from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
+from elastream.spark.sessions.class_archive import archive_file, archive_options
 from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.settings import session_settings, state_settings
+from elastream.spark.sessions.spark_home import (
+    application_pattern,
+    remove_applications,
+    spark_home,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["EmbeddedCluster", "embedded", "scratch_folder", "stop"]
+__all__ = ["JVM_OPTIONS", "EmbeddedCluster", "embedded", "scratch_folder", "stop"]
 
-_JVM_OPTIONS = (
+JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData "
     "-Xshare:auto"
 )
@@ -79,21 +85,26 @@ class EmbeddedCluster:
         count("executor_memory_mb", self.executor_memory_mb, least=500)
         count("driver_memory_mb", self.driver_memory_mb, least=500)
 
-    def settings(self, scratch: Path) -> dict[str, str]:
-        """Return the settings of the session, with its files under ``scratch``."""
+    def settings(self, scratch: Path, archive: Path | None = None) -> dict[str, str]:
+        """Return the settings of the session, with its files under ``scratch``.
+
+        ``archive``: the classes that its JVMs find ready.
+        """
         memory = self.executor_memory_mb
+        options = JVM_OPTIONS + archive_options(archive)
         return {
             **(session_settings() if self.steered else state_settings()),
             "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
             "spark.app.name": self.app_name,
             "spark.executor.memory": f"{memory}m",
             "spark.driver.memory": f"{self.driver_memory_mb}m",
-            "spark.executor.extraJavaOptions": _JVM_OPTIONS,
-            "spark.driver.extraJavaOptions": _JVM_OPTIONS,
+            "spark.executor.extraJavaOptions": options,
+            "spark.driver.extraJavaOptions": options,
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.local.dir": str(scratch / "local"),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.deploy.appIdPattern": application_pattern(_token(scratch)),
             # A peer on this machine that refuses a connection is dead: no use in asking again.
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "500ms",
@@ -107,6 +118,7 @@ class EmbeddedCluster:
 class _Running:
     spark: SparkSession
     scratch: Path
+    home: Path
 
 
 _running: list[_Running] = []
@@ -126,10 +138,12 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
         raise SparkError("a Spark session runs in this process already; stop it first")
     home = cluster.java or java_home()
     scratch = Path(tempfile.mkdtemp(prefix="elastream-", dir=_scratch_parent(cluster)))
+    links = spark_home(scratch)
     _end_driver()
-    conf = SparkConf(loadDefaults=False).setAll(list(cluster.settings(scratch).items()))
+    settings = cluster.settings(scratch, archive_file(home, links))
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        with interrupts_kept(), _environment(_spark_environment(home, scratch)):
+        with interrupts_kept(), _environment(_spark_environment(home, links)):
             context = SparkContext(gateway=_driver(conf, scratch / "driver.log"), conf=conf)
         if conf.get(_DYNAMIC, "false") != "true":  # else Spark starts with its own first ones
             keep_first_executors(context, cluster.executors, cluster.max_executors)
@@ -137,9 +151,9 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
         _await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
     except BaseException:
         with interrupts_ignored():
-            _shut_down(scratch)
+            _shut_down(scratch, links)
         raise
-    _running.append(_Running(spark, scratch))
+    _running.append(_Running(spark, scratch, links))
     return spark
 
 
@@ -155,10 +169,10 @@ def stop(spark: SparkSession, *, timeout_s: float = 30.0) -> None:
     """End the embedded session, its driver and its executors, and remove its files."""
     for running in [running for running in _running if running.spark is spark]:
         _running.remove(running)
-        _shut_down(running.scratch, timeout_s)
+        _shut_down(running.scratch, running.home, timeout_s)
 
 
-def _shut_down(scratch: Path, timeout_s: float = 30.0) -> None:
+def _shut_down(scratch: Path, home: Path, timeout_s: float = 30.0) -> None:
     from pyspark import SparkContext
 
     driver = getattr(SparkContext._gateway, "proc", None)
@@ -169,7 +183,13 @@ def _shut_down(scratch: Path, timeout_s: float = 30.0) -> None:
             context.stop()
     _end_driver()
     _await_end(family, timeout_s)
+    remove_applications(home, _token(scratch))
     shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _token(scratch: Path) -> str:
+    """Return what no other session's scratch folder ends with."""
+    return scratch.name.rpartition("-")[2]
 
 
 def _driver(conf: SparkConf, log: Path) -> Any:
@@ -207,22 +227,11 @@ def _scratch_parent(cluster: EmbeddedCluster) -> str | None:
     return None
 
 
-def _spark_environment(home: Path, scratch: Path) -> dict[str, str]:
-    """Return the environment of the driver: its own Java, and a Spark home of its own.
-
-    Standalone workers write into the Spark home. A folder of links to the installed one keeps the
-    installation clean and lets it be read-only.
-    """
-    import pyspark
-
-    spark_home = scratch / "spark"
-    spark_home.mkdir()
-    for entry in Path(pyspark.__file__).parent.iterdir():
-        if entry.name != "work":
-            (spark_home / entry.name).symlink_to(entry)
+def _spark_environment(java: Path, spark: Path) -> dict[str, str]:
+    """Return the environment of the driver: its own Java, and a Spark home of its own."""
     return {
-        "JAVA_HOME": str(home),
-        "SPARK_HOME": str(spark_home),
+        "JAVA_HOME": str(java),
+        "SPARK_HOME": str(spark),
         "SPARK_LOCAL_IP": _LOOPBACK,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

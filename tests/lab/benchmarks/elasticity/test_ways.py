@@ -61,10 +61,11 @@ def test_dynamic_allocation_is_between_the_same_bounds_with_the_timeouts_asked_f
     }
 
 
-def test_the_loop_decides_between_the_same_bounds() -> None:
-    policy = policy_of("elastream", SETTINGS)
+@pytest.mark.parametrize(("way", "spares"), [("elastream", 0), ("elastream-spare", 1)])
+def test_the_loop_decides_between_the_same_bounds(way: str, spares: int) -> None:
+    policy = policy_of(way, SETTINGS)
     assert policy is not None
-    assert (policy.min_executors, policy.max_executors) == (2, 5)
+    assert (policy.min_executors, policy.max_executors, policy.spares) == (2, 5, spares)
 
 
 def test_a_spare_is_there_before_the_load_begins() -> None:

@@ -47,7 +47,6 @@ def policy_of(way: str, settings: ElasticitySettings) -> Policy | None:
     if way in _FIXED or way == _DYNAMIC:
         return None
     ahead: dict[str, Any] = {"look_ahead_s": settings.look_ahead_s} if way == _AHEAD else {}
-    spare: dict[str, Any] = {"spares": 1} if way == _SPARE else {}
     return Policy(
         min_executors=settings.min_executors,
         max_executors=settings.max_executors,
@@ -58,7 +57,7 @@ def policy_of(way: str, settings: ElasticitySettings) -> Policy | None:
         tau=0.1,
         moves_per_batch=3,
         settle_batches=1,
-        **spare,
+        spares=1 if way == _SPARE else 0,
     )
 
 

@@ -1,0 +1,157 @@
+"""What does a batch cost that has hardly anything to do? Settings of Spark, one by one.
+
+A streaming aggregation of few rows and eight partitions on two executors: what its batches take is
+what Spark spends on every batch. In each round the query goes on from an empty checkpoint under
+each group of settings in turn, so that a drift of the machine falls on all of them alike. Told are
+the median batch, its parts as Spark reports them, and the CPU time of driver and executors.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from elastream.harness.job_session import fresh_folder
+from elastream.spark.sessions.class_training import ensure_archive
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
+from elastream.spark.sessions.embedded_session import embedded_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["run"]
+
+PARTITIONS = 8
+ROWS_A_BATCH = 200
+ROUNDS = 3
+LEAD_BATCHES = 10
+BATCHES = 20
+_STATE: Final = "spark.sql.streaming.stateStore"
+VARIANTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "as they are": {},
+    "no checksum files": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "false"},
+    "no count of state rows": {f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false"},
+    "no schema check": {f"{_STATE}.stateSchemaCheck": "false"},
+    "files by FileSystem": {
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing."
+            "FileSystemBasedCheckpointFileManager"
+        )
+    },
+    "snapshots every minute": {f"{_STATE}.maintenanceInterval": "60s"},
+    "snapshots every 10 s": {f"{_STATE}.maintenanceInterval": "10s"},
+}
+_PARTS: Final = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+
+
+@dataclass
+class _Seen:
+    """What the batches of one variant took."""
+
+    batch_ms: list[float] = field(default_factory=list)
+    parts_ms: dict[str, list[float]] = field(default_factory=dict)
+    cpu_ms: list[float] = field(default_factory=list)
+    """CPU time a batch, one for each round."""
+
+
+def run() -> None:
+    """Print what batches take under each group of settings."""
+    cluster = EmbeddedCluster(
+        executors=2, max_executors=2, config={"spark.sql.shuffle.partitions": str(PARTITIONS)}
+    )
+    ensure_archive(cluster, print)
+    seen = {name: _Seen() for name in VARIANTS}
+    with embedded_session(cluster) as spark:
+        for _ in range(ROUNDS):
+            for name, settings in VARIANTS.items():
+                _measure(spark, settings, seen[name])
+    _print(seen)
+
+
+def _measure(spark: SparkSession, settings: Mapping[str, str], seen: _Seen) -> None:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    query = _start(spark, fresh_folder(spark))
+    try:
+        _await_batch(query, LEAD_BATCHES)
+        began = _cpu_s()
+        first = _await_batch(query, LEAD_BATCHES + 1)
+        last = _await_batch(query, first + BATCHES)
+        seen.cpu_ms.append(1000 * (_cpu_s() - began) / (last - first))
+        for progress in query.recentProgress:
+            if first < progress.batchId <= last:
+                seen.batch_ms.append(progress.durationMs["triggerExecution"])
+                for part in _PARTS:
+                    took_ms = progress.durationMs.get(part, 0)
+                    seen.parts_ms.setdefault(part, []).append(took_ms)
+    finally:
+        query.stop()
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def _start(spark: SparkSession, folder: Path) -> StreamingQuery:
+    from pyspark.sql import functions
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH)
+    keys = (functions.col("value") % 1000).alias("key")
+    counts = source.load().groupBy(keys).agg(functions.count("*"), functions.sum("value"))
+    writer = counts.writeStream.format("noop").outputMode("update")
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+
+
+def _await_batch(query: StreamingQuery, batch: int) -> int:
+    """Wait until the progress report of this batch is there; return the last that is."""
+    while (last := -1 if (told := query.lastProgress) is None else told.batchId) < batch:
+        if not query.isActive:
+            raise RuntimeError(f"the query ended: {query.exception()}")
+        time.sleep(0.02)
+    return int(last)
+
+
+def _cpu_s() -> float:
+    """Return the CPU time of this process's Spark driver and its executors so far."""
+    ticks, parents = {}, {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            told = file.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        pid = int(file.parent.name)
+        parents[pid], ticks[pid] = int(told[1]), int(told[11]) + int(told[12])
+    family = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    family.discard(os.getpid())
+    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
+def _print(seen: Mapping[str, _Seen]) -> None:
+    title = f"{PARTITIONS} partitions, {ROWS_A_BATCH} rows a batch, {ROUNDS} rounds, milliseconds"
+    table = Table(title=title)
+    table.add_column("settings")
+    for name in ("batch, median", "10 % to 90 %", *_PARTS, "CPU a batch"):
+        table.add_column(name, justify="right")
+    for name, told in seen.items():
+        deciles = statistics.quantiles(told.batch_ms, n=10)
+        table.add_row(
+            name,
+            f"{statistics.median(told.batch_ms):.0f}",
+            f"{deciles[0]:.0f} to {deciles[-1]:.0f}",
+            *(f"{statistics.median(told.parts_ms[part]):.0f}" for part in _PARTS),
+            f"{statistics.median(told.cpu_ms):.0f}",
+        )
+    Console(width=160).print(table)

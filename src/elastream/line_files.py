@@ -1,0 +1,135 @@
+"""Files of lines that are appended to while others read: whole lines, rotated away, torn survived.
+
+A line is written by one append. Where the disk is full or a limit cuts the write short, the file is
+cut back to where it was, so that no reader ever sees half a line in the middle; where even that
+fails, the next line begins on a new one. After a crash the last line may be torn: readers pass over
+it and the next writer cuts it off. A file that has grown to ``max_bytes`` is renamed to ``NAME.1``,
+that one to ``NAME.2`` and so on, ``keep`` of them; readers read them all, the oldest first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from elastream.model.errors import ProblemError
+
+__all__ = ["KEEP", "LONGEST_LINE", "MAX_BYTES", "LineFile", "begins_as_record", "lines_of"]
+
+MAX_BYTES: Final = 64 << 20
+KEEP: Final = 4
+LONGEST_LINE: Final = 16 << 20
+"""Bytes. A longer line is not ours."""
+_BEGINNING: Final = b'{"v":'
+
+
+class LineFile:
+    """Appends records, a line of JSON each that begins with its version; refuses any other file.
+
+    ``what`` the file is, for messages.
+    """
+
+    def __init__(
+        self, path: Path, what: str, *, max_bytes: int = MAX_BYTES, keep: int = KEEP
+    ) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._torn = False
+        _cut_torn_line(path, what)
+
+    def append(self, text: str) -> None:
+        """Write one line, whole or not at all; raises ``OSError`` where it cannot be."""
+        line = (b"\n" if self._torn else b"") + text.encode() + b"\n"
+        self._rotate_when_full()
+        with self.path.open("ab", buffering=0) as file:
+            before = file.tell()
+            try:
+                written = file.write(line)
+                if written != len(line):
+                    raise OSError(f"{written} of {len(line)} bytes were written")
+            except OSError:
+                self._torn = not _cut_back(file.fileno(), before)
+                raise
+        self._torn = False
+
+    def _rotate_when_full(self) -> None:
+        if not self.path.exists() or self.path.stat().st_size < self._max_bytes:
+            return
+        for number in range(self._keep - 1, 0, -1):
+            older = _rotated(self.path, number)
+            if older.exists():
+                older.replace(_rotated(self.path, number + 1))
+        if self._keep:
+            self.path.replace(_rotated(self.path, 1))
+        else:
+            self.path.unlink()
+
+
+def lines_of(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield every line with where it is, rotated files included, the oldest first.
+
+    Raises ``ProblemError`` where a file cannot be read. A line of ``LONGEST_LINE`` bytes is cut.
+    """
+    older = _rotations(path)
+    newest = [path] if path.exists() or not older else []
+    for file in (*reversed(older), *newest):
+        yield from _lines(file)
+
+
+def begins_as_record(line: bytes) -> bool:
+    """Tell whether a line, which may be torn, begins as a record does."""
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE):
+                number += 1
+                yield f"{path}, line {number}", line
+    except OSError as error:
+        raise ProblemError(str(path), f"cannot be read: {error.strerror or error}") from None
+
+
+def _rotated(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def _rotations(path: Path) -> list[Path]:
+    """Return the rotated files that there are, the youngest first."""
+    found: list[Path] = []
+    while (older := _rotated(path, len(found) + 1)).exists():
+        found.append(older)
+    return found
+
+
+def _cut_back(descriptor: int, size: int) -> bool:
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        return False
+    return True
+
+
+def _cut_torn_line(path: Path, what: str) -> None:
+    """Cut off what follows the last line's end, after a look that the file is of the kind."""
+    try:
+        if not path.exists() or path.stat().st_size == 0:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("ab").close()
+            return
+        with path.open("r+b") as file:
+            first = file.readline(LONGEST_LINE)
+            if not begins_as_record(first):
+                raise ProblemError(str(path), f"exists and is not a {what}; left as it is")
+            file.seek(0, os.SEEK_END)
+            end = file.tell()
+            file.seek(max(0, end - LONGEST_LINE))
+            tail = file.read()
+            file.truncate(end - len(tail) + tail.rfind(b"\n") + 1)
+    except OSError as error:
+        raise ProblemError(str(path), f"cannot be written: {error.strerror or error}") from None

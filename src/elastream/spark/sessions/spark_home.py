@@ -1,0 +1,67 @@
+"""A Spark home of our own: links to the installed one, in a folder where workers may write.
+
+Standalone workers write into the Spark home; a folder of links keeps the installation clean and
+lets it be read-only. All sessions of an installation share one, because its path is in the class
+path of every JVM, and an archive of classes holds only for the class path it was made with
+(:mod:`elastream.spark.sessions.class_archive`). What the workers of a session write there is in
+folders named by its application, which end with a token that no other session has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from elastream.spark.sessions.cache import cache_folder
+
+__all__ = ["application_pattern", "remove_applications", "spark_home"]
+
+_WORK: Final = "work"
+
+
+def spark_home(scratch: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the shared home, or one under ``scratch`` where nothing shared can be written."""
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent
+    cache = cache_folder(environ)
+    if cache is None:
+        home = scratch / "spark"
+        _link(installed, home)
+        return home
+    text = f"{installed}\n{pyspark.__version__}"
+    home = cache / f"spark-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if not home.is_dir():
+        made = Path(tempfile.mkdtemp(dir=cache)) / "spark"
+        _link(installed, made)
+        with contextlib.suppress(OSError):  # another session was quicker
+            made.rename(home)
+        shutil.rmtree(made.parent)
+    return home
+
+
+def application_pattern(token: str) -> str:
+    """Return Spark's pattern for the ids of applications, which then end with ``token``.
+
+    By itself Spark names them by the second they began in, so that two may be named alike.
+    """
+    return f"app-%s-%04d-{token}"
+
+
+def remove_applications(home: Path, token: str) -> None:
+    """Remove what the workers of the session with this token wrote."""
+    for folder in (home / _WORK).glob(f"app-*-{token}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _link(installed: Path, home: Path) -> None:
+    home.mkdir()
+    for entry in installed.iterdir():
+        if entry.name != _WORK:
+            (home / entry.name).symlink_to(entry)
