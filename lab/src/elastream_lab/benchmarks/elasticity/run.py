@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from elastream.attachment import attach
+from elastream.attachment import Attachment, attach
 from elastream.demo.made_posts import make_posts
 from elastream.demo.word_count import WordCount, warm_up_stream
 from elastream.harness.job_session import fresh_folder, job_session
@@ -63,7 +63,7 @@ _LEAD_BATCHES: Final = 8
 _LEAST_ROWS: Final = 100
 _FED_EVERY_S: Final = 0.5
 _LOOK_S: Final = 0.2
-_AT_REST_S: Final = 60.0
+_AT_REST_S: Final = 120.0
 """How long the executors may take to come to the number they have at rest; then the load begins."""
 
 
@@ -207,9 +207,9 @@ class _Run:
                 self.say("warming the query")
                 replay.lead_in([_LEAD_ROWS - _AWAITING_ROWS], batches=_LEAD_BATCHES)
                 _await(lambda: len(stream.door.executors()) <= at_first)
-                with self._in_force(policy, stream, job):
+                with self._in_force(policy, stream, job) as attachment:
                     with replay.fed([_LEAD_ROWS], every_s=_FED_EVERY_S):
-                        _await(lambda: len(stream.door.executors()) >= at_first)
+                        _await(lambda: attachment is None or _is_ready(attachment, at_first))
                     self._replay(replay, watch)
                     lives = watch.lives()
             self.say("checking against a batch count")
@@ -230,7 +230,7 @@ class _Run:
 
     def _in_force(
         self, policy: Policy | None, stream: RunningStream, job: WordCount
-    ) -> AbstractContextManager[object]:
+    ) -> AbstractContextManager[Attachment | None]:
         """Return what sizes the application for as long as it is open; nothing for Spark itself."""
         if policy is None:
             return nullcontext()
@@ -275,6 +275,12 @@ class _Run:
             executors=tuple(((at_ms - start_ms) / 1000, number) for at_ms, number in steps),
             waits=tuple(_longest_wait(due_ms, start_ms, batch) for batch in within),
         )
+
+
+def _is_ready(attachment: Attachment, executors: int) -> bool:
+    """Tell whether so many executors are there, and warm: a spare that is not yet is none."""
+    there = attachment.executors()
+    return len(there) >= executors and all(executor.warm for executor in there)
 
 
 def _longest_wait(
