@@ -36,6 +36,7 @@ OWN_CLUSTER = {
     "lab/applications/taxi/test_command.py",
     "lab/applications/traffic/test_commands.py",
     "lab/benchmarks/test_peers_live.py",
+    "lab/benchmarks/elasticity/test_run.py",
     "spark/sessions/test_cluster.py",
     "spark/test_documentation.py",
     "spark/test_standalone.py",

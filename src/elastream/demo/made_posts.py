@@ -24,7 +24,16 @@ from elastream.model.checks import count, positive
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MadeDay", "SteadyPosts", "make_day", "make_steady_posts"]
+__all__ = [
+    "WORDS_A_POST",
+    "MadeDay",
+    "SteadyPosts",
+    "day_rate",
+    "due_by",
+    "make_day",
+    "make_posts",
+    "make_steady_posts",
+]
 
 _STEPS = 2000
 """Points at which the rate curve is sampled."""
@@ -33,6 +42,9 @@ _LOWEST = 0.25
 _WORDS_A_POST = (2, 6)
 """Fewest and most words of a post."""
 _ZIPF = 1.0
+
+WORDS_A_POST = sum(_WORDS_A_POST) / 2
+"""How many words a post has in the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,14 @@ class SteadyPosts:
         return len(self.opening) + self.lead_rows
 
 
+def make_posts(
+    due_ms: NDArray[np.int64], path: Path, *, seed: int = 1, vocabulary: int = 4000
+) -> Recording:
+    """Write posts that are due at these times, which must not decrease, to ``path``."""
+    texts = _texts(vocabulary, np.random.default_rng(seed), len(due_ms))
+    return write_recording(path, due_ms, list(texts))
+
+
 def make_day(day: MadeDay, path: Path) -> Recording:
     """Write the day's posts to ``path``; the same day is the same file, byte for byte."""
     random = np.random.default_rng(day.seed)
@@ -109,19 +129,28 @@ def _recurring(steady: SteadyPosts, posts: int) -> Iterator[tuple[int, str]]:
 
 
 def _due_ms(day: MadeDay, random: np.random.Generator) -> NDArray[np.int64]:
-    day_time = np.linspace(0.0, 1.0, _STEPS + 1)
-    rate = _LOWEST + (1 - _LOWEST) * np.sin(np.pi * day_time) ** 3
-    for begin in random.uniform(0.25, 0.8, day.bursts):
-        height, decay = random.uniform(0.15, 0.35), random.uniform(0.01, 0.02)
-        since = day_time - begin
-        rate += np.where(since >= 0, height * np.exp(-since.clip(0) / decay), 0.0)
+    rate = day_rate(day.bursts, random)
     step_s = day.replay_s / _STEPS
     arrived = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * step_s)])
     arrived *= day.noon_posts_a_second
+    return due_by(arrived, np.linspace(0.0, 1.0, _STEPS + 1) * day.replay_s * 1000)
+
+
+def day_rate(bursts: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Return the rate of a day at equal steps from its begin to its end, over that at noon."""
+    day_time = np.linspace(0.0, 1.0, _STEPS + 1)
+    rate: NDArray[np.float64] = _LOWEST + (1 - _LOWEST) * np.sin(np.pi * day_time) ** 3
+    for begin in random.uniform(0.25, 0.8, bursts):
+        height, decay = random.uniform(0.15, 0.35), random.uniform(0.01, 0.02)
+        since = day_time - begin
+        rate += np.where(since >= 0, height * np.exp(-since.clip(0) / decay), 0.0)
+    return rate
+
+
+def due_by(arrived: NDArray[np.float64], at_ms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return when each row is due, where so many have arrived at those moments."""
     rows = np.arange(0.5, int(arrived[-1]))
-    due: NDArray[np.int64] = np.interp(rows, arrived, day_time * day.replay_s * 1000).astype(
-        np.int64
-    )
+    due: NDArray[np.int64] = np.interp(rows, arrived, at_ms).astype(np.int64)
     return due
 
 

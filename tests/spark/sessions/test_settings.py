@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.sessions.settings import advised, session_settings, wrong_among
+from elastream.spark.sessions.settings import advised, session_settings, state_settings, wrong_among
 
 GOOD = session_settings()
 
@@ -58,3 +58,12 @@ def test_what_only_costs_more_is_returned_as_advice() -> None:
     name = "spark.decommission.enabled"
     wrong = wrong_among({**GOOD, name: "false"})
     assert [setting.name for setting in advised(wrong)] == [name]
+
+
+def test_a_query_that_nobody_steers_keeps_its_state_as_the_others_do() -> None:
+    state = state_settings()
+    assert state.items() <= GOOD.items()
+    assert all(name.startswith("spark.sql.streaming.stateStore.") for name in state)
+    assert {setting.name for setting in wrong_among(state) if setting.required} == {
+        setting.name for setting in wrong_among({}) if setting.required
+    }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elastream.cli.exits import BROKEN
+from elastream_lab.cli.bench_elasticity import elasticity
 from elastream_lab.cli.bench_peers import peers
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("peers")(peers)
+app.command("elasticity")(elasticity)
 
 _TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""

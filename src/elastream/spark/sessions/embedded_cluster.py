@@ -31,7 +31,7 @@ from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file, archive_options
 from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.sessions.java import java_home
-from elastream.spark.sessions.settings import session_settings
+from elastream.spark.sessions.settings import session_settings, state_settings
 from elastream.spark.sessions.spark_home import (
     application_pattern,
     remove_applications,
@@ -51,6 +51,7 @@ JVM_OPTIONS = (
 """Quick to start. One level of compilation brings a code cache of 48 MB, which a long query fills:
 then nothing more is compiled."""
 _LOOPBACK = "127.0.0.1"
+_DYNAMIC = "spark.dynamicAllocation.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ class EmbeddedCluster:
     java: Path | None = None
     """The ``JAVA_HOME`` to use; ``None`` finds one."""
     app_name: str = "elastream"
+    steered: bool = True
+    """Whether the session has the settings that steering needs. Without them it is Spark as it is,
+    with its state in RocksDB."""
     config: Mapping[str, str] = field(default_factory=dict)
     """Further settings of the session; they win over elastream's."""
 
@@ -89,7 +93,7 @@ class EmbeddedCluster:
         memory = self.executor_memory_mb
         options = JVM_OPTIONS + archive_options(archive)
         return {
-            **session_settings(),
+            **(session_settings() if self.steered else state_settings()),
             "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
             "spark.app.name": self.app_name,
             "spark.executor.memory": f"{memory}m",
@@ -141,7 +145,8 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
     try:
         with interrupts_kept(), _environment(_spark_environment(home, links)):
             context = SparkContext(gateway=_driver(conf, scratch / "driver.log"), conf=conf)
-        keep_first_executors(context, cluster.executors, cluster.max_executors)
+        if conf.get(_DYNAMIC, "false") != "true":  # else Spark starts with its own first ones
+            keep_first_executors(context, cluster.executors, cluster.max_executors)
         spark = SparkSession(context)
         _await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
     except BaseException:

@@ -22,6 +22,7 @@ __all__ = [
     "WrongSetting",
     "advised",
     "session_settings",
+    "state_settings",
     "wrong_among",
     "wrong_settings",
 ]
@@ -149,6 +150,13 @@ _RULES: Final = (
 def session_settings() -> dict[str, str]:
     """Return the settings that steering needs, for the builder of a session on any master."""
     return {rule.name: rule.wanted for rule in _RULES}
+
+
+def state_settings() -> dict[str, str]:
+    """Return those of them that say how state is kept, which serve a query nobody steers too."""
+    return {
+        name: value for name, value in session_settings().items() if name.startswith(_STATE_STORE)
+    }
 
 
 def wrong_among(settings: Mapping[str, str]) -> tuple[WrongSetting, ...]:

@@ -1,0 +1,1 @@
+"""``elastream bench elasticity``: one load under every way to size an application."""
