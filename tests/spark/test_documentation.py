@@ -34,6 +34,7 @@ from elastream.planners.transition.values import PartitionValues, partition_valu
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import _spark_environment
 from elastream.spark.sessions.java import java_home
+from elastream.spark.sessions.spark_home import spark_home
 from elastream.traces.values_file import write_values
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 LIVE = [page for page in PAGES if needs_spark(page)]
 OWN_SESSION = [page for page in LIVE if builds_session(page)]
 SHARED_SESSION = [page for page in LIVE if page not in OWN_SESSION]
+NO_CACHE = {"XDG_CACHE_HOME": os.devnull}
+"""With it a Spark home goes with the test."""
 
 
 def counts_of(spark: SparkSession) -> DataFrame:
@@ -130,7 +133,7 @@ def test_examples_that_build_a_session_run_as_a_program(page: Path, tmp_path: Pa
     submitted = "--master local-cluster[1,1,1024] --conf spark.ui.enabled=false pyspark-shell"
     environment = {
         **os.environ,
-        **_spark_environment(java_home(), tmp_path),
+        **_spark_environment(java_home(), spark_home(tmp_path, NO_CACHE)),
         "PYSPARK_SUBMIT_ARGS": submitted,
         "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts on half the CPU
         "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
