@@ -11,6 +11,7 @@ the baselines of :mod:`elastream_lab.mechanisms.baselines`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import attach
@@ -74,7 +75,7 @@ class Live:
         *,
         timeout_s: float = 300.0,
     ) -> None:
-        self._ends: list[Decision] = []
+        self._ends: Queue[Decision] = Queue()
         self._timeout_s = timeout_s
         self._spares = policy.spares
         self._attachment = attach(
@@ -83,13 +84,17 @@ class Live:
 
     def scale_to(self, executors: int) -> None:
         """Ask the controller, and wait until it says that it is done."""
-        ends = len(self._ends)
+        while not self._ends.empty():
+            self._ends.get()
         self._attachment.scale_to(executors)
         if not self._attachment.wait(self._timeout_s):
             self._attachment.abandon("the benchmark waits no longer")
-        end = self._ends[-1] if len(self._ends) > ends else None
-        if end is None or end.kind != "done":
-            raise SparkError(end.reason if end else "the controller did not answer")
+        try:
+            end = self._ends.get(timeout=self._timeout_s)  # the log is written a little later
+        except Empty:
+            raise SparkError("the controller did not answer") from None
+        if end.kind != "done":
+            raise SparkError(end.reason)
 
     @property
     def is_ready(self) -> bool:
@@ -104,4 +109,4 @@ class Live:
 
     def _decided(self, decision: Decision) -> None:
         if decision.kind in ("done", "abandon", "refuse"):
-            self._ends.append(decision)
+            self._ends.put(decision)
