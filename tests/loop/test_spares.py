@@ -244,6 +244,20 @@ def test_one_too_many_is_given_back() -> None:
     assert isinstance(run.state.phase, Steady)
 
 
+def test_a_spare_that_is_being_given_back_is_not_taken() -> None:
+    run = with_spare(replace(SPARE, max_executors=4, spares=2))
+    assert list(map(len, ids(run))) == [2, 2]
+    run.cluster._start(1, warm=True)
+    run.seconds(2, answering=False)
+    (release,) = run.pending
+    assert isinstance(release, Release)
+    run.feed(ScaleRequested(4))
+    assert not set(release.ids) & set(ids(run)[0])
+    run.seconds(40)
+    assert set(run.cluster.where().values()) == run.state.alive
+    assert run.kinds.count("done") == 1
+
+
 def test_the_cost_is_told() -> None:
     run = with_spare()
     ready_s = run.cluster.now_ms / 1000

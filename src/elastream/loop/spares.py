@@ -67,8 +67,11 @@ def begin_work(state: LoopState, ids: Collection[str]) -> LoopState:
 
 
 def take_spares(state: LoopState, number: int) -> Transition:
-    """Let up to ``number`` spares work, the warm ones first; say so."""
-    chosen = sorted(state.spares, key=lambda each: not each.warm)[:number]
+    """Let up to ``number`` spares work, the warm ones first; say so. One that goes is none."""
+    doing = state.preparation
+    going = doing.ids if doing is not None and doing.what == "releasing" else ()
+    staying = (each for each in state.spares if each.id not in going)
+    chosen = sorted(staying, key=lambda each: not each.warm)[:number]
     if not chosen:
         return state, ()
     state = begin_work(state, {each.id for each in chosen})
@@ -152,9 +155,11 @@ def tended(state: LoopState, result: object) -> Transition:
         replace(each, warm=True) if each.id in doing.ids else each for each in state.all_executors
     )
     state = replace(state, all_executors=warmed)
+    ready = [name for name in doing.ids if name in state.spare_ids]
+    if not ready:  # taken meanwhile
+        return state, ()
     took_s = state.passed_s(doing.since_ms)
-    ready = f"executor {listed(doing.ids)} is a warm spare, {took_s:.0f} s after it came"
-    return state, (_note(state, ready),)
+    return state, (_note(state, f"executor {listed(ready)} is a warm spare, in {took_s:.0f} s"),)
 
 
 def _begun(state: LoopState, doing: Preparation) -> LoopState:
