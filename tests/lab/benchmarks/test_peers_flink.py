@@ -106,7 +106,8 @@ def test_a_jar_is_sent_as_browsers_send_files() -> None:
 
 def test_a_process_that_ends_is_told_by_its_last_line(tmp_path: Path) -> None:
     flink = FlinkInstallation("2.9.1", _folder(tmp_path))
-    java = made_java(tmp_path, "echo one; echo two >&2; exit 3")
+    ends = "echo one; echo two >&2; exit 3"
+    java = made_java(tmp_path, f"case $* in *ClusterEntrypoint*) {ends};; esac; exec sleep 600")
     with (
         pytest.raises(FlinkError, match=r"^Flink's job manager ended with code 3: two$"),
         flink_cluster(flink, java, _scratch(tmp_path), task_managers=1, checkpoint_s=1.0),
