@@ -116,6 +116,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--service-us", "-1"),
         _wrong("--executors-min", "0"),
         _wrong("--executors-max", "99"),
+        _wrong("--spares", "-1"),
         _wrong("--planner", "best"),
         *_FILES,
         Call("--log", "--log text", "text: exists and is not a decision log"),

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Demo", "DemoSample", "prepared", "run"]
 
 _LEAD_BATCHES = 6
+_SPARE_TIMEOUT_S = 120.0
+"""So long the day waits for its first spare; a cluster that has none to give is no fault."""
 _SETTLE_S = 30.0
 """How long after the last row a change that is under way may take to end."""
 
@@ -44,6 +46,7 @@ class DemoSample:
     at_s: float
     """Seconds after the replay started."""
     executors: int
+    """Those at work; spares are not among them."""
     tasks_of: dict[str, tuple[int, ...]]
     """State partitions of each executor that is alive, by its id."""
     utilisation: float | None
@@ -126,7 +129,8 @@ def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) ->
             (demo.batches,) = replay.batches
             demo.tell("warming the query", show)
             demo.lead_rows = min(600, demo.recording.rows // 20)
-            replay.lead_in([demo.lead_rows], batches=_LEAD_BATCHES, show=lambda: show(demo))
+            warming = demo.lead_rows * 2 // 3
+            replay.lead_in([warming], batches=_LEAD_BATCHES, show=lambda: show(demo))
             with attach(
                 run.queries,
                 demo.settings.policy(),
@@ -134,6 +138,7 @@ def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) ->
                 backlog=replay_backlog(demo.recording, job.clock),
                 warm_up_stream=partial(warm_up_stream, job=job),
             ) as attachment:
+                _await_spares(demo, replay, attachment, show)
                 _replay(demo, replay, attachment, show)
         demo.tell("checking against a batch count", show)
         demo.wrong_words = job.wrong(spark)
@@ -167,6 +172,22 @@ def _job(demo: Demo, spark: SparkSession) -> WordCount:
     )
 
 
+def _await_spares(
+    demo: Demo, replay: Replay, attachment: Attachment, show: Callable[[Demo], None]
+) -> None:
+    """Let the day begin when the first spares are there: nobody attaches in the middle of one."""
+    settings = demo.settings
+    wanted = min(settings.spares, settings.executors_max - settings.executors_min)
+    deadline = time.monotonic() + _SPARE_TIMEOUT_S
+
+    def are_ready() -> bool:
+        return sum(spare.warm for spare in attachment.state.spares) >= wanted
+
+    demo.tell("preparing a spare executor" if wanted else "warming the query", show)
+    with replay.fed([demo.lead_rows], every_s=settings.trigger_s):
+        replay.wait(lambda: are_ready() or time.monotonic() > deadline, each=lambda: show(demo))
+
+
 def _replay(
     demo: Demo, replay: Replay, attachment: Attachment, show: Callable[[Demo], None]
 ) -> None:
@@ -197,7 +218,7 @@ def _sample(demo: Demo, attachment: Attachment) -> DemoSample:
     measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
     return DemoSample(
         at_s=time.time() - (demo.start_ms or 0) / 1000,
-        executors=len(executors),
+        executors=len(attachment.state.executors),
         tasks_of={executor: tuple(tasks) for executor, tasks in tasks_of.items()},
         utilisation=measured[-1] if measured else None,
     )

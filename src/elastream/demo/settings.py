@@ -37,6 +37,8 @@ class DemoSettings:
     executors."""
     executors_min: int = 2
     executors_max: int = 4
+    spares: int = 1
+    """Executors kept warm and without state, which a scale-out takes; they count among the most."""
     partitions: int = 8
     planner: str = "free-step"
     """How the tasks that move are chosen."""
@@ -54,6 +56,7 @@ class DemoSettings:
         if self.executors_min > self.executors_max:
             low, high = self.executors_min, self.executors_max
             raise ProblemError("executors_min", f"{low} is above `executors_max`, {high}")
+        count("spares", self.spares, most=16)
         count("partitions", self.partitions, least=1, most=1000)
         known = get_args(PlannerName)
         if self.planner not in known:
@@ -86,6 +89,7 @@ class DemoSettings:
         return Policy(
             min_executors=self.executors_min,
             max_executors=self.executors_max,
+            spares=self.spares,
             goal=Utilisation(target=0.6, hysteresis=0.1, catch_up_s=20.0),
             planner=cast(PlannerName, self.planner),
             cooldown_s=8.0,

@@ -13,7 +13,7 @@ from rich.console import Console
 from elastream.cli.main import main
 from elastream.harness.response_time import Spread
 from elastream.model.errors import ElastreamError, ProblemError
-from elastream_lab.benchmarks.migration.bench import BenchResult, BenchSettings, state_name
+from elastream_lab.benchmarks.migration.bench import STATES, BenchResult, BenchSettings, state_name
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, live_policy, spares
 from elastream_lab.benchmarks.migration.picture import draw_figure, draw_shares
 from elastream_lab.benchmarks.migration.trace import Phase, Resize, ResizeFigures
@@ -78,8 +78,10 @@ def test_the_settings_are_told_in_the_names_that_are_agreed() -> None:
 
 
 def test_a_word_costs_what_keeps_the_fewer_executors_busy() -> None:
-    assert BenchSettings().word_us == 550.0
-    assert BenchSettings(executors=(4, 6)).word_us == 1100.0
+    assert BenchSettings(hot_share=0.0).word_us == 300.0
+    assert BenchSettings(hot_share=0.0, executors=(4, 6)).word_us == 600.0
+    both = BenchSettings(states=(STATES["small"], STATES["large"]))
+    assert both.word_us == both.word_us_at(STATES["large"]) < both.word_us_at(STATES["small"])
     assert BenchSettings(work="burnt").word_us < BenchSettings().word_us
     assert BenchSettings(service_us=0.0).word_us == 0.0
 

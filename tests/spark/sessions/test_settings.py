@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.sessions.settings import advised, session_settings, state_settings, wrong_among
+from elastream.spark.sessions.settings import (
+    advised,
+    local_disk_settings,
+    session_settings,
+    state_settings,
+    wrong_among,
+)
 
 GOOD = session_settings()
 
@@ -67,3 +73,32 @@ def test_a_query_that_nobody_steers_keeps_its_state_as_the_others_do() -> None:
     assert {setting.name for setting in wrong_among(state) if setting.required} == {
         setting.name for setting in wrong_among({}) if setting.required
     }
+
+
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,800]"])
+def test_on_this_machine_the_quicker_file_manager_is_advised(master: str) -> None:
+    (wrong,) = advised(wrong_among({**GOOD, "spark.master": master}))
+    assert (wrong.name, wrong.value) == (MANAGER, "Spark's own choice")
+    assert {wrong.name: wrong.wanted} == local_disk_settings()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"spark.master": "spark://host:7077"},
+        {"spark.master": "k8s://https://host"},
+        {"spark.master": "local[2]", **session_settings(local_disk=True)},
+        {"spark.master": "local[2]", MANAGER: "one.of.the.User"},
+    ],
+)
+def test_elsewhere_and_where_somebody_has_chosen_it_is_not(settings: dict[str, str]) -> None:
+    assert wrong_among({**GOOD, **settings}) == ()
+
+
+def test_only_a_session_with_local_checkpoints_has_it() -> None:
+    assert MANAGER not in session_settings()
+    assert session_settings(local_disk=True) == GOOD | local_disk_settings()

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from elastream.harness.job_session import fresh_folder
 from elastream.spark.sessions.class_training import ensure_archive
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
+from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
 from elastream.spark.sessions.embedded_session import embedded_session
 
 if TYPE_CHECKING:
@@ -32,24 +33,35 @@ __all__ = ["run"]
 
 PARTITIONS = 8
 ROWS_A_BATCH = 200
-ROUNDS = 3
-LEAD_BATCHES = 10
-BATCHES = 20
-_STATE: Final = "spark.sql.streaming.stateStore"
+ROUNDS = 2
+LEAD_BATCHES = 100
+"""So many until the JVMs have compiled what they run: the first thirty take a third more."""
+BATCHES = 60
+_FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
+_BY_FILE_CONTEXT: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+)
+_FULL: Final = JVM_OPTIONS.replace("-XX:TieredStopAtLevel=1 ", "")
+_LOGGED: Final = {"spark.log.level": "INFO"}
 VARIANTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "as they are": {},
-    "no checksum files": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "false"},
-    "no count of state rows": {f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false"},
-    "no schema check": {f"{_STATE}.stateSchemaCheck": "false"},
-    "files by FileSystem": {
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing."
-            "FileSystemBasedCheckpointFileManager"
-        )
+    "as Spark comes": {**_LOGGED, _FILE_MANAGER: _BY_FILE_CONTEXT},
+    "files by FileSystem": _LOGGED,
+    "… and executors log warnings only": {},
+    "… and no schema check": {
+        **_LOGGED,
+        "spark.sql.streaming.stateStore.stateSchemaCheck": "false",
     },
-    "snapshots every minute": {f"{_STATE}.maintenanceInterval": "60s"},
-    "snapshots every 10 s": {f"{_STATE}.maintenanceInterval": "10s"},
+    "… and no count of state rows": {
+        **_LOGGED,
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    },
+    "… and every level of compilation": {
+        **_LOGGED,
+        "spark.driver.extraJavaOptions": _FULL,
+        "spark.executor.extraJavaOptions": _FULL,
+    },
 }
+"""From the third on, one change to the second. The third is the embedded cluster."""
 _PARTS: Final = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 
@@ -65,27 +77,22 @@ class _Seen:
 
 def run() -> None:
     """Print what batches take under each group of settings."""
-    cluster = EmbeddedCluster(
-        executors=2, max_executors=2, config={"spark.sql.shuffle.partitions": str(PARTITIONS)}
-    )
-    ensure_archive(cluster, print)
+    ensure_archive(EmbeddedCluster(), print)
     seen = {name: _Seen() for name in VARIANTS}
-    with embedded_session(cluster) as spark:
-        for _ in range(ROUNDS):
-            for name, settings in VARIANTS.items():
-                _measure(spark, settings, seen[name])
+    runs = [name for _ in range(ROUNDS) for name in VARIANTS]
+    for name in track(runs, description="clusters"):
+        config = {"spark.sql.shuffle.partitions": str(PARTITIONS), **VARIANTS[name]}
+        cluster = EmbeddedCluster(executors=2, max_executors=2, config=config)
+        with embedded_session(cluster) as spark:
+            _measure(spark, seen[name])
     _print(seen)
 
 
-def _measure(spark: SparkSession, settings: Mapping[str, str], seen: _Seen) -> None:
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+def _measure(spark: SparkSession, seen: _Seen) -> None:
     query = _start(spark, fresh_folder(spark))
     try:
-        _await_batch(query, LEAD_BATCHES)
+        first = _await_batch(query, LEAD_BATCHES)
         began = _cpu_s()
-        first = _await_batch(query, LEAD_BATCHES + 1)
         last = _await_batch(query, first + BATCHES)
         seen.cpu_ms.append(1000 * (_cpu_s() - began) / (last - first))
         for progress in query.recentProgress:
@@ -96,11 +103,6 @@ def _measure(spark: SparkSession, settings: Mapping[str, str], seen: _Seen) -> N
                     seen.parts_ms.setdefault(part, []).append(took_ms)
     finally:
         query.stop()
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 def _start(spark: SparkSession, folder: Path) -> StreamingQuery:

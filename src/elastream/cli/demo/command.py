@@ -27,6 +27,10 @@ _SERVICE = typer.Option(
     help="Microseconds that a word costs, slept where its state is; 0 for none. "
     "Left out: such that the busiest moment needs the most executors.",
 )
+_SPARES = typer.Option(
+    "--spares",
+    help="Executors kept warm and without state beside those at work: a scale-out takes them.",
+)
 _PLANNER = typer.Option(
     "--planner",
     help="How the tasks that move are chosen: free-step, single-step or transition; to compare "
@@ -46,6 +50,7 @@ def demo(
     service_us: Annotated[float | None, _SERVICE] = None,
     executors_min: Annotated[int, typer.Option("--executors-min")] = 2,
     executors_max: Annotated[int, typer.Option("--executors-max")] = 4,
+    spares: Annotated[int, _SPARES] = 1,
     planner: Annotated[str, _PLANNER] = "free-step",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
@@ -78,6 +83,7 @@ def demo(
         service_us=service_us,
         executors_min=executors_min,
         executors_max=executors_max,
+        spares=spares,
         planner=planner,
     )
     checked_picture("--picture", picture)

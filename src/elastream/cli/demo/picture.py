@@ -42,15 +42,11 @@ def _rate(axes: Axes, demo: Demo) -> None:
 
 def _executors(axes: Axes, demo: Demo) -> None:
     at_s = [sample.at_s for sample in demo.samples]
-    axes.step(at_s, [s.executors for s in demo.samples], where="post", color="tab:green")
-    axes.plot(
-        at_s,
-        [sum(bool(tasks) for tasks in s.tasks_of.values()) for s in demo.samples],
-        drawstyle="steps-post",
-        linestyle=":",
-        color="tab:gray",
-    )
-    axes.legend(["alive", "holding state"], loc="upper right", frameon=False)
+    alive = [len(s.tasks_of) for s in demo.samples]
+    axes.step(at_s, alive, where="post", color="tab:green", label="alive, a spare too")
+    holding = [sum(bool(tasks) for tasks in s.tasks_of.values()) for s in demo.samples]
+    axes.step(at_s, holding, where="post", linestyle=":", color="tab:gray", label="holding state")
+    axes.legend(loc="lower center", ncols=2, frameon=False)
     axes.set_ylim(0, demo.settings.executors_max + 0.5)
     _label(axes, "executors")
 

@@ -51,7 +51,8 @@ def application_session(
         with embedded_session(cluster) as spark:
             yield spark
         return
-    local = _LOCAL if master.startswith("local[") else {}
-    settings = {**session_settings(), **local, **settings}
+    here = master.startswith("local[")
+    local = _LOCAL if here else {}
+    settings = {**session_settings(local_disk=here), **local, **settings}
     with batch_session(_APP_NAME, master=master, config=settings) as spark:
         yield spark

@@ -31,7 +31,11 @@ from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file, archive_options
 from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.sessions.java import java_home
-from elastream.spark.sessions.settings import session_settings, state_settings
+from elastream.spark.sessions.settings import (
+    local_disk_settings,
+    session_settings,
+    state_settings,
+)
 from elastream.spark.sessions.spark_home import (
     application_pattern,
     remove_applications,
@@ -94,6 +98,7 @@ class EmbeddedCluster:
         options = JVM_OPTIONS + archive_options(archive)
         return {
             **(session_settings() if self.steered else state_settings()),
+            **local_disk_settings(),
             "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
             "spark.app.name": self.app_name,
             "spark.executor.memory": f"{memory}m",
@@ -108,6 +113,9 @@ class EmbeddedCluster:
             # A peer on this machine that refuses a connection is dead: no use in asking again.
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "500ms",
+            # What an executor says of each task takes a tenth of a small batch.
+            "spark.log.level": "WARN",
+            "spark.executor.syncLogLevel.enabled": "true",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             **self.config,

@@ -21,6 +21,7 @@ __all__ = [
     "LEAST_LOCALITY_WAIT_S",
     "WrongSetting",
     "advised",
+    "local_disk_settings",
     "session_settings",
     "state_settings",
     "wrong_among",
@@ -83,6 +84,8 @@ def _is_quick(value: str) -> bool:
 _WAIT: Final = "a task must wait for its executor, or another one takes it and the state follows"
 _HAND_OVER: Final = "an executor that leaves must hand over its shuffle files, or a batch waits"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
+_MASTER: Final = "spark.master"
+_BY_FILE_CONTEXT: Final = "Spark's own choice"
 _ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 _RULES: Final = (
@@ -146,10 +149,35 @@ _RULES: Final = (
     ),
 )
 
+_LOCAL_DISK_RULES: Final = (
+    _Rule(
+        "spark.sql.streaming.checkpointFileManagerClass",
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager",
+        _BY_FILE_CONTEXT,
+        "that one starts ten processes for each file that it writes to a local disk, this one two",
+        lambda value: value != _BY_FILE_CONTEXT,
+        required=False,
+    ),
+)
+"""What serves where checkpoints lie on a local disk. Not elsewhere: on HDFS the file manager that
+Spark chooses by itself replaces a file in one step, this one does not."""
 
-def session_settings() -> dict[str, str]:
-    """Return the settings that steering needs, for the builder of a session on any master."""
-    return {rule.name: rule.wanted for rule in _RULES}
+
+def session_settings(*, local_disk: bool = False) -> dict[str, str]:
+    """Return the settings that steering needs, for the builder of a session on any master.
+
+    ``local_disk``: all checkpoints of the session lie on disks of this machine; batches are shorter
+    then.
+    """
+    return {rule.name: rule.wanted for rule in _RULES} | (
+        local_disk_settings() if local_disk else {}
+    )
+
+
+def local_disk_settings() -> dict[str, str]:
+    """Return those settings that serve where checkpoints lie on a local disk, steered or not."""
+    return {rule.name: rule.wanted for rule in _LOCAL_DISK_RULES}
 
 
 def state_settings() -> dict[str, str]:
@@ -160,8 +188,13 @@ def state_settings() -> dict[str, str]:
 
 
 def wrong_among(settings: Mapping[str, str]) -> tuple[WrongSetting, ...]:
-    """Return every setting that does not serve; one that is left out has Spark's default."""
-    found = ((rule, settings.get(rule.name, rule.default)) for rule in _RULES)
+    """Return every setting that does not serve; one that is left out has Spark's default.
+
+    Where the master is this machine itself, its checkpoints are taken to be there too.
+    """
+    here = settings.get(_MASTER, "").startswith("local")
+    rules = (*_RULES, *(_LOCAL_DISK_RULES if here else ()))
+    found = ((rule, settings.get(rule.name, rule.default)) for rule in rules)
     return tuple(
         WrongSetting(rule.name, value, rule.wanted, rule.why, rule.required)
         for rule, value in found
@@ -180,5 +213,6 @@ def advised(wrong: Sequence[WrongSetting]) -> tuple[WrongSetting, ...]:
 
 def wrong_settings(spark: SparkSession) -> tuple[WrongSetting, ...]:
     """Return every setting of the running session that does not serve."""
-    values = {rule.name: spark.conf.get(rule.name, None) for rule in _RULES}
+    names = [_MASTER, *(rule.name for rule in (*_RULES, *_LOCAL_DISK_RULES))]
+    values = {name: spark.conf.get(name, None) for name in names}
     return wrong_among({name: value for name, value in values.items() if value is not None})
