@@ -196,8 +196,8 @@ def migration(
     The same steady stream is scaled out and in again under every mechanism, and every word's count
     is checked at the end of each run. A change is measured from the moment it was asked for until
     the query is steady again. The exit code is 0 only where all runs ended and were exact. A run
-    takes four to five minutes with the small state, eight to eleven with the large one. Executors
-    of a master of your own must see this machine's folder for temporary files.
+    takes two to four minutes. Executors of a master of your own must see this machine's folder for
+    temporary files.
 
       elastream bench migration --json migration.json --picture migration.png
       elastream bench migration --state 64M --mechanisms live,pause --work burnt --repeats 3
