@@ -82,17 +82,6 @@ def test_a_scale_out_takes_the_spare_at_once_and_the_next_one_comes_afterwards()
     assert ids(run) == (["0", "1", "2"], ["3"]), "the next one was prepared"
 
 
-def test_the_next_spare_waits_for_half_of_the_cooldown() -> None:
-    run = with_spare(replace(SPARE, cooldown_s=40.0))
-    run.feed(ScaleRequested(3))
-    while "done" not in run.kinds:
-        run.seconds(1)
-    run.seconds(17)
-    assert ids(run) == (["0", "1", "2"], []), "a start would be felt beside the change"
-    run.seconds(10)
-    assert ids(run) == (["0", "1", "2"], ["3"]), "it is there before another may be decided"
-
-
 def test_nothing_is_prepared_while_a_change_is_under_way() -> None:
     run = with_spare()
     run.feed(ScaleRequested(3))

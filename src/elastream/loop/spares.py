@@ -4,9 +4,7 @@ A new executor takes seconds to start and to be warmed, and takes CPU from those
 ``Policy(spares=…)`` that happens beforehand: so many executors more than work are kept ready. A
 scale-out takes them at once, also one after an executor was lost; a scale-in keeps what it frees
 where a spare is missing. The next one is prepared afterwards, beside everything else and gently:
-only while nothing is under way, batches take no longer than usual, and half of the cooldown is
-over. Before all of it is, no other scale-out is decided: so the start of a spare is not added to
-what a change costs, and it is ready all the same when the next one may come.
+only while nothing is under way and batches take no longer than usual.
 
 What they cost is theirs alone: spares count towards ``max_executors``, so that none is kept where
 all are at work; the goal does not see them; and the log tells the executor-seconds they took.
@@ -41,8 +39,6 @@ __all__ = [
 
 _CALM: Final = 1.2
 """A spare is begun while batches take at most so many times as long as usual."""
-_REST: Final = 0.5
-"""Part of the cooldown after a change that passes before a spare is begun."""
 _TRY_AGAIN_S: Final = 60.0
 """How long after a failure nothing is tried."""
 
@@ -131,7 +127,7 @@ def tend_spares(state: LoopState, *, resting: bool) -> Transition:
         state, ticket = state.ticketed()
         doing = Preparation(ticket, "warming", state.now_ms, cold)
         return _begun(state, doing), (Warm(ticket, cold),)
-    if surplus == 0 or not _rested(state) or not _calm(state):
+    if surplus == 0 or not _calm(state):
         return state, ()
     state, ticket = state.ticketed()
     total = len(state.all_executors) - surplus
@@ -201,12 +197,6 @@ def _due(state: LoopState) -> bool:
     if failed and state.passed_s(state.spare_failed_ms) < _TRY_AGAIN_S:
         return False
     return any(query.load.measured for query in state.queries.values())
-
-
-def _rested(state: LoopState) -> bool:
-    if state.changed_ms is None:
-        return True
-    return state.passed_s(state.changed_ms) >= _REST * state.policy.cooldown_s
 
 
 def _calm(state: LoopState) -> bool:
