@@ -44,7 +44,7 @@ _BY_FILE_CONTEXT: Final = (
 _FULL: Final = JVM_OPTIONS.replace("-XX:TieredStopAtLevel=1 ", "")
 _LOGGED: Final = {"spark.log.level": "INFO"}
 VARIANTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "as Spark comes": {**_LOGGED, _FILE_MANAGER: _BY_FILE_CONTEXT},
+    "Spark's own file manager and log level": {**_LOGGED, _FILE_MANAGER: _BY_FILE_CONTEXT},
     "files by FileSystem": _LOGGED,
     "… and executors log warnings only": {},
     "… and no schema check": {

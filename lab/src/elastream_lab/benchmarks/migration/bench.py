@@ -60,9 +60,9 @@ STATES: Final = {"small": 3 << 20, "large": 512 << 20}
 
 _WORK: Final = {"slept": 0.3, "burnt": 0.25}
 """How a word's service time passes, and which share of the time of the fewer executors all words
-take where the service time is not given. With the busier of two and with what Spark itself takes
-at 20 % of 0.5 GB hot they are some 70 % busy, as one who scales out is; at 0.45 they could not
-catch up with what a new JVM's start had left. Burnt time also takes cores from Spark."""
+take where the service time is not given. Spark takes time besides, at 20 % of 0.5 GB hot a lot: at
+0.55 and 0.45 two executors fell behind there and did not catch up. Burnt time also takes cores from
+Spark."""
 _WORDS_A_POST: Final = 4.0
 _TASKS_AN_EXECUTOR: Final = 4
 _BALLAST_BYTES: Final = 16 << 10
