@@ -165,6 +165,7 @@ class _Application:
         from elastream.spark.observe.host_delays import HostProbe
         from elastream.spark.observe.monitor import SparkMonitor
         from elastream.spark.observe.roll import ExecutorRoll
+        from elastream.spark.steer.copies import SparkStateCopies
         from elastream.spark.steer.executors import SparkExecutorPool
         from elastream.spark.steer.placement import SparkStatePlacement as Placement
         from elastream.traces.learner import ProcessLearner
@@ -175,14 +176,16 @@ class _Application:
         roll = ExecutorRoll(door)
         self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
+        self.copies = SparkStateCopies(door, self.monitor) if placement is None else None
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)
         runtime = Runtime(
             self.monitor,
             self.pool,
-            placement or Placement(door, self.monitor),
+            placement or Placement(door, self.monitor, self.copies),
             HostProbe(door),
             ProcessLearner(folder),
+            self.copies,
         )
         self.controller = Controller(
             runtime,
@@ -195,6 +198,8 @@ class _Application:
     def start(self) -> None:
         """Begin to watch and to decide."""
         try:
+            if self.copies is not None:
+                self.monitor.subscribe(self.copies.heard)
             self.controller.start()
             self.monitor.start()
         except BaseException:
@@ -223,6 +228,8 @@ class _Application:
         self.controller.detach(reason)
         self.monitor.close()
         try:
+            if self.copies is not None:
+                self.copies.close()
             if not self.door.executors():
                 self.door.request_executors(1)
         except Exception:  # the application has ended, or takes no requests

@@ -261,6 +261,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     ),
     "bench migration": (
         _wrong("--state", "huge"),
+        _wrong("--partition-mb", "0"),
         _wrong("--mechanisms", "magic"),
         _wrong("--executors", "3,2"),
         _wrong("--hot-share", "1.5"),

@@ -16,6 +16,8 @@ from elastream.loop.events import (
     Ask,
     BatchObserved,
     Cancel,
+    Copy,
+    DropCopies,
     Event,
     Fact,
     Grow,
@@ -33,6 +35,7 @@ from elastream.loop.events import (
 )
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning
+from elastream.loop.migrator.moving import Moving
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
 from elastream.loop.routes import route
@@ -81,6 +84,8 @@ class Harness:
                     self.feed(Answered(instruction.ticket, self._result(instruction)))
                 case Cancel(ticket=ticket):
                     self.pending = deque(a for a in self.pending if a.ticket != ticket)
+                case DropCopies():
+                    self.cluster.drop()
                 case Log() | RecordSample() | Rehearse():
                     pass
                 case action:
@@ -125,7 +130,11 @@ class Harness:
     def _started(self) -> Any:
         now_ms = round(self.cluster.now_ms)
         return start_loop(
-            self.policy, self.cluster.executors(), now_ms=now_ms, learning=self.learning
+            self.policy,
+            self.cluster.executors(),
+            now_ms=now_ms,
+            learning=self.learning,
+            can_copy=self.cluster.settings.copy_s is not None,
         )
 
     def _result(self, action: Action) -> Any:
@@ -139,6 +148,8 @@ class Harness:
                     return route(order)
                 case Release(ids=ids):
                     return self.cluster.release(ids, ticket=Ticket())
+                case Copy(wanted=wanted):
+                    return self.cluster.copy(wanted, ticket=Ticket())
                 case Place(query=query, wanted=wanted):
                     return self.cluster.place(query, wanted, ticket=Ticket())
                 case Ask(question=Think(work=work)):
@@ -162,12 +173,25 @@ class Harness:
             match instruction:
                 case Place(wanted=wanted, query=name):
                     self._check_place(name, wanted)
+                case Copy(wanted=wanted):
+                    self._check_copy(wanted)
                 case Grow(total=total):
                     assert max(1, policy.min_executors) <= total <= policy.max_executors
                 case Release(ids=ids):
                     self._check_release(ids)
                 case _:
                     pass
+
+    def _check_copy(self, wanted: Any) -> None:
+        policy, observed = self.policy, self.state.observed
+        assert policy.copy_ahead
+        assert wanted
+        assert set(wanted.values()) <= self.state.alive, "copies go to the living"
+        assert all(observed.where(task) != node for task, node in wanted.items())
+        loads = dict(observed.tasks())
+        sizes = [loads[task].state_bytes for task in wanted]
+        assert min(sizes) >= policy.copy_least_bytes
+        assert len(sizes) == 1 or sum(sizes) <= policy.copy_bytes
 
     def _check_place(self, name: str, wanted: Any) -> None:
         policy, query = self.policy, self.state.queries[name]
@@ -177,7 +201,9 @@ class Harness:
         if query.idle or query.strays:
             return
         assert policy.moves_per_batch is None or len(wanted) <= policy.moves_per_batch
-        size = sum(query.load.tasks[task].state_bytes for task in wanted)
+        phase = self.state.phase
+        ahead = phase.target.ahead if isinstance(phase, Moving) else ()
+        size = sum(query.load.tasks[task].state_bytes for task in wanted if task not in ahead)
         limit = policy.bytes_per_batch
         assert limit is None or len(wanted) == 1 or size <= limit
 

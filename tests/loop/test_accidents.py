@@ -60,6 +60,10 @@ policies = st.builds(
     tries=st.integers(1, 4),
     replans=st.integers(0, 3),
     warm_up=st.booleans(),
+    copy_ahead=st.sampled_from([True, True, False]),
+    copy_least_bytes=st.sampled_from([0, 500]),
+    copy_bytes=st.sampled_from([1, 1500, 1 << 30]),
+    copy_timeout_s=st.sampled_from([5.0, 100.0]),
     idle_s=st.sampled_from([3.0, 20.0, 1e6]),
     action_timeout_s=st.sampled_from([70.0, 300.0]),
     advise_only=st.sampled_from([False, False, False, True]),
@@ -86,6 +90,7 @@ class Accidents(RuleBasedStateMachine):
         policy=policies,
         number=st.integers(1, 6),
         outside=st.sampled_from([0.0, 0.3]),
+        copy_s=st.none() | st.just(0.0),
     )
     def begin(
         self,
@@ -93,6 +98,7 @@ class Accidents(RuleBasedStateMachine):
         policy: Policy,
         number: int,
         outside: float,
+        copy_s: float | None,
     ) -> None:
         self.rates = dict.fromkeys(NAMES, 1000.0 / len(queries))
         self.workloads = {
@@ -107,7 +113,8 @@ class Accidents(RuleBasedStateMachine):
             for place, (name, tasks) in enumerate(zip(NAMES, queries, strict=False))
         }
         cluster = SimulatedCluster(
-            list(self.workloads.values()), ClusterSettings(executors=number, slots=8)
+            list(self.workloads.values()),
+            ClusterSettings(executors=number, slots=8, copy_s=copy_s),
         )
         self.run = Harness(cluster, policy)
 

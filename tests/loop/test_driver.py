@@ -17,7 +17,7 @@ from elastream.loop.goals.goal import Goal, Probe, Question, Wanted
 from elastream.loop.goals.schedule import Schedule
 from elastream.loop.learning import Learning, Learnt, Lesson, Size
 from elastream.loop.policy import Policy
-from elastream.loop.ports import DelayProbe, Learner, Ticket
+from elastream.loop.ports import DelayProbe, Learner, Placed, Ticket
 from elastream.loop.state import Detached
 from elastream.loop.steady import Steady
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, ProblemError
@@ -225,7 +225,7 @@ def test_what_the_runtime_cannot_do_becomes_a_decision() -> None:
 
 def test_a_door_that_does_not_open_does_not_reach_the_queries() -> None:
     class Shut(SimulatedCluster):
-        def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+        def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
             assert ticket.valid
             raise ElastreamError(f"{len(wanted)} moves of {query}, and the door is shut")
 

@@ -18,7 +18,7 @@ from elastream.loop.events import Stuck, Tick
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.lanes import Job, ThreadLane
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Runtime, Ticket
+from elastream.loop.ports import Placed, Runtime, Ticket
 from elastream.loop.samples import Sample
 from elastream.loop.state import Detached
 from elastream.model.errors import GivenUpError
@@ -67,7 +67,7 @@ class SlowPool(SimulatedCluster):
         with self._slowly():
             return super().grow(total, timeout_s=timeout_s, ticket=ticket)
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
         with self._slowly():
             return super().place(query, wanted, ticket=ticket)
 

@@ -27,6 +27,7 @@ from elastream.loop.migrator.growing import Growing
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
 from elastream.loop.state import LoopState
+from elastream.loop.ports import Placed
 from elastream.loop.steady import Steady
 from elastream.loop.step import step
 from elastream.model.observation import TaskId
@@ -114,7 +115,7 @@ def test_tasks_that_keep_straying_are_given_up_after_as_many_tries_as_any() -> N
 def test_strays_whose_executor_is_gone_are_given_up() -> None:
     state = idle_state("aa", "abc")
     state, told = step(state, MoveRequested({task(0): "c"}))
-    state, _ = step(state, Answered(1, True))
+    state, _ = step(state, Answered(1, Placed(idle=True)))
     state, told = after(
         state, ExecutorsChanged(2500, executors("a", "b")), BatchObserved(batch(2, "aa"))
     )
@@ -124,7 +125,9 @@ def test_strays_whose_executor_is_gone_are_given_up() -> None:
 
 def test_a_task_that_the_next_batch_does_not_show_is_still_believed() -> None:
     state = idle_state("aa")
-    state, _ = after(state, MoveRequested({task(0): "b", task(1): "b"}), Answered(1, True))
+    state, _ = after(
+        state, MoveRequested({task(0): "b", task(1): "b"}), Answered(1, Placed(idle=True))
+    )
     state, told = step(state, BatchObserved(batch(2, {0: "b"})))
     assert state.observed.where(task(1)) == "b"
     assert "verify" not in kinds(told)
@@ -165,7 +168,7 @@ def test_a_batch_that_overtook_the_moves_counts_what_it_moved() -> None:
     state, told = after(
         state,
         Status(2500, jobs=1),
-        Answered(1, False),
+        Answered(1, Placed(idle=False)),
         BatchObserved(batch(2, "ba")),
     )
     (done,) = (each for each in told if isinstance(each, Log) and each.decision.kind == "done")
@@ -174,7 +177,7 @@ def test_a_batch_that_overtook_the_moves_counts_what_it_moved() -> None:
 
 def test_moves_that_were_overtaken_by_nothing_that_is_told_are_asked_for_again() -> None:
     state = idle_state("aa")
-    state, _ = after(state, MoveRequested({task(0): "b"}), Answered(1, False))
+    state, _ = after(state, MoveRequested({task(0): "b"}), Answered(1, Placed(idle=False)))
     state, told = step(state, Status(3000, IDLE))
     assert acts(told) == [Place(2, QUERY, {task(0): "b"})]
 
@@ -192,9 +195,9 @@ def test_a_later_plan_overrules_what_was_asked_for_in_idle_time() -> None:
     state, _ = after(
         state,
         MoveRequested({task(0): "b"}),
-        Answered(1, True),
+        Answered(1, Placed(idle=True)),
         BatchObserved(batch(2, "aa")),
-        Answered(2, False),
+        Answered(2, Placed(idle=False)),
         MoveRequested({task(0): "c"}),
         BatchObserved(batch(3, "aa")),
         BatchObserved(batch(4, "ca")),

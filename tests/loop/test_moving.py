@@ -38,7 +38,7 @@ from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.moving import Moving, portions
 from elastream.loop.migrator.planning import Planning
-from elastream.loop.ports import Ticket
+from elastream.loop.ports import Placed, Ticket
 from elastream.loop.state import LoopState, Signal
 from elastream.loop.steady import Steady
 from elastream.loop.step import step
@@ -306,7 +306,7 @@ def test_a_request_that_waits_comes_before_what_the_goal_wants_beside_a_late_que
 def test_an_answer_that_nobody_waits_for_is_passed_over_while_tasks_move() -> None:
     state = heard(attached("ab", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
-    assert step(state, Answered(99, True)) == (state, ())
+    assert step(state, Answered(99, Placed(idle=True))) == (state, ())
 
 
 def test_a_change_that_begins_uses_up_the_patience_that_led_to_it() -> None:
@@ -400,6 +400,8 @@ def test_what_moved_is_counted_by_batch() -> None:
         "executors_wanted": 2,
         "tasks_moved": 3,
         "state_bytes_moved": 3000,
+        "tasks_ahead": 0,
+        "state_bytes_ahead": 0,
         "batches": 2,
         "replans": 0,
         "seconds": 3.0,

@@ -140,3 +140,76 @@ def running_counts(spark: SparkSession) -> DataFrame:
         .groupBy("key")
         .transformWithStateInPandas(Counts(), "key BIGINT, n BIGINT", "Update", "none")
     )
+
+
+FIRST = 700
+"""How many keys there are to be seen for the first time."""
+
+
+def first_seen(spark: SparkSession) -> DataFrame:
+    """Each key once, when it is seen first."""
+    from pyspark.sql import functions as f
+
+    return numbers(spark).select((f.col("value") % FIRST).alias("key")).dropDuplicates(["key"])
+
+
+SESSION = 2
+"""Batches a session: its keys come in those, and never again."""
+
+
+def sessions(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    visitor = (f.floor(f.col("value") / (ROWS * SESSION)) * KEYS + f.col("value") % KEYS).cast(
+        "long"
+    )
+    return (
+        numbers(spark)
+        .withWatermark("timestamp", "1 second")
+        .groupBy(f.session_window("timestamp", "1500 milliseconds"), visitor.alias("key"))
+        .agg(f.count("*").alias("n"))
+        .select("key", "n")
+    )
+
+
+def sessions_answer(closed: int) -> Counter[tuple[int, int]]:
+    """The keys of the first sessions and their rows, each once."""
+    return Counter((key, ROWS * SESSION // KEYS) for key in range(closed * KEYS))
+
+
+def counts_in_pandas(spark: SparkSession) -> DataFrame:
+    """Count rows per key with applyInPandasWithState."""
+    import pandas as pd
+    from pyspark.sql import functions as f
+
+    def count(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+        n = (state.get[0] if state.exists else 0) + sum(len(frame) for frame in frames)
+        state.update((n,))
+        yield pd.DataFrame({"key": [key[0]], "n": [n]})
+
+    return (
+        numbers(spark)
+        .withColumn("key", f.col("value") % KEYS)
+        .groupBy("key")
+        .applyInPandasWithState(count, "key BIGINT, n BIGINT", "n BIGINT", "update", "NoTimeout")
+    )
+
+
+def window_totals(spark: SparkSession) -> DataFrame:
+    """Windows counted per key, and these counts summed per window: two operators in a row."""
+    from pyspark.sql import functions as f
+
+    return (
+        numbers(spark)
+        .withWatermark("timestamp", "1 second")
+        .groupBy(f.window("timestamp", f"{WINDOW} seconds"), (f.col("value") % KEYS).alias("key"))
+        .agg(f.count("*").alias("n"))
+        .groupBy("window")
+        .agg(f.sum("n").alias("rows"), f.count("*").alias("keys"))
+        .select(f.unix_timestamp("window.start").alias("start"), "rows", "keys")
+    )
+
+
+def window_totals_answer(windows: int) -> Counter[tuple[int, int, int]]:
+    """The first windows: start, rows, keys; each once."""
+    return Counter((START + window * WINDOW, ROWS * WINDOW, KEYS) for window in range(windows))

@@ -181,10 +181,10 @@ def test_a_cold_executor_makes_its_first_task_pay_and_a_warm_one_does_not() -> N
 
 def test_who_places_hears_whether_the_query_was_idle() -> None:
     quiet = cluster(rows_per_s=0)
-    assert quiet.place("query", {task(0): "1"}, ticket=Ticket())
+    assert quiet.place("query", {task(0): "1"}, ticket=Ticket()).idle
     busy = cluster(rows_per_s=1000)
     busy.advance(1.2)
-    assert not busy.place("query", {task(0): "1"}, ticket=Ticket())
+    assert not busy.place("query", {task(0): "1"}, ticket=Ticket()).idle
 
 
 def test_what_was_placed_in_idle_time_holds_in_the_next_batch() -> None:

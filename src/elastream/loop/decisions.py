@@ -30,6 +30,7 @@ Kind = Literal[
     "rebalance",
     "move",
     "plan",
+    "copy",
     "migrate",
     "verify",
     "lost",
@@ -47,11 +48,12 @@ Kind = Literal[
 
 ``join``, ``leave``: a query takes part, or no longer. ``hold``: nothing should change. ``wait``:
 something is under way and not ready. ``advise``: what would be done. ``scale-out``, ``scale-in``,
-``rebalance``, ``move``: a change begins. ``plan``: the tasks to move are chosen. ``migrate``: a
-mini-migration. ``verify``: what was asked for in idle time, held against the first batch after it.
-``lost``: an executor is gone. ``replan``: disturbed, planned anew. ``refuse``: a request that
-cannot be met. ``abandon``, ``done``: how a change ended. ``learn``: what past changes taught.
-``spare``: about an executor that is kept ready. ``stuck``: a call that does not come back.
+``rebalance``, ``move``: a change begins. ``plan``: the tasks to move are chosen. ``copy``: state
+has travelled ahead of its tasks, or why not. ``migrate``: a mini-migration. ``verify``: what was
+asked for in idle time, held against the first batch after it. ``lost``: an executor is gone.
+``replan``: disturbed, planned anew. ``refuse``: a request that cannot be met. ``abandon``,
+``done``: how a change ended. ``learn``: what past changes taught. ``spare``: about an executor that
+is kept ready. ``stuck``: a call that does not come back.
 """
 
 

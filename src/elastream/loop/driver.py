@@ -26,7 +26,9 @@ from elastream.loop.events import (
     Answered,
     Ask,
     Cancel,
+    Copy,
     DetachRequested,
+    DropCopies,
     Event,
     Grow,
     Instruction,
@@ -72,6 +74,7 @@ Lanes = Callable[[str, Callable[[str, float, bool], None]], Lane]
 
 _LANES: Final = {
     Place: "place",
+    Copy: "copy",
     Grow: "act",
     Warm: "act",
     Release: "act",
@@ -81,6 +84,7 @@ _LANES: Final = {
 }
 _NAMES: Final = {
     Place: "placing tasks",
+    Copy: "a copy of state",
     Grow: "a request for executors",
     Warm: "a warm-up",
     Release: "a release",
@@ -154,6 +158,7 @@ class Controller:
                 now_ms=self._now_ms(),
                 learning=self._learning,
                 past=self._past,
+                can_copy=self._runtime.copies is not None,
             )
             self._follow(first)
         try:
@@ -254,6 +259,8 @@ class Controller:
                 self._write(instruction)
             case Rehearse(tasks=tasks, nodes=nodes):
                 self._rehearse(tasks, nodes)
+            case DropCopies():
+                self._drop_copies()
             case Cancel(ticket=number):
                 ticket = self._tickets.pop(number, None)
                 if ticket is not None:
@@ -269,6 +276,12 @@ class Controller:
                 _logger.warning("the rehearsal of a plan failed", exc_info=True)
 
         self._lane("plan").submit(Job("a rehearsal", _REHEARSE_S, run, _unheard))
+
+    def _drop_copies(self) -> None:
+        copies = self._runtime.copies
+        if copies is not None:
+            job = Job("dropping copies", self._policy.call_timeout_s, copies.drop, _unheard)
+            self._lane("copy").submit(job)
 
     def _begin(self, action: Action) -> None:
         ticket = self._tickets[action.ticket] = Ticket()
@@ -301,6 +314,8 @@ class Controller:
                     return pool.release(ids, ticket=ticket)
                 case Plan(order=order):
                     return route(order)
+                case Copy(wanted=wanted):
+                    return self._copied(wanted, ticket)
                 case Place(query=query, wanted=wanted):
                     return self._runtime.placement.place(query, wanted, ticket=ticket)
                 case Ask(question=Think(work=work)):
@@ -311,6 +326,11 @@ class Controller:
                     return self._learn(lesson, ticket)
         except Exception as error:
             return Failure(_line(error))
+
+    def _copied(self, wanted: Mapping[TaskId, str], ticket: Ticket) -> Any:
+        if self._runtime.copies is None:
+            return Failure("there is no way to copy state")
+        return self._runtime.copies.copy(wanted, ticket=ticket)
 
     def _probed(self, pairs: tuple[tuple[str, str], ...]) -> Any:
         if self._runtime.probe is None:
@@ -325,6 +345,8 @@ class Controller:
     def _limit_s(self, action: Action) -> float:
         if isinstance(action, Place):
             return self._policy.call_timeout_s
+        if isinstance(action, Copy):
+            return self._policy.copy_timeout_s + _MARGIN_S
         if isinstance(action, Learn):
             return _LEARN_S
         return self._policy.action_timeout_s + _MARGIN_S

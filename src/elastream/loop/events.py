@@ -28,7 +28,9 @@ __all__ = [
     "Ask",
     "BatchObserved",
     "Cancel",
+    "Copy",
     "DetachRequested",
+    "DropCopies",
     "Event",
     "ExecutorsChanged",
     "Fact",
@@ -218,10 +220,26 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """Bring copies of tasks' state to executors. Answered by :class:`~elastream.loop.ports.Copied`.
+
+    Copies that were brought before and are not among them are dropped.
+    """
+
+    ticket: int
+    wanted: Mapping[TaskId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DropCopies:
+    """Drop the copies that no task has come to."""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Prefer these executors for these tasks of one query, at once: between two of its batches.
 
-    Answered by whether the query was idle all the while, so that nothing can have overtaken it.
+    Answered by :class:`~elastream.loop.ports.Placed`.
     """
 
     ticket: int
@@ -293,6 +311,6 @@ Event = (
     | AbandonRequested
     | DetachRequested
 )
-Action = Grow | Warm | Plan | Release | Place | Ask | Learn
+Action = Grow | Warm | Plan | Release | Copy | Place | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
-Instruction = Action | Rehearse | Cancel | Log | RecordSample
+Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample

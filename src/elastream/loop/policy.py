@@ -56,6 +56,16 @@ class Policy:
     bytes_per_batch: int | None = 64 << 20
     """Most state of a query that moves in one batch; a task larger than this moves alone.
     ``None`` for no bound."""
+    copy_ahead: bool = True
+    """Whether state is copied to where its task will go before that moves, while the query runs, so
+    that the batch of the move loads nothing. Where it cannot be, the move is as without."""
+    copy_least_bytes: int = 1 << 20
+    """A task with less state is not worth a copy: it loads that in its batch."""
+    copy_bytes: int = 4 << 30
+    """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
+    need as much room on the disks of the executors that they are brought to."""
+    copy_timeout_s: float = 120.0
+    """How long a change waits for copies before it moves without them."""
     tries: int = 5
     """How many batches a move is asked for before the change is abandoned."""
     replans: int = 3
@@ -87,16 +97,18 @@ class Policy:
         if self.spares and self.min_executors + self.spares > self.max_executors:
             room = f"min_executors {self.min_executors} and max_executors {self.max_executors}"
             raise ProblemError("spares", f"{self.spares} have no room between {room}")
-        for name in ("patience", "tries"):
+        for name in ("patience", "tries", "copy_bytes"):
             count(name, getattr(self, name), least=1)
-        for name in ("replans", "settle_batches"):
+        for name in ("replans", "settle_batches", "copy_least_bytes"):
             count(name, getattr(self, name))
         for name in ("moves_per_batch", "bytes_per_batch"):
             if getattr(self, name) is not None:
                 count(name, getattr(self, name), least=1)
         for name in ("cooldown_s", "tau", "idle_s"):
             amount(name, getattr(self, name))
-        for name in ("smoothing_s", "grow_timeout_s", "action_timeout_s", "call_timeout_s"):
+        for name in ("smoothing_s", "copy_timeout_s", "call_timeout_s"):
+            positive(name, getattr(self, name))
+        for name in ("grow_timeout_s", "action_timeout_s"):
             positive(name, getattr(self, name))
         if self.action_timeout_s < self.grow_timeout_s:
             below = f"{self.action_timeout_s:g} is below grow_timeout_s {self.grow_timeout_s:g}"

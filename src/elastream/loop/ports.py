@@ -18,11 +18,14 @@ from elastream.model.errors import GivenUpError
 from elastream.model.observation import Executor, TaskId
 
 __all__ = [
+    "Copied",
     "DelayProbe",
     "ExecutorPool",
     "Learner",
     "Monitor",
+    "Placed",
     "Runtime",
+    "StateCopies",
     "StatePlacement",
     "Ticket",
 ]
@@ -84,14 +87,50 @@ class ExecutorPool(Protocol):
         """Take the executors away; refused while one of them holds state that a batch needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What came of placing tasks."""
+
+    idle: bool
+    """Whether the query was idle all the while: then nothing can have overtaken it."""
+    ahead: frozenset[TaskId] = frozenset()
+    """The tasks whose executors took over a copy of their state: they load nothing."""
+
+
 class StatePlacement(Protocol):
     """Sets where state lives."""
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
-        """Prefer these executors for these tasks from the query's next batch on.
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
+        """Prefer these executors for these tasks from the query's next batch on."""
 
-        Return whether the query was idle all the while: then nothing can have overtaken it.
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What came of copying state."""
+
+    tasks: frozenset[TaskId] = frozenset()
+    """Those whose state is where it was asked for, whole."""
+    bytes: int = 0
+    """What was loaded for it."""
+    why: str | None = None
+    """Why the state of a task is not; ``None`` where that of all is."""
+
+
+class StateCopies(Protocol):
+    """Brings copies of state to executors, ahead of its tasks.
+
+    A copy follows every batch that commits. Who places a task on an executor that has a copy lets
+    it take that over.
+    """
+
+    def copy(self, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Copied:
+        """Copy the state of these tasks to these executors, and drop all other copies.
+
+        Returns when each is there, or known not to come.
         """
+
+    def drop(self) -> None:
+        """Drop every copy that was not taken over."""
 
 
 class DelayProbe(Protocol):
@@ -120,3 +159,4 @@ class Runtime:
     placement: StatePlacement
     probe: DelayProbe | None = None
     learner: Learner | None = None
+    copies: StateCopies | None = None

@@ -116,6 +116,10 @@ class LoopState:
     """When a spare was last not to be had."""
     spare_executor_s: float = 0.0
     """What spares have cost so far."""
+    can_copy: bool = False
+    """Whether the runtime can copy state ahead of its task."""
+    copied: bool = False
+    """Whether copies were asked for that may still be there."""
     next_ticket: int = 1
 
     @cached_property

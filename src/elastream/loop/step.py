@@ -49,10 +49,12 @@ def start_loop(
     now_ms: int | None = None,
     learning: Learning | None = None,
     past: Iterable[tuple[int, float]] = (),
+    can_copy: bool = False,
 ) -> Transition:
     """Return the loop's first state and what it logs about itself.
 
     ``past``: moments in ms, in order, with the cores that stateful tasks kept busy then.
+    ``can_copy``: whether the runtime can copy state ahead of its task.
     """
     state = LoopState(
         policy=policy,
@@ -62,6 +64,7 @@ def start_loop(
         busy_ms=now_ms,
         all_executors=executors,
         learning=learning or Learning(),
+        can_copy=can_copy,
     )
     if executors and now_ms is not None:
         state = replace(state, learning=state.learning.resized(now_ms, len(executors)))
@@ -164,7 +167,7 @@ def _detach_requested(state: LoopState, reason: str) -> Transition:
 def _ticket(state: LoopState) -> int | None:
     """Return the ticket that the phase waits for."""
     phase = state.phase
-    for holder in (phase, getattr(phase, "plan", None), getattr(phase, "release", None)):
+    for holder in (phase, *(getattr(phase, name, None) for name in ("plan", "release", "copy"))):
         ticket = getattr(holder, "ticket", None)
         if isinstance(ticket, int):
             return ticket

@@ -26,7 +26,7 @@ from elastream.loop.events import (
     QueryLeft,
     Status,
 )
-from elastream.loop.ports import Ticket
+from elastream.loop.ports import Copied, Placed, Ticket
 from elastream.model.checks import amount, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
@@ -56,6 +56,9 @@ class ClusterSettings:
     """What loading state takes."""
     bytes_per_s: float | None = None
     """What the link of each executor carries, in and as much out; ``None`` for no limit."""
+    copy_s: float | None = None
+    """How long it takes to copy state ahead of tasks that will move; ``None``: nobody can, and
+    tasks load their state in the batch that moves them."""
     pool_s: float = 0.0
     """How long it takes to bring executors, to warm them, and to take them away, each."""
     status_s: float = 1.0
@@ -67,6 +70,7 @@ class ClusterSettings:
         if self.bytes_per_s is not None:
             positive("bytes_per_s", self.bytes_per_s)
         amount("pool_s", self.pool_s)
+        amount("copy_s", self.copy_s or 0.0)
         positive("status_s", self.status_s)
 
 
@@ -80,7 +84,7 @@ class _Executor:
 
 
 class SimulatedCluster:
-    """Monitor, executor pool and state placement of a simulated application.
+    """Monitor, executor pool, state placement and copies of a simulated application.
 
     A test makes things happen between two calls that let time pass: :meth:`kill`,
     :meth:`set_speed`, :meth:`hold_up`, :meth:`begin_query`, :meth:`end_query`, ``slots`` and
@@ -97,6 +101,8 @@ class SimulatedCluster:
         self.slots = self.settings.slots
         """Most executors it has room for now; with fewer than are asked for the rest never come."""
         self.queries: dict[str, SimulatedQuery] = {}
+        self.copies: dict[TaskId, str] = {}
+        """Where the state of a task was copied to that has not come there yet."""
         self._born = 0
         self._runs = 0
         self._alive: list[_Executor] = []
@@ -151,11 +157,33 @@ class SimulatedCluster:
             self._end(executor)
         self._tell_executors()
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on."""
         ticket.check()
+        ahead = frozenset(task for task, node in wanted.items() if self.copies.get(task) == node)
         self.queries[query].preferred.update(wanted)
-        return self.queries[query].idle
+        self.queries[query].ahead.update(ahead)
+        for task in ahead:
+            del self.copies[task]
+        return Placed(self.queries[query].idle, ahead)
+
+    def copy(self, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Copied:
+        """Copy the state of these tasks to these executors, where those are alive."""
+        ticket.check()
+        alive = {executor.id for executor in self._alive}
+        self.copies = {task: node for task, node in wanted.items() if node in alive}
+        sizes = {
+            task: each.state_bytes
+            for query in self.queries.values()
+            for task, each in zip(query.workload.task_ids, query.workload.tasks, strict=True)
+        }
+        size = sum(sizes[task] for task in self.copies)
+        why = None if len(self.copies) == len(wanted) else "its executor was lost"
+        return Copied(frozenset(self.copies), size, why)
+
+    def drop(self) -> None:
+        """Drop every copy that was not taken over."""
+        self.copies = {}
 
     def where(self) -> dict[TaskId, str]:
         """Return the executor id of every task that has one."""
@@ -298,6 +326,7 @@ class SimulatedCluster:
 
     def _end(self, executor: str) -> None:
         self._alive = [other for other in self._alive if other.id != executor]
+        self.copies = {task: node for task, node in self.copies.items() if node != executor}
         for query in self.queries.values():
             query.where = {task: node for task, node in query.where.items() if node != executor}
 

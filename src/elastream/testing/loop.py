@@ -27,15 +27,29 @@ _ACTING: Final = " act"
 """How the name of the lane ends that brings executors, warms them and takes them away."""
 
 
-class _Later(Inline):
-    """Runs every job when the cluster's executors are as it asks for."""
+_COPYING: Final = " copy"
+"""How the name of the lane ends that copies state."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+
+class _Later(Inline):
+    """Runs every job when the time is over that it takes the cluster."""
+
+    def __init__(self, cluster: SimulatedCluster, seconds: float) -> None:
         self._cluster = cluster
+        self._seconds = seconds
 
     def submit(self, job: Job) -> None:
         """Run ``job`` after the time it takes, at once where that is none."""
-        self._cluster.later(self._cluster.settings.pool_s, job.run)
+        self._cluster.later(self._seconds, job.run)
+
+
+def _lane(cluster: SimulatedCluster, name: str) -> Inline:
+    settings = cluster.settings
+    if name.endswith(_ACTING):
+        return _Later(cluster, settings.pool_s)
+    if name.endswith(_COPYING):
+        return _Later(cluster, settings.copy_s or 0.0)
+    return Inline()
 
 
 class SimulatedLoop(Controller):
@@ -67,12 +81,19 @@ class SimulatedLoop(Controller):
             also(entry)
 
         super().__init__(
-            Runtime(cluster, cluster, cluster, probe, learner),
+            Runtime(
+                cluster,
+                cluster,
+                cluster,
+                probe,
+                learner,
+                None if cluster.settings.copy_s is None else cluster,
+            ),
             policy,
             written,
             learning=learning,
             past=past,
-            lanes=lambda name, _stuck: _Later(cluster) if name.endswith(_ACTING) else Inline(),
+            lanes=lambda name, _stuck: _lane(cluster, name),
             clock=lambda: cluster.now_ms / 1000,
             ticks=False,
         )

@@ -24,6 +24,8 @@ class SimulatedQuery:
         """Where each task ran last, while that executor lives."""
         self.preferred: dict[TaskId, str] = {}
         """Where each task was asked to be since the last batch began."""
+        self.ahead: set[TaskId] = set()
+        """Which of them have their state there already."""
         self.held_up_ms = 0.0
         """How much longer the next batch takes than its tasks do."""
         self._waiting = 0.0
@@ -87,7 +89,9 @@ class SimulatedQuery:
             busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
         outside_ms = rows * load.outside_row_ms / len(speeds)
         longest = (max(busy.values(), default=0.0) + outside_ms) / cores
-        travels_ms = transfer_ms(before, tasks, bytes_per_s)
+        travels = tuple(task for task in tasks if task.task not in self.ahead)
+        travels_ms = transfer_ms(before, travels, bytes_per_s)
+        self.ahead.clear()
         duration = load.overhead_ms + travels_ms + longest + self.held_up_ms
         self.held_up_ms = 0.0
         self._ends_ms = now_ms + duration
@@ -133,7 +137,9 @@ class SimulatedQuery:
                 held[node] += 1
                 if before is not None:
                     held[before] -= 1
-                run_ms += load_ms_per_mib * each.state_bytes / _MIB
+                if task not in self.ahead or node != self.preferred.get(task):
+                    self.ahead.discard(task)
+                    run_ms += load_ms_per_mib * each.state_bytes / _MIB
             if node in freezing:
                 run_ms += cold_ms
                 freezing.discard(node)

@@ -180,7 +180,7 @@ def test_a_run_that_breaks_leaves_what_was_there(
         (["--executors", "3,2"], "--executors: (3, 2) are not two, fewer first"),
         (["--hot-share", "2"], "--hot-share: 2 is more than all of it, 1"),
         (["--work", "done"], "--work: done is none of slept, burnt"),
-        (["--mechanisms", "live-plain"], "--mechanisms: live-plain is none of stock, live"),
+        (["--mechanisms", "live-fast"], "--mechanisms: live-fast is none of stock, live"),
     ],
 )
 def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(

@@ -42,6 +42,9 @@ _MECHANISMS = typer.Option(
     "progressive, pause, restart. Left out: all.",
 )
 _EXECUTORS = typer.Option("--executors", help="FEWER,MORE: between which sizes is changed.")
+_PARTITION = typer.Option(
+    "--partition-mb", help="Megabytes of state in each partition, in place of --state."
+)
 _HOT = typer.Option("--hot-share", help="Which part of the state the stream updates, 0 to 1.")
 _WORK = typer.Option("--work", help="How the time that a word costs passes: slept or burnt.")
 _REPEATS = typer.Option("--repeats", help="How often each mechanism runs.")
@@ -177,6 +180,7 @@ def _control_table(rows: Sequence[ControlRow]) -> Table:
 @app.command("migration")
 def migration(
     state: Annotated[str, _STATE] = "small",
+    partition_mb: Annotated[int | None, _PARTITION] = None,
     mechanisms: Annotated[str | None, _MECHANISMS] = None,
     executors: Annotated[str, _EXECUTORS] = "2,3",
     hot_share: Annotated[float, _HOT] = 0.2,
@@ -201,6 +205,7 @@ def migration(
 
       elastream bench migration --json migration.json --picture migration.png
       elastream bench migration --state 64M --mechanisms live,pause --work burnt --repeats 3
+      elastream bench migration --partition-mb 350 --executors 1,2 --mechanisms live,live-plain
     """
     from rich.console import Console
 
@@ -211,7 +216,7 @@ def migration(
 
     names = MECHANISMS if mechanisms is None else tuple(filter(None, mechanisms.split(",")))
     settings = BenchSettings(
-        states=_states(state),
+        states=_states(state) if partition_mb is None else _parted(partition_mb, executors),
         mechanisms=tuple(name.strip() for name in names),
         executors=_executors(executors),
         hot_share=hot_share,
@@ -283,6 +288,14 @@ def _states(state: str) -> tuple[int, ...]:
     if found < _UNITS["M"]:
         raise ProblemError("--state", f"{shown(state)} is too small; the least is 1M")
     return (found,)
+
+
+def _parted(partition_mb: int, executors: str) -> tuple[int, ...]:
+    from elastream.model.checks import count
+    from elastream_lab.benchmarks.migration.bench import partitions_of
+
+    size = count("--partition-mb", partition_mb, least=1)
+    return (size * 1_000_000 * partitions_of(_executors(executors)),)
 
 
 def _executors(text: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
-from elastream.loop.events import Cancel, Instruction
+from elastream.loop.events import Cancel, DropCopies, Instruction
 from elastream.loop.state import LoopState, Signal, Transition, note
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
@@ -37,6 +37,9 @@ class Progress:
 
     tasks_moved: int = 0
     bytes_moved: int = 0
+    tasks_ahead: int = 0
+    """How many of them had been copied to where they went, and loaded nothing."""
+    bytes_ahead: int = 0
     batches: int = 0
     """Batches of the queries that move, from the first move on."""
     worst_ms: Mapping[str, float] = field(default_factory=dict)
@@ -132,16 +135,21 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
     learning = state.learning
     if state.now_ms is not None:
         learning = learning.resized(state.now_ms, len(state.executors))
+    dropped: tuple[Instruction, ...] = (DropCopies(),) if state.copied else ()
     rested = replace(
         state,
         phase=Steady(),
+        copied=False,
         signal=Signal(),
         changed_ms=state.now_ms,
         memory=memory,
         learning=learning,
         request=None,
     )
-    return (rested, ()) if state.request is None else take_request(rested, state.request)
+    if state.request is None:
+        return rested, dropped
+    state, instructions = take_request(rested, state.request)
+    return state, (*dropped, *instructions)
 
 
 def _figures(state: LoopState, change: Change) -> dict[str, Number]:
@@ -152,6 +160,8 @@ def _figures(state: LoopState, change: Change) -> dict[str, Number]:
         "executors_wanted": change.executors,
         "tasks_moved": progress.tasks_moved,
         "state_bytes_moved": progress.bytes_moved,
+        "tasks_ahead": progress.tasks_ahead,
+        "state_bytes_ahead": progress.bytes_ahead,
         "batches": progress.batches,
         "replans": change.replans,
         "seconds": round(state.passed_s(change.asked_ms), 1),

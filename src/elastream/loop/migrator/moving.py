@@ -25,7 +25,7 @@ blocks, and the file server is the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -54,6 +54,7 @@ from elastream.loop.migrator.change import (
 )
 from elastream.loop.migrator.releasing import begin_releasing
 from elastream.loop.policy import Policy
+from elastream.loop.ports import Placed
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
@@ -74,6 +75,10 @@ class Destination:
     """Executors to be released once they hold nothing."""
     nodes: frozenset[str] = frozenset()
     """The executors that the goal needs."""
+    ahead: frozenset[TaskId] = frozenset()
+    """Tasks whose state is on their executor already: they load nothing."""
+    later: Destination | None = None
+    """Where the change leads in the end, where this is but a round of it."""
 
     @classmethod
     def of(
@@ -90,7 +95,12 @@ class Destination:
         """Return the target of the other queries."""
         goal = {task: node for task, node in self.goal.items() if task.query != query}
         order = {name: tasks for name, tasks in self.order.items() if name != query}
-        return replace(self, goal=goal, order=order, nodes=frozenset(goal.values()))
+        later = None if self.later is None else self.later.without(query)
+        nodes = frozenset(goal.values()) | (frozenset() if later is None else later.nodes)
+        return replace(self, goal=goal, order=order, nodes=nodes, later=later)
+
+
+NextRound = Callable[[LoopState, Change, Destination], Transition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +126,8 @@ class Moving(Phase):
     """What was asked for last, by query."""
     asks: Mapping[str, int] = field(default_factory=dict)
     """How often something was asked for, by query."""
+    next_round: NextRound | None = None
+    """What goes on with the rest, where the target is but a round."""
 
     def on(self, state: LoopState, event: Event) -> Transition:
         """Move on at each query's boundary; plan anew where an executor that is needed is lost."""
@@ -180,7 +192,8 @@ class Moving(Phase):
         hopeless = self._hopeless(query, missing, tries, state.policy)
         if hopeless is not None:
             return abandon_change(state, self.change, hopeless)
-        batch = next(portions(missing, query.load.tasks, state.policy))
+        ahead = self.target.ahead if tries == 0 else frozenset()
+        batch = next(portions(missing, query.load.tasks, state.policy, ahead))
         return self._place(state, query, batch, tries=tries)
 
     def _place(
@@ -199,16 +212,24 @@ class Moving(Phase):
         return state, (log, Place(ticket, query.name, wanted))
 
     def _placed(self, state: LoopState, ticket: int, result: object) -> Transition:
-        """Believe what an idle query was asked for, if it was idle all the while."""
+        """Count what was taken over; believe what an idle query was asked for, if it stayed so."""
         name = next((q for q, asked in self.asked.items() if asked.ticket == ticket), None)
         query = None if name is None else state.queries.get(name)
         if name is None or query is None:
             return state, ()
         entry = self.asked[name]
-        if result is not True or not query.idle:
+        placed = result if isinstance(result, Placed) else Placed(idle=False)
+        progress = self.change.progress
+        progress = replace(
+            progress,
+            tasks_ahead=progress.tasks_ahead + len(placed.ahead),
+            bytes_ahead=progress.bytes_ahead + _bytes(query.load.tasks, placed.ahead),
+        )
+        if not placed.idle or not query.idle:
             # A batch will show what came of it, or else the next idle time asks again.
             shown = replace(entry, idle=False, tries=entry.tries + entry.idle)
-            state = replace(state, phase=replace(self, asked={**self.asked, name: shown}))
+            asked, change = {**self.asked, name: shown}, replace(self.change, progress=progress)
+            state = replace(state, phase=replace(self, asked=asked, change=change))
             if not isinstance(result, Failure):
                 return state, ()
             why = f"the runtime did not take the moves: {result.why}"
@@ -217,9 +238,9 @@ class Moving(Phase):
         believed = {**query.believed, **{task: self.target.goal[task] for task in tasks}}
         state = state.with_query(replace(query, believed=believed, verifications=0))
         progress = replace(
-            self.change.progress,
-            tasks_moved=self.change.progress.tasks_moved + len(tasks),
-            bytes_moved=self.change.progress.bytes_moved + _bytes(query.load.tasks, tasks),
+            progress,
+            tasks_moved=progress.tasks_moved + len(tasks),
+            bytes_moved=progress.bytes_moved + _bytes(query.load.tasks, tasks),
         )
         moving = replace(self, change=replace(self.change, progress=progress))
         return moving._arrived(state)
@@ -270,6 +291,8 @@ class Moving(Phase):
         state = replace(state, phase=self)
         if any(self.missing(query) for query in state.queries.values()):
             return state, ()
+        if self.target.later is not None and self.next_round is not None:
+            return self.next_round(state, self.change, self.target.later)
         surplus = max(0, len(state.executors) - self.change.executors)
         leaving = tuple(node for node in self.target.leaving if node in state.alive)[:surplus]
         if not leaving:
@@ -331,14 +354,19 @@ class Moving(Phase):
         return f"{self.change.kind}: {sum(left.values())} tasks of {listed(list(left))} are left"
 
 
-def begin_moving(state: LoopState, change: Change, target: Destination) -> Transition:
-    """Begin to move; tasks are asked for at the next boundary of their query."""
+def begin_moving(
+    state: LoopState, change: Change, target: Destination, next_round: NextRound | None = None
+) -> Transition:
+    """Begin to move; tasks are asked for at the next boundary of their query.
+
+    ``next_round`` goes on with the rest of the change where the target is but a part of it.
+    """
     if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"
         log: tuple[Log, ...] = (note(state, "plan", why),)
     else:
         log = ()
-    moving = Moving(change, target, state.now_ms)
+    moving = Moving(change, target, state.now_ms, next_round=next_round)
     queries = {  # the target overrules what was asked for in idle time before it
         name: replace(query, strays={}, verifications=0) for name, query in state.queries.items()
     }
@@ -347,25 +375,32 @@ def begin_moving(state: LoopState, change: Change, target: Destination) -> Trans
 
 
 def portions(
-    tasks: Iterable[TaskId], loads: Mapping[TaskId, TaskLoad], policy: Policy
+    tasks: Iterable[TaskId],
+    loads: Mapping[TaskId, TaskLoad],
+    policy: Policy,
+    ahead: Collection[TaskId] = (),
 ) -> Iterator[tuple[TaskId, ...]]:
-    """Cut ``tasks`` into portions that each keep the policy's bounds for one batch."""
+    """Cut ``tasks`` into portions that each keep the policy's bounds for one batch.
+
+    The state of those that are ``ahead`` travelled before, and counts for nothing.
+    """
     portion: list[TaskId] = []
     size = 0.0
     for task in tasks:
-        size += loads[task].state_bytes
+        travels = 0.0 if task in ahead else loads[task].state_bytes
+        size += travels
         full = policy.moves_per_batch is not None and len(portion) >= policy.moves_per_batch
         heavy = policy.bytes_per_batch is not None and size > policy.bytes_per_batch
         if portion and (full or heavy):
             yield tuple(portion)
-            portion, size = [], loads[task].state_bytes
+            portion, size = [], travels
         portion.append(task)
     if portion:
         yield tuple(portion)
 
 
 def _bytes(loads: Mapping[TaskId, TaskLoad], tasks: Iterable[TaskId]) -> int:
-    return round(sum(loads[task].state_bytes for task in tasks))
+    return round(sum(loads[task].state_bytes for task in tasks if task in loads))
 
 
 def _named(tasks: Sequence[TaskId]) -> str:

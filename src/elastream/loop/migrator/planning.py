@@ -25,7 +25,8 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import chosen_planner
 from elastream.loop.migrator.change import Change, abandon_change, note_waiting, plan_again
-from elastream.loop.migrator.moving import Destination, begin_moving
+from elastream.loop.migrator.copying import begin_copying
+from elastream.loop.migrator.moving import Destination
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.assignment import Assignment
@@ -83,7 +84,7 @@ class Planning(Phase):
         order = [self.plan.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
-        state, instructions = begin_moving(state, change, target)
+        state, instructions = begin_copying(state, change, target)
         return state, (log, *instructions)
 
     def _still_true(self, state: LoopState) -> bool:
@@ -126,7 +127,7 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
     """Ask for a plan; where there is nothing to plan, go on."""
     observed = state.observed
     if change.placement is not None:
-        return begin_moving(state, change, _by_hand(observed, change.placement))
+        return begin_copying(state, change, _by_hand(observed, change.placement))
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
@@ -136,7 +137,7 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
         if state.policy.advise_only:
             return _advised(state, change, "", {})
         surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
-        return begin_moving(state, change, Destination.of({}, (), surplus))
+        return begin_copying(state, change, Destination.of({}, (), surplus))
     order = _order(state, change, tasks, nodes, wanted)
     state, ticket = state.ticketed()
     plan = Plan(ticket, order, tasks, nodes)

@@ -49,9 +49,10 @@ class PrivateDoor:
 
     def __init__(self, spark: SparkSession, jvm: Any, context: Any, coordinator: Any) -> None:
         self.spark = spark
-        self._jvm = jvm
-        self._context = context
-        self._coordinator = coordinator
+        self.jvm = jvm
+        """For this room alone, as are the next two."""
+        self.context = context
+        self.coordinator = coordinator
         self._own: SparkSession | None = None
         # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
         self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
@@ -156,22 +157,22 @@ class PrivateDoor:
 
     def listener_bus(self) -> Any:
         """Return the bus on which Spark tells what happens."""
-        return self._context.listenerBus()
+        return self.context.listenerBus()
 
     def active_jobs(self) -> int:
         """Return how many jobs run in the application."""
-        return len(self._context.statusTracker().getActiveJobIds())
+        return len(self.context.statusTracker().getActiveJobIds())
 
     def application_id(self) -> str:
         """Return the name of the application, one for each SparkContext."""
-        return str(self._context.applicationId())
+        return str(self.context.applicationId())
 
     def executors(self, *, leaving: bool = False) -> tuple[ExecutorEntry, ...]:
         """Return the executors that are alive and get tasks, oldest first.
 
         ``leaving``: also those that are being decommissioned, and those that Spark excludes.
         """
-        entries = self.json(self._context.statusStore().executorList(True))
+        entries = self.json(self.context.statusStore().executorList(True))
         passed_over = set() if leaving else self._without_tasks(entries)
         found = [
             ExecutorEntry(
@@ -191,7 +192,7 @@ class PrivateDoor:
     def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the executors to which Spark sends no task any more."""
         passed_over = {entry["id"] for entry in entries if entry["isExcluded"]}
-        backend = self._context.schedulerBackend()
+        backend = self.context.schedulerBackend()
         if len(entries) > 1 and not backend.executorsPendingDecommission().isEmpty():
             ids = [entry["id"] for entry in entries if entry["id"] != "driver"]
             passed_over.update(name for name in ids if not backend.isExecutorActive(name))
@@ -199,8 +200,8 @@ class PrivateDoor:
 
     def request_executors(self, total: int) -> bool:
         """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
-        anywhere = self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
-        return bool(self._context.requestTotalExecutors(total, 0, anywhere))
+        anywhere = self.jvm.PythonUtils.toScalaMap(self.jvm.java.util.HashMap())
+        return bool(self.context.requestTotalExecutors(total, 0, anywhere))
 
     def retire_executors(self, ids: Sequence[str]) -> None:
         """Let the executors end: no new task goes to them, and they hand over their shuffle files.
@@ -209,12 +210,12 @@ class PrivateDoor:
         their shuffle files computes these again. The cluster then wants as many fewer.
         """
         if self.spark.conf.get("spark.decommission.enabled", "false") != "true":
-            self._context.killExecutors(self._seq(ids))
+            self.context.killExecutors(self._seq(ids))
             return
-        info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
-            "released by elastream", self._jvm.scala.Option.empty()
+        info = self.jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+            "released by elastream", self.jvm.scala.Option.empty()
         )
-        backend = self._context.schedulerBackend()
+        backend = self.context.schedulerBackend()
         for executor in ids:
             backend.decommissionExecutor(executor, info, True, False)
 
@@ -222,39 +223,39 @@ class PrivateDoor:
         """Return a table of a few words, one a partition, each read on this executor."""
         from pyspark.sql import DataFrame
 
-        jvm = self._jvm
-        location = self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
+        jvm = self.jvm
+        location = self.preferring(executor)
         placed = self.java_list()
         for number in range(rows):
             placed.add(jvm.scala.Tuple2(str(number), location))
         tag = jvm.scala.reflect.ClassTag.apply(self._class("java.lang.String"))
-        words = self._context.makeRDD(self._to_seq(placed), tag)
+        words = self.context.makeRDD(self._to_seq(placed), tag)
         text = jvm.org.apache.spark.sql.Encoders.STRING()
         return DataFrame(session._jsparkSession.createDataset(words, text).toDF(), session)
 
     def provider_id(self, operator: StatefulOperator, partition: int, store: str) -> Any:
         """Return the JVM's name of one state store."""
-        run = self._jvm.java.util.UUID.fromString(operator.run_id)
+        run = self.jvm.java.util.UUID.fromString(operator.run_id)
         store_id = self._state.StateStoreId(operator.root, operator.id, partition, store)
         return self._state.StateStoreProviderId(store_id, run)
 
     def location(self, provider_id: Any) -> str | None:
         """Return the id of the executor that the coordinator believes holds the store."""
-        found = self._coordinator.getLocation(provider_id)
+        found = self.coordinator.getLocation(provider_id)
         if found.isEmpty():
             return None
         return str(found.get()).removeprefix(_LOCATION_PREFIX).rpartition("_")[2]
 
     def report(self, provider_id: Any, executor: ExecutorEntry) -> None:
         """Tell the coordinator that the executor holds the store, so that its task goes there."""
-        self._coordinator.reportActiveInstance(
+        self.coordinator.reportActiveInstance(
             provider_id, executor.host, executor.id, self._nothing
         )
 
     def delete_folders(self, beginning: str) -> None:
         """Delete every folder whose path begins so, with all in it, on whatever file system."""
-        pattern = self._jvm.org.apache.hadoop.fs.Path(f"{beginning}*")
-        system = pattern.getFileSystem(self._context.hadoopConfiguration())
+        pattern = self.jvm.org.apache.hadoop.fs.Path(f"{beginning}*")
+        system = pattern.getFileSystem(self.context.hadoopConfiguration())
         for status in system.globStatus(pattern) or ():
             system.delete(status.getPath(), True)
 
@@ -270,6 +271,34 @@ class PrivateDoor:
     def is_instance(self, class_name: str, value: Any) -> bool:
         """Tell whether a JVM value is of a class."""
         return bool(self._class(class_name).isInstance(value))
+
+    def field(self, value: Any, name: str, **default: Any) -> Any:
+        """Return a private field of a JVM value; ``default``, where given, where it has none.
+
+        Scala prefixes the names of some with those of their classes.
+        """
+        declared = value.getClass()
+        while declared is not None:
+            for field in declared.getDeclaredFields():
+                if field.getName().rpartition("$$")[2] == name:
+                    field.setAccessible(True)
+                    return field.get(value)
+            declared = declared.getSuperclass()
+        if "default" in default:
+            return default["default"]
+        raise UnsupportedSparkError(f"a {value.getClass().getName()} has no field {name}")
+
+    def java_objects(self, values: Sequence[Any]) -> Any:
+        """Return an array of the JVM."""
+        gateway: Any = self.spark.sparkContext._gateway
+        array = gateway.new_array(self.jvm.java.lang.Object, len(values))
+        for place, value in enumerate(values):
+            array[place] = value
+        return array
+
+    def preferring(self, executor: ExecutorEntry) -> Any:
+        """Return the places that a partition prefers that shall be computed on an executor."""
+        return self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
 
     def _seq(self, values: Iterable[str]) -> Any:
         java_list = self.java_list()

@@ -223,6 +223,20 @@ class Queries:
                     found[key] = metrics.apply(key).name().get()
         return found
 
+    def writer_nodes(self, query: RunningQuery) -> dict[int, Any]:
+        """Return the plan's node of each stateful operator, by the operator's id.
+
+        Empty before the first batch.
+        """
+        execution = query.execution.lastExecution()
+        writers = [] if execution is None else self._writers(execution.executedPlan())
+        return {int(each.node.getStateInfo().operatorId()): each.node for each in writers}
+
+    def committed_batch(self, query: RunningQuery) -> int | None:
+        """Return the last batch that has committed; ``None`` where none has."""
+        found = query.execution.commitLog().getLatestBatchId()
+        return None if found.isEmpty() else int(found.get())
+
     def _described(self, execution: Any) -> RunningQuery:
         return RunningQuery(
             execution.id().toString(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,16 +18,28 @@ from elastream.spark.observe.task_events import (
     Ledger,
     batch_tasks,
     finished_task,
+    lead_of,
     operator_graph,
     tasks_of,
 )
 
-__all__ = ["Backlog", "WatchedQuery", "kafka_backlog"]
+__all__ = ["Backlog", "StoreOfTask", "WatchedQuery", "kafka_backlog"]
 
 _log = logging.getLogger(__name__)
 
 Backlog = Callable[[Mapping[str, Any]], int | None]
 """Tells from a progress report, as Spark's JSON, how many rows wait in the sources."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreOfTask:
+    """One state store of a task."""
+
+    operator: int
+    partition: int
+    name: str
+    id: Any
+    """The JVM's name of it."""
 
 
 class WatchedQuery:
@@ -53,6 +66,7 @@ class WatchedQuery:
         self._ledger: Ledger = {}
         self._last_end_ms: int | None = None
         self._complained = False
+        self._stores: dict[TaskId, tuple[StoreOfTask, ...]] = {}
 
     @property
     def tasks(self) -> tuple[TaskId, ...]:
@@ -63,6 +77,23 @@ class WatchedQuery:
     def graph(self) -> OperatorGraph:
         """Which operator's rows go where."""
         return operator_graph(self.operators)
+
+    def stores(self, task: TaskId) -> tuple[StoreOfTask, ...]:
+        """Return the state stores of one of its tasks: operators that share tasks have one each."""
+        if task not in self._stores:
+            leads = lead_of(self.operators)
+            self._stores[task] = tuple(
+                StoreOfTask(
+                    operator.id,
+                    task.partition,
+                    store,
+                    self._door.provider_id(operator, task.partition, store),
+                )
+                for operator in self.operators
+                if leads[operator.id] == task.operator and task.partition < operator.partitions
+                for store in operator.stores
+            )
+        return self._stores[task]
 
     def planned(self) -> bool:
         """Look whether it has planned a batch, once it has not been known to; tell whether."""

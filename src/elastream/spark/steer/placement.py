@@ -19,16 +19,15 @@ of the same batch are starting can be overwritten. While a query is idle nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from elastream.loop.ports import Ticket
+from elastream.loop.ports import Placed, Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.model.words import listed
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.task_events import lead_of
 from elastream.spark.observe.watched_query import WatchedQuery
+from elastream.spark.steer.copies import SparkStateCopies
 
 __all__ = ["SparkStatePlacement"]
 
@@ -36,17 +35,18 @@ __all__ = ["SparkStatePlacement"]
 class SparkStatePlacement:
     """Sets the executor of every task of the queries that a monitor watches."""
 
-    def __init__(self, door: PrivateDoor, monitor: SparkMonitor) -> None:
+    def __init__(
+        self, door: PrivateDoor, monitor: SparkMonitor, copies: SparkStateCopies | None = None
+    ) -> None:
         self._door = door
         self._monitor = monitor
-        self._stores: dict[tuple[str, TaskId], tuple[Any, ...]] = {}
-        """The JVM's names of the state stores of a task, by the run of its query."""
+        self._copies = copies
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on.
 
-        Return whether it was idle all the while. The whole request is refused where it names a
-        query, a task or an executor that does not exist.
+        Tasks whose state was copied to their executor are taken over there. The whole request is
+        refused where it names a query, a task or an executor that does not exist.
         """
         watched = self._monitor.named(query)
         if watched is None:
@@ -59,25 +59,16 @@ class SparkStatePlacement:
             if executor not in alive:
                 raise SparkError(f"executor {executor} is not alive; alive are {listed(alive)}")
         idle = self._is_idle(watched)
+        ticket.check()
+        watched.asked.update(wanted)
+        taken = frozenset[TaskId]() if self._copies is None else self._copies.take(wanted)
         for task, executor in wanted.items():
             ticket.check()
-            watched.asked[task] = executor
-            for store in self._stores_of(watched, task):
-                self._door.report(store, alive[executor])
-        return idle and self._is_idle(watched)
+            if task not in taken:
+                for store in watched.stores(task):
+                    self._door.report(store.id, alive[executor])
+        return Placed(idle and self._is_idle(watched), taken)
 
     def _is_idle(self, watched: WatchedQuery) -> bool:
         (status,) = self._door.queries.statuses([watched.query])
         return status.active and status.idle
-
-    def _stores_of(self, watched: WatchedQuery, task: TaskId) -> tuple[Any, ...]:
-        key = (watched.query.run_id, task)
-        if key not in self._stores:
-            leads = lead_of(watched.operators)
-            self._stores[key] = tuple(
-                self._door.provider_id(operator, task.partition, store)
-                for operator in watched.operators
-                if leads[operator.id] == task.operator and task.partition < operator.partitions
-                for store in operator.stores
-            )
-        return self._stores[key]

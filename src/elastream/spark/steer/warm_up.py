@@ -24,7 +24,8 @@ from elastream.loop.ports import Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 from elastream.spark.door.queries import StatefulOperator
-from elastream.spark.observe.shapes import OWN_NAME, OWN_PROPERTY
+from elastream.spark.observe.shapes import OWN_NAME
+from elastream.spark.steer.own_work import marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,7 @@ def aggregation_stream(spark: SparkSession) -> DataFrame:
 def first_job(door: PrivateDoor, executor: ExecutorEntry) -> None:
     """Run a tiny job with a shuffle whose first stage runs on this executor alone."""
     session = _session(door, partitions=1)
-    with _marked(session):
+    with marked(session):
         rows = door.rows_on(executor, session, _FIRST_TASKS)
         rows.groupBy("value").count().write.format("noop").mode("overwrite").save()
 
@@ -75,7 +76,7 @@ def warm_up(
     from pyspark.errors import AnalysisException
 
     partitions = _PARTITIONS_EACH * len(executors)
-    with _checkpoint(door, beside) as checkpoint, _marked(door.spark):
+    with _checkpoint(door, beside) as checkpoint, marked(door.spark):
         try:
             frame = stream(_session(door, partitions=partitions))
         except AnalysisException:  # it may know too little: a data source came since
@@ -85,17 +86,6 @@ def warm_up(
             _steer(door, query, executors, batches, ticket or Ticket())
         finally:
             query.stop()
-
-
-@contextlib.contextmanager
-def _marked(session: SparkSession) -> Iterator[None]:
-    """Mark the jobs of this thread, and of queries that it starts, as ours."""
-    context = session.sparkContext
-    context.setLocalProperty(OWN_PROPERTY, "true")
-    try:
-        yield
-    finally:
-        context.setLocalProperty(OWN_PROPERTY, None)  # type: ignore[arg-type]
 
 
 def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:

@@ -27,7 +27,7 @@ from elastream.harness.replaying import Replay
 from elastream.loop.decisions import Decision
 from elastream.loop.goals.replication.goal import Replication
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Ticket
+from elastream.loop.ports import Placed, Ticket
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
@@ -214,11 +214,11 @@ class _Pausing:
     def __init__(self) -> None:
         self.wanted: Mapping[TaskId, str] | None = None
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> bool:  # noqa: ARG002
+    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:  # noqa: ARG002
         """Note the moves."""
         ticket.check()
         self.wanted = dict(wanted)
-        return False
+        return Placed(idle=False)
 
 
 class _Steering:

@@ -1,7 +1,7 @@
 """The migration benchmark: one stream, one scale-out and one scale-in, under every mechanism.
 
 Paper 000, section 6, figure 15: the response time around a migration, live against a restart of
-the application. Here eight mechanisms are compared, at a state of any size, and all of it in one
+the application. Here nine mechanisms are compared, at a state of any size, and all of it in one
 run of the command, so that no two figures come from different machines or moods.
 
 The state is filled once and its checkpoint copied for every run, so that all start alike. It is
@@ -53,7 +53,7 @@ from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STATES", "BenchResult", "BenchSettings", "run_benchmark", "state_name"]
+__all__ = ["STATES", "BenchResult", "BenchSettings", "partitions_of", "run_benchmark", "state_name"]
 
 STATES: Final = {"small": 3 << 20, "large": 512 << 20}
 """Bytes of ballast in the state, of those sizes that have a name."""
@@ -126,7 +126,7 @@ class BenchSettings:
     @property
     def partitions(self) -> int:
         """How many state partitions there are."""
-        return _TASKS_AN_EXECUTOR * self.executors[1]
+        return partitions_of(self.executors)
 
     @property
     def word_us(self) -> float:
@@ -155,6 +155,11 @@ class BenchSettings:
             "partitions": self.partitions,
             "repeats": self.repeats,
         }
+
+
+def partitions_of(executors: tuple[int, int]) -> int:
+    """Return how many state partitions there are, where executors change between two numbers."""
+    return _TASKS_AN_EXECUTOR * executors[1]
 
 
 def state_name(size: int) -> str:

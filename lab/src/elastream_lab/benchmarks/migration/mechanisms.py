@@ -1,11 +1,12 @@
 """The mechanisms that the migration benchmark compares, by name.
 
-``live`` warms a new executor and moves a few partitions a batch, bounded by bytes as well;
-``live-cold`` does the same without the warm-up; ``live-spare`` has a warm executor without state
-ready beforehand, and takes that; ``progressive`` moves one partition a batch, the paper's smallest
-mini-migration; ``all-at-once`` moves everything between two batches, as section
-5.2 of paper 000 does before it turns to mini-migrations. ``stock``, ``pause`` and ``restart`` are
-the baselines of :mod:`elastream_lab.mechanisms.baselines`.
+``live`` warms a new executor, copies state to it ahead of its tasks, and moves a few partitions a
+batch, bounded by bytes as well; ``live-plain`` does the same without copies: state is loaded in the
+batch that moves it; ``live-cold`` is without the warm-up; ``live-spare`` has a warm executor with
+no state ready beforehand, and takes that; ``progressive`` moves one partition a batch, the paper's
+smallest mini-migration, and ``all-at-once`` moves everything between two batches, as section 5.2 of
+paper 000 does before it turns to mini-migrations, both without copies. ``stock``, ``pause`` and
+``restart`` are the baselines of :mod:`elastream_lab.mechanisms.baselines`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from elastream.loop.decisions import Decision
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.policy import Policy
 from elastream.model.errors import SparkError
+from elastream_lab.benchmarks.migration.trace import Ahead
 from elastream_lab.mechanisms.running_stream import RunningStream
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ __all__ = ["LIVE_POLICIES", "MECHANISMS", "Live", "live_policy", "spares"]
 MECHANISMS: Final = (
     "stock",
     "live",
+    "live-plain",
     "live-cold",
     "live-spare",
     "all-at-once",
@@ -41,10 +44,19 @@ _BYTES_A_BATCH: Final = 64 << 20
 
 LIVE_POLICIES: Final[Mapping[str, Mapping[str, int | None]]] = {
     "live": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH},
+    "live-plain": {
+        "moves_per_batch": 2,
+        "bytes_per_batch": _BYTES_A_BATCH,
+        "copy_ahead": False,
+    },
     "live-cold": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "warm_up": False},
     "live-spare": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "spares": 1},
-    "progressive": {"moves_per_batch": 1, "bytes_per_batch": _BYTES_A_BATCH},
-    "all-at-once": {"moves_per_batch": None, "bytes_per_batch": None},
+    "progressive": {
+        "moves_per_batch": 1,
+        "bytes_per_batch": _BYTES_A_BATCH,
+        "copy_ahead": False,
+    },
+    "all-at-once": {"moves_per_batch": None, "bytes_per_batch": None, "copy_ahead": False},
 }
 
 
@@ -78,6 +90,8 @@ class Live:
         self._ends: Queue[Decision] = Queue()
         self._timeout_s = timeout_s
         self._spares = policy.spares
+        self.ahead = Ahead()
+        """What the last change had copied ahead of its tasks."""
         self._attachment = attach(
             stream.query, policy, log=self._decided, warm_up_stream=warm_up_stream
         )
@@ -95,6 +109,8 @@ class Live:
             raise SparkError("the controller did not answer") from None
         if end.kind != "done":
             raise SparkError(end.reason)
+        figures = end.figures
+        self.ahead = Ahead(int(figures["tasks_ahead"]), int(figures["state_bytes_ahead"]))
 
     @property
     def is_ready(self) -> bool:

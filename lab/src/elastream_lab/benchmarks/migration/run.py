@@ -26,6 +26,7 @@ from elastream.spark.steer.warm_up import warm_up
 from elastream_lab.benchmarks.migration.mechanisms import Live, live_policy
 from elastream_lab.benchmarks.migration.trace import (
     AROUND,
+    Ahead,
     Resize,
     Trace,
     batches_until_steady,
@@ -156,7 +157,9 @@ def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> 
         _await_steady(run, replay, asked_ms, done_ms)
         replay.wait_for_batches(_BETWEEN)
         ends_ms = time.time() * 1000
-        run.changes.append(Resize(run.mechanism, before, after, asked_ms, done_ms, ends_ms))
+        ahead = mechanism.ahead if isinstance(mechanism, Live) else Ahead()
+        change = Resize(run.mechanism, before, after, asked_ms, done_ms, ends_ms, ahead)
+        run.changes.append(change)
 
 
 def _await_steady(run: StreamRun, replay: Replay, asked_ms: float, done_ms: float) -> None:

@@ -22,8 +22,8 @@ A batch lasts from its offsets to its commit, and a stop shows as a time without
 ``worst_batch_ms`` is the longest batch of the change, ``longest_gap_ms`` the longest time between
 two commits that ends in it. A row is late if it waited more than twice the 99th percentile of the
 steady rows. A query has been stopped where its run is another than before. State counts as moved
-where an executor had to load it: the tasks that changed place, after a stop all of it. All of it is
-loaded within batches; ``bytes_loaded_in_batches`` says so.
+where an executor got it: the tasks that changed place, after a stop all of it. What executors had
+taken over of that before its batch is not in ``bytes_loaded_in_batches``.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AROUND",
+    "Ahead",
     "Phase",
     "Resize",
     "ResizeFigures",
@@ -66,6 +67,14 @@ _LATE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """What executors had of the state before the tasks came that moved to them."""
+
+    tasks: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Resize:
     """One change of the number of executors."""
 
@@ -78,6 +87,7 @@ class Resize:
     """When the mechanism said that it was done."""
     ends_ms: float
     """Until when it was watched: the next change was asked for, or the stream ended."""
+    ahead: Ahead = Ahead()
 
     @property
     def direction(self) -> str:
@@ -235,7 +245,7 @@ def measured(trace: Trace, change: Resize, *, tau: float) -> ResizeFigures:
         moving=_phase(moves.begin_ms, moving[-1].finished_ms if moving else moves.begin_ms, moving),
         partitions_moved=len(moves.loaded),
         state_bytes_moved=sum(moves.loaded),
-        bytes_loaded_in_batches=sum(moves.loaded),
+        bytes_loaded_in_batches=_loaded(moves.loaded, change.ahead),
         batches_until_balanced=_balanced_after(trace, change, within[moves.first :], tau),
     )
 
@@ -317,6 +327,11 @@ def _all_of(trace: Trace, batches: Sequence[CommittedBatch]) -> list[int]:
     """Return the state sizes of all tasks, from the first batch that tells them."""
     sizes = ([task.state_bytes for task in _tasks(trace, batch)] for batch in batches)
     return next((found for found in sizes if found), [])
+
+
+def _loaded(moved: Sequence[int], ahead: Ahead) -> int:
+    """Return what of the moved state was loaded in batches: all but what was there before."""
+    return 0 if ahead.tasks >= len(moved) else max(0, sum(moved) - ahead.bytes)
 
 
 def _balanced_after(

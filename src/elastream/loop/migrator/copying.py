@@ -1,0 +1,138 @@
+"""Copying: the state of tasks that will move travels ahead of them.
+
+Paper 000, section 5.2: while state is on its way, the tasks that stay go on. A task's state is
+copied to its target while the task runs where it is, and the copy follows every batch that commits;
+then the move itself loads nothing, however large the state is.
+
+Copies are bounded: so much state at once (``Policy.copy_bytes``), and so long
+(``Policy.copy_timeout_s``). What is more is moved in rounds, each copied, then moved. A task whose
+copy did not come loads its state in the batch that moves it, and the log says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from elastream.loop.events import (
+    Answered,
+    BatchObserved,
+    Cancel,
+    Copy,
+    Event,
+    ExecutorsChanged,
+    Status,
+    Tick,
+)
+from elastream.loop.goals.goal import Failure
+from elastream.loop.migrator.change import Change, note_waiting, plan_again
+from elastream.loop.migrator.moving import Destination, begin_moving
+from elastream.loop.ports import Copied
+from elastream.loop.state import LoopState, Phase, Transition, note
+from elastream.model.observation import TaskId
+from elastream.model.words import counted, listed
+
+__all__ = ["Copying", "begin_copying"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copying(Phase):
+    """Copies were asked for."""
+
+    change: Change
+    target: Destination
+    """Where this round leads."""
+    copy: Copy
+    since_ms: int | None
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Move when the copies are there; without them where they failed or take too long."""
+        ticket = self.copy.ticket
+        match event:
+            case Answered(result=Failure(why=why)) if event.ticket == ticket:
+                return self._moving(state, Copied(why=why))
+            case Answered(result=Copied() as copied) if event.ticket == ticket:
+                return self._moving(state, copied)
+            case ExecutorsChanged() if not self.target.nodes <= state.alive:
+                lost = sorted(self.target.nodes - state.alive)
+                why = f"executor {listed(lost)} was lost"
+                return plan_again(state, self.change, why, ticket=ticket)
+            case BatchObserved(batch=batch):
+                return note_waiting(state, "copies of state", self.since_ms, batch.query)
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.copy_timeout_s:
+                passed_s = state.passed_s(self.since_ms)
+                late = Copied(why=f"no answer in {passed_s:.0f} s")
+                state, instructions = self._moving(state, late)
+                return state, (Cancel(ticket), *instructions)
+            case _:
+                return state, ()
+
+    def _moving(self, state: LoopState, copied: Copied) -> Transition:
+        wanted = len(self.copy.wanted)
+        took_s = state.passed_s(self.since_ms)
+        there = f"the state of {len(copied.tasks)} of {counted(wanted, 'task')} is ahead of it"
+        less = "" if copied.why is None else f"; the rest is loaded in its batch: {copied.why}"
+        figures = {
+            "tasks": wanted,
+            "tasks_ahead": len(copied.tasks),
+            "bytes_ahead": copied.bytes,
+            "seconds": round(took_s, 1),
+        }
+        log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
+        target = replace(self.target, ahead=copied.tasks)
+        state, instructions = begin_moving(state, self.change, target, begin_copying)
+        return state, (log, *instructions)
+
+
+def begin_copying(state: LoopState, change: Change, target: Destination) -> Transition:
+    """Ask for copies of what moves next, or move at once where none are made."""
+    policy, observed = state.policy, state.observed
+    loads = dict(observed.tasks())
+    moving = [
+        task
+        for tasks in target.order.values()
+        for task in tasks
+        if task in loads
+        and observed.where(task) in state.alive
+        and observed.where(task) != target.goal[task]
+    ]
+    large = [task for task in moving if loads[task].state_bytes >= policy.copy_least_bytes]
+    if not state.can_copy or not policy.copy_ahead or not large:
+        return begin_moving(state, change, target, begin_copying)
+    chosen = _round(large, {task: loads[task].state_bytes for task in large}, policy.copy_bytes)
+    if len(chosen) < len(large):
+        target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
+    state, ticket = state.ticketed()
+    copy = Copy(ticket, {task: target.goal[task] for task in large if task in chosen})
+    copying = Copying(change, target, copy, state.now_ms)
+    return replace(state, phase=copying, copied=True), (copy,)
+
+
+def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[TaskId]:
+    """Return the first of the tasks that are within the bound together; always one."""
+    chosen: set[TaskId] = set()
+    total = 0.0
+    for task in tasks:
+        total += sizes[task]
+        if chosen and total > most:
+            break
+        chosen.add(task)
+    return chosen
+
+
+def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Destination:
+    """Return a target in which these tasks move and all others stay, for the time being."""
+    observed, moving = state.observed, set(tasks)
+    goal = {
+        task: node
+        if task in moving or observed.where(task) not in state.alive
+        else observed.where(task)
+        for task, node in target.goal.items()
+    }
+    order = {
+        query: kept
+        for query, ours in target.order.items()
+        if (kept := tuple(task for task in ours if task in moving))
+    }
+    nodes = target.nodes | frozenset(goal.values())
+    return Destination(goal, order, (), nodes, later=target)

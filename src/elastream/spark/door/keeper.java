@@ -1,0 +1,624 @@
+// What runs in the executors: copies of state that is to come, kept apart until their task comes.
+//
+// A task that moves finds its state on the new executor only if somebody brought it there before.
+// The driver sends an order for each state store (Delivery, a task of a few milliseconds). The
+// keeper of the executor opens a second provider of that store, loads the last committed version
+// and replays the changes of every batch that commits from then on. It does so in threads of its
+// own: no slot is held. Spark knows nothing of these providers, so that the owner of the state goes
+// on undisturbed, until the driver says that an executor shall take one over: then it is put where
+// Spark keeps its own, and reported, under the lock that every task needs to get a provider. The
+// task finds its state loaded.
+//
+// Driver and keeper talk through the map of Spark's state-store coordinator, which both can reach
+// without a task: each side writes its last word, a line of JSON, as the "host" of a store that does
+// not exist. The driver's line is a wish and not an event (which copies to keep, which to take over,
+// the last committed batch of each query), so that a line that was never read does no harm.
+//
+// A copy is never wrong. It follows committed batches only. A provider that was taken over loads as
+// Spark's own does once its first task has committed. Whatever goes wrong while changes are replayed
+// makes the copy load everything anew, as Spark would have done.
+//
+// This text is compiled in the executor, by the compiler that Spark has for its own generated code.
+// That one knows Java without lambdas and checks no generic types; hence the casts.
+
+import java.io.InputStream;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.execution.BufferedRowIterator;
+import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
+import org.apache.spark.sql.execution.streaming.state.LineageItem;
+import org.apache.spark.sql.execution.streaming.state.RocksDB;
+import org.apache.spark.sql.execution.streaming.state.RocksDBConf;
+import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.execution.streaming.state.StateStore$;
+import org.apache.spark.sql.execution.streaming.state.StateStoreChangelogReader;
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
+import org.apache.spark.sql.execution.streaming.state.StateStoreId;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.SerializableConfiguration;
+
+public Object generate(Object[] references) { return new Delivery(references); }
+
+// One task on the executor that shall hold copies. References: the executor's id, the name of the
+// mailbox, the executor's host, the number of the driver's last word, then an order for each copy
+// (see Copy).
+static final class Delivery extends BufferedRowIterator {
+  private final Object[] references;
+  private boolean done = false;
+
+  public Delivery(Object[] given) { references = given; }
+
+  public void init(int index, scala.collection.Iterator[] inputs) { partitionIndex = index; }
+
+  protected void processNext() throws java.io.IOException {
+    if (done) return;
+    done = true;
+    String answer;
+    try {
+      answer = deliver();
+    } catch (Throwable error) {
+      answer = Names.told(error);
+    }
+    Object[] row = new Object[] { UTF8String.fromString(answer) };
+    append(new GenericInternalRow(row));
+  }
+
+  // Return nothing where all went well, else a line that says what did not.
+  private String deliver() throws Exception {
+    String wanted = (String) references[0];
+    Object env = Names.sparkEnv();
+    String here = Names.executorId(env);
+    if (!here.equals(wanted)) return "the task ran on executor " + here;
+    String mailbox = (String) references[1];
+    LinkedBlockingQueue orders;
+    synchronized (System.getProperties()) {
+      orders = (LinkedBlockingQueue) System.getProperties().get(Names.REGISTRY + mailbox);
+      if (orders == null) {
+        orders = new LinkedBlockingQueue();
+        new Keeper(env, mailbox, here, (String) references[2], orders).start();
+        System.getProperties().put(Names.REGISTRY + mailbox, orders);
+      }
+    }
+    for (int i = 4; i < references.length; i++) {
+      orders.add(new Object[] { references[3], references[i] });
+    }
+    return "";
+  }
+}
+
+// One executor's copies, for one attachment of elastream.
+static final class Keeper {
+  private static final long LEASE_NS = 60000000000L;
+  private static final long ALERT_MS = 15;
+  private static final long CALM_MS = 200;
+
+  private final Object coordinator;
+  private final String executor;
+  private final String host;
+  private final String mailbox;
+  private final StateStoreProviderId inbox;
+  private final StateStoreProviderId outbox;
+  private final LinkedBlockingQueue orders;
+  private final ObjectMapper json = new ObjectMapper();
+  private final LinkedHashMap copies = new LinkedHashMap();  // by key; its own lock
+  private volatile boolean ended = false;
+  private volatile boolean alert = true;
+  private volatile long read = -1;  // the number of the last word read
+  private volatile Set kept = new HashSet();
+  private volatile Set taken = new HashSet();
+  private volatile Map committed = new HashMap();  // the last committed batch of each run
+  private long heardNs = System.nanoTime();
+  private String lastHeard = "";
+  private String lastTold = "";
+
+  public Keeper(
+      Object env, String name, String executorId, String itsHost, LinkedBlockingQueue queue)
+      throws Exception {
+    coordinator = Names.coordinator(env);
+    executor = executorId;
+    host = itsHost;
+    mailbox = name;
+    inbox = Names.mail(name, "to " + executorId);
+    outbox = Names.mail(name, "from " + executorId);
+    orders = queue;
+  }
+
+  public void start() {
+    begin(new Runnable() { public void run() { readMail(); } }, "elastream mail");
+    begin(new Runnable() { public void run() { work(); } }, "elastream copies");
+  }
+
+  private void begin(Runnable what, String name) {
+    Thread thread = new Thread(what, name);
+    thread.setDaemon(true);
+    thread.setPriority(Thread.MIN_PRIORITY);
+    thread.start();
+  }
+
+  // Read what the driver wants, often while tasks are about to move. Its silence ends everything.
+  void readMail() {
+    while (!ended) {
+      try {
+        Thread.sleep(alert ? ALERT_MS : CALM_MS);
+        hear((String) Names.first(Names.call(coordinator, "getLocation", inbox)));
+        takeOver();
+        tell();
+      } catch (Throwable error) {
+        // the driver may be busy for a while
+      }
+      if (System.nanoTime() - heardNs > LEASE_NS) ended = true;
+    }
+  }
+
+  private void hear(String location) throws Exception {
+    if (location == null) {  // the mailbox was taken away
+      ended = true;
+      return;
+    }
+    if (location.equals(lastHeard)) return;
+    JsonNode word = json.readTree(location.substring(location.indexOf('{'), location.lastIndexOf('}') + 1));
+    Map batches = new HashMap();
+    Iterator runs = Names.at(word, "committed").fields();
+    while (runs.hasNext()) {
+      Map.Entry run = (Map.Entry) runs.next();
+      batches.put(run.getKey(), Long.valueOf(((JsonNode) run.getValue()).asLong()));
+    }
+    committed = batches;
+    kept = strings(Names.at(word, "keep"));
+    taken = strings(Names.at(word, "take"));
+    alert = Names.at(word, "alert").asBoolean();
+    read = Names.at(word, "number").asLong();
+    lastHeard = location;
+    heardNs = System.nanoTime();
+  }
+
+  private static Set strings(JsonNode list) {
+    Set found = new HashSet();
+    for (int i = 0; i < list.size(); i++) found.add(Names.at(list, i).asText());
+    return found;
+  }
+
+  private void takeOver() {
+    List all = all();
+    for (int i = 0; i < all.size(); i++) {
+      Copy copy = (Copy) all.get(i);
+      if (taken.contains(copy.key)) copy.takeOver(coordinator, host, executor);
+    }
+  }
+
+  // Say what became of the copies, where that is news.
+  private void tell() throws Exception {
+    ObjectNode word = json.createObjectNode();
+    word.put("number", read);
+    ObjectNode told = word.putObject("copies");
+    List all = all();
+    for (int i = 0; i < all.size(); i++) {
+      Copy copy = (Copy) all.get(i);
+      ArrayNode one = told.putArray(copy.key);
+      one.add(copy.state).add(copy.version).add(copy.bytes).add(copy.why);
+    }
+    String text = word.toString();
+    if (text.equals(lastTold)) return;
+    Names.call(coordinator, "reportActiveInstance", outbox, text, executor, Names.nothing());
+    lastTold = text;
+  }
+
+  // Open what was ordered, follow what is open, drop what nobody wants: one store after the other.
+  void work() {
+    try {
+      while (!ended) {
+        Object[] order = (Object[]) orders.poll(50, TimeUnit.MILLISECONDS);
+        while (order != null) {
+          add(new Copy(((Number) order[0]).longValue(), (Object[]) order[1]));
+          order = (Object[]) orders.poll();
+        }
+        List all = all();
+        for (int i = 0; i < all.size() && !ended; i++) tend((Copy) all.get(i));
+      }
+    } catch (InterruptedException error) {
+      ended = true;
+    } finally {
+      leave();
+    }
+  }
+
+  private void add(Copy copy) {
+    synchronized (copies) {
+      Copy before = (Copy) copies.get(copy.key);
+      if (before == null || before.gone()) copies.put(copy.key, copy);
+    }
+  }
+
+  private void tend(Copy copy) {
+    Long batch = (Long) committed.get(copy.run);
+    boolean unwanted = read >= copy.number && !kept.contains(copy.key);
+    if (unwanted || (batch == null && read >= copy.number)) {
+      copy.drop();
+      synchronized (copies) {
+        if (copies.get(copy.key) == copy) copies.remove(copy.key);
+      }
+    } else if (batch != null) {
+      copy.follow(batch.longValue());
+    }
+  }
+
+  private List all() {
+    synchronized (copies) {
+      return new ArrayList(copies.values());
+    }
+  }
+
+  private void leave() {
+    ended = true;
+    synchronized (System.getProperties()) {
+      System.getProperties().remove(Names.REGISTRY + mailbox);
+    }
+    List all = all();
+    for (int i = 0; i < all.size(); i++) ((Copy) all.get(i)).drop();
+  }
+}
+
+// A second provider of one state store. An order for it holds: its key, the store's id, the Hadoop
+// configuration (broadcast), key and value schema, the encoder of keys, whether there are column
+// families, the store's configuration, whether keys have many values, the schemas (an option), and
+// which of the checkpoint ids of its partition is its own.
+static final class Copy {
+  final long number;  // of the driver's word that wanted it first
+  final String key;
+  final String run;
+  private final Object[] order;
+  private final StateStoreProviderId id;
+  private final ReentrantLock lock = new ReentrantLock();
+  private CopiedProvider provider = null;
+  volatile String state = "waiting";
+  volatile long version = -1;
+  volatile long bytes = 0;
+  volatile String why = "";
+
+  public Copy(long word, Object[] given) {
+    number = word;
+    order = given;
+    key = (String) given[0];
+    id = (StateStoreProviderId) given[1];
+    run = id.queryRunId().toString();
+  }
+
+  boolean gone() { return state.equals("failed") || state.equals("taken") || state.equals("held"); }
+
+  // Come to the version that a committed batch left; open the provider first where there is none.
+  void follow(long batch) {
+    if (gone() || batch + 1 <= version) return;
+    lock.lock();
+    try {
+      if (gone()) return;
+      if (provider == null) open();
+      scala.Option checkpointId = checkpointId(batch);
+      StateStore store = (StateStore) provider.getReadStore(batch + 1, checkpointId);
+      store.release();
+      provider.followed();
+      if (version < 0) bytes = provider.rocksDB().fileManager().latestLoadCheckpointMetrics().bytesCopied();
+      version = batch + 1;
+      state = "ready";
+    } catch (Throwable error) {
+      fail(error);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void open() {
+    state = "opening";
+    Object conf = ((Broadcast) order[2]).value();
+    Configuration own = new Configuration(((SerializableConfiguration) conf).value());
+    own.set("sql.streaming.runId", run);
+    provider = new CopiedProvider();
+    provider.init(
+      id.storeId(), (StructType) order[3], (StructType) order[4], (KeyStateEncoderSpec) order[5],
+      ((Boolean) order[6]).booleanValue(), (StateStoreConf) order[7], own,
+      ((Boolean) order[8]).booleanValue(), (scala.Option) order[9]);
+  }
+
+  // The name of this store's files at the version that the batch left; none in checkpoint format 1.
+  private scala.Option checkpointId(long batch) throws Exception {
+    if (!((StateStoreConf) order[7]).enableStateStoreCheckpointIds()) return scala.Option.empty();
+    Path state = new Path(id.storeId().checkpointRootLocation());
+    Path commit = new Path(new Path(state.getParent(), "commits"), String.valueOf(batch));
+    Object conf = ((Broadcast) order[2]).value();
+    InputStream file = commit.getFileSystem(((SerializableConfiguration) conf).value()).open(commit);
+    String text;
+    try {
+      text = new String(file.readAllBytes(), StandardCharsets.UTF_8);
+    } finally {
+      file.close();
+    }
+    JsonNode ids = Names.at(new ObjectMapper().readTree(text.substring(text.indexOf('{'))), "stateUniqueIds");
+    JsonNode ours = Names.at(ids, String.valueOf(id.storeId().operatorId()));
+    ours = Names.at(ours, id.storeId().partitionId());
+    return scala.Option.apply(Names.at(ours, ((Number) order[10]).intValue()).asText());
+  }
+
+  // Become the provider that Spark knows, unless what it has is as new. A task that comes while the
+  // copy catches up waits for it.
+  void takeOver(Object coordinator, String host, String executor) {
+    if (!state.equals("ready") || !lock.tryLock()) return;
+    StateStoreProvider stale = null;
+    try {
+      if (!state.equals("ready")) return;
+      scala.collection.mutable.HashMap loaded = Names.loadedProviders();
+      synchronized (loaded) {
+        scala.Option there = loaded.get(id);
+        boolean newer = there.isDefined() && Names.loadedVersion(there.get()) >= version;
+        if (!newer) {
+          loaded.put(id, provider);
+          if (there.isDefined()) stale = (StateStoreProvider) there.get();
+        }
+        Names.call(coordinator, "reportActiveInstance", id, host, executor, Names.nothing());
+        state = newer ? "held" : "taken";
+      }
+      if (state.equals("held")) provider.close();
+      provider = null;
+    } catch (Throwable error) {
+      fail(error);
+    } finally {
+      lock.unlock();
+    }
+    if (stale != null) Names.close(id, stale);
+  }
+
+  void drop() {
+    lock.lock();
+    try {
+      if (provider != null) provider.close();
+    } catch (Throwable error) {
+      // nothing more can be done about it
+    } finally {
+      provider = null;
+      if (!gone()) state = "failed";
+      lock.unlock();
+    }
+  }
+
+  private void fail(Throwable error) {
+    why = Names.told(error);
+    drop();
+  }
+}
+
+// A provider whose store can come to a later version by the changes alone.
+static final class CopiedProvider extends RocksDBStateStoreProvider {
+  private volatile CopiedStore store = null;
+
+  public RocksDB createRocksDB(
+      String root, RocksDBConf conf, java.io.File local, Configuration hadoop, String name,
+      boolean families, boolean ids, int partition, scala.Option events, scala.Option unique) {
+    store = new CopiedStore(root, conf, local, hadoop, name, families, ids, partition, events, unique);
+    return store;
+  }
+
+  // What is loaded now was loaded from committed batches alone.
+  void followed() { store.followed = store.loadedVersion(); }
+}
+
+static final class CopiedStore extends RocksDB {
+  volatile long followed = -1;
+
+  public CopiedStore(
+      String root, RocksDBConf conf, java.io.File local, Configuration hadoop, String name,
+      boolean families, boolean ids, int partition, scala.Option events, scala.Option unique) {
+    super(root, conf, local, hadoop, name, families, ids, partition, events, unique);
+  }
+
+  // Replay what is missing, where all that is loaded was replayed or loaded from committed batches
+  // and nothing was written here since; then load as Spark does, which finds nothing left to do.
+  public RocksDB load(long version, scala.Option id, boolean readOnly, boolean loadEmpty) {
+    long at = loadedVersion();
+    if (!loadEmpty && at > 0 && at == followed && at < version) {
+      try {
+        catchUp(at, version, id);
+        followed = version;
+      } catch (Throwable error) {
+        loadedVersion_$eq(-1L);  // half replayed: everything is loaded anew
+        followed = -1;
+      }
+    }
+    return super.load(version, id, readOnly, loadEmpty);
+  }
+
+  private void catchUp(long at, long version, scala.Option id) throws Exception {
+    scala.Tuple2[] missing = new scala.Tuple2[(int) (version - at)];
+    LineageItem[] lineage = null;
+    if (id.isDefined()) {
+      LineageItem[] way = getFullLineage(at, version, id);
+      if (!loadedStateStoreCkptId().isDefined()
+          || !way[0].checkpointUniqueId().equals(loadedStateStoreCkptId().get())) {
+        throw new IllegalStateException("the committed batches are not those that were followed");
+      }
+      for (int i = 0; i < missing.length; i++) {
+        missing[i] = new scala.Tuple2(
+          Long.valueOf(at + 1 + i), scala.Option.apply(way[i + 1].checkpointUniqueId()));
+      }
+      lineage = lineage(version, id);
+    } else {
+      for (int i = 0; i < missing.length; i++) {
+        missing[i] = new scala.Tuple2(Long.valueOf(at + 1 + i), scala.Option.empty());
+      }
+    }
+    Method replay = RocksDB.class.getDeclaredMethod("replayChangelog", new Class[] { scala.Tuple2[].class });
+    replay.setAccessible(true);
+    replay.invoke(this, new Object[] { missing });
+    copyField("numKeysOnWritingVersion", "numKeysOnLoadedVersion");
+    copyField("numInternalKeysOnWritingVersion", "numInternalKeysOnLoadedVersion");
+    fileManager().setMaxSeenVersion(version);
+    if (id.isDefined()) {
+      loadedStateStoreCkptId_$eq(id);
+      lineageManager().resetLineage(lineage);
+    }
+    loadedVersion_$eq(version);
+  }
+
+  // The versions since the last snapshot, as the owner wrote them into its changes, and this one.
+  private LineageItem[] lineage(long version, scala.Option id) {
+    StateStoreChangelogReader reader = fileManager().getChangelogReader(version, id);
+    LineageItem[] before;
+    try {
+      before = reader.lineage();
+    } finally {
+      reader.closeIfNeeded();
+    }
+    LineageItem[] whole = new LineageItem[before.length + 1];
+    System.arraycopy(before, 0, whole, 0, before.length);
+    whole[before.length] = new LineageItem(version, (String) id.get());
+    return whole;
+  }
+
+  private void copyField(String from, String to) throws Exception {
+    Field source = RocksDB.class.getDeclaredField(from);
+    Field target = RocksDB.class.getDeclaredField(to);
+    source.setAccessible(true);
+    target.setAccessible(true);
+    target.setLong(this, source.getLong(this));
+  }
+}
+
+// Spark's private names, by reflection: those that the compiler cannot see, or must not.
+static final class Names {
+  static final String REGISTRY = "elastream.copies.";
+
+  // SparkEnv names a class that executors do not have: neither the compiler nor reflection may look
+  // at all of it, but handles can be had of single methods.
+  static Object sparkEnv() throws Exception {
+    Class env = sparkEnvClass();
+    return invoked(MethodHandles.publicLookup().findStatic(env, "get", MethodType.methodType(env)), null);
+  }
+
+  static String executorId(Object env) throws Exception {
+    MethodType text = MethodType.methodType(String.class);
+    return (String) invoked(MethodHandles.publicLookup().findVirtual(sparkEnvClass(), "executorId", text), env);
+  }
+
+  private static Class sparkEnvClass() throws Exception {
+    return Class.forName("org.apache.spark.SparkEnv", true, StateStore$.class.getClassLoader());
+  }
+
+  private static Object invoked(MethodHandle handle, Object target) {
+    try {
+      Object[] arguments = target == null ? new Object[0] : new Object[] { target };
+      return handle.invokeWithArguments(arguments);
+    } catch (Throwable error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  static Object coordinator(Object env) throws Exception {
+    String name = "org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef$";
+    Class module = Class.forName(name, true, StateStore$.class.getClassLoader());
+    return call(module.getField("MODULE$").get(null), "forExecutor", env);
+  }
+
+  static StateStoreProviderId mail(String mailbox, String name) {
+    return new StateStoreProviderId(new StateStoreId("elastream", 0L, 0, name), UUID.fromString(mailbox));
+  }
+
+  static scala.collection.mutable.HashMap loadedProviders() throws Exception {
+    Field field = StateStore$.class.getDeclaredField("loadedProviders");
+    field.setAccessible(true);
+    return (scala.collection.mutable.HashMap) field.get(StateStore$.MODULE$);
+  }
+
+  // Of a provider that is no RocksDB, the newest there could be: it is never replaced.
+  static long loadedVersion(Object provider) {
+    if (!(provider instanceof RocksDBStateStoreProvider)) return Long.MAX_VALUE;
+    return ((RocksDBStateStoreProvider) provider).rocksDB().loadedVersion();
+  }
+
+  static void close(StateStoreProviderId id, StateStoreProvider provider) {
+    try {
+      Object maintenance = call(call(provider, "maintenanceLock"), "writeLock");
+      ((java.util.concurrent.locks.Lock) maintenance).lock();
+      try {
+        call(StateStore$.MODULE$, "closeProvider", id, provider);
+      } finally {
+        ((java.util.concurrent.locks.Lock) maintenance).unlock();
+      }
+    } catch (Throwable error) {
+      // it was replaced already; at worst it stays open
+    }
+  }
+
+  // The compiler takes the method of JsonNode's interface, which returns less.
+  static JsonNode at(JsonNode node, String name) { return (JsonNode) node.get(name); }
+
+  static JsonNode at(JsonNode node, int place) { return (JsonNode) node.get(place); }
+
+  static Object nothing() { return scala.collection.immutable.Nil$.MODULE$; }
+
+  static Object first(Object option) {
+    return ((scala.Option) option).isDefined() ? ((scala.Option) option).get() : null;
+  }
+
+  static Object call(Object target, String name) throws Exception {
+    return call(target, name, new Object[0]);
+  }
+
+  static Object call(Object target, String name, Object one) throws Exception {
+    return call(target, name, new Object[] { one });
+  }
+
+  static Object call(Object target, String name, Object one, Object two) throws Exception {
+    return call(target, name, new Object[] { one, two });
+  }
+
+  static Object call(Object target, String name, Object one, Object two, Object three, Object four) throws Exception {
+    return call(target, name, new Object[] { one, two, three, four });
+  }
+
+  static Object call(Object target, String name, Object[] arguments) throws Exception {
+    Method[] methods = target.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (methods[i].getName().equals(name) && methods[i].getParameterCount() == arguments.length) {
+        methods[i].setAccessible(true);
+        return methods[i].invoke(target, arguments);
+      }
+    }
+    throw new NoSuchMethodException(target.getClass().getName() + "." + name);
+  }
+
+  // What went wrong, in a line.
+  static String told(Throwable error) {
+    Throwable cause = error;
+    while (cause.getCause() != null && cause.getCause() != cause) cause = cause.getCause();
+    String text = String.valueOf(cause.getMessage());
+    int end = text.indexOf('\n');
+    String line = cause.getClass().getSimpleName() + ": " + (end < 0 ? text : text.substring(0, end));
+    return line.length() > 200 ? line.substring(0, 200) : line;
+  }
+}

@@ -1,0 +1,280 @@
+"""Copies of state on the executors that it will come to, so that the batch of a move loads nothing.
+
+The papers' live migration (000, section 5.2) lets tasks go on while state travels. Spark loads the
+state of a moved task inside the batch that moves it. Here a copy travels before: the keeper of the
+target (:mod:`elastream.spark.door.keepers`) opens the store a second time, follows every batch that
+commits, and hands its provider to Spark between two batches.
+
+What is wanted is written down as a whole, for each executor, whenever it changes; the keeper does
+what is missing. Nothing of it can make a result wrong: what was not taken over, or is too old, is
+loaded as ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from elastream.loop.events import BatchObserved, Fact, QueryLeft, Status
+from elastream.loop.ports import Copied, Ticket
+from elastream.model.errors import QueryRefusedError, SparkError
+from elastream.model.observation import TaskId
+from elastream.spark.door.copy_orders import OrderBook, copy_orders
+from elastream.spark.door.keepers import CopyStatus, Keepers, Word
+from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
+from elastream.spark.steer.own_work import marked
+
+__all__ = ["SparkStateCopies"]
+
+_POLL_S: Final = 0.05
+_TAKE_S: Final = 0.3
+"""How long a place waits for a copy to be taken over; then its task loads its state itself."""
+_TAKE_POLL_S: Final = 0.005
+_DELIVERIES: Final = 3
+"""How often a task is sent to an executor before it counts as one that cannot be reached."""
+_THERE: Final = ("ready", "taken", "held")
+
+
+@dataclass(slots=True)
+class _Wish:
+    """What is wanted of one executor."""
+
+    stores: dict[str, tuple[TaskId, StoreOfTask]] = field(default_factory=dict)
+    """The stores that it shall have copies of, by key."""
+    take: frozenset[str] = frozenset()
+    """Keys of those that it shall take over now."""
+
+
+class SparkStateCopies:
+    """Brings copies of tasks' state to executors, and lets these take them over."""
+
+    def __init__(self, door: PrivateDoor, monitor: SparkMonitor) -> None:
+        self._door = door
+        self._monitor = monitor
+        self._keepers = Keepers(door)
+        self._lock = threading.RLock()
+        self._wishes: dict[str, _Wish] = {}
+        self._committed: dict[str, int] = {}
+        """The last committed batch of each run that has copies."""
+        self._books: dict[str, OrderBook] = {}
+        self._missing: str | None = self._keepers.missing_name()
+
+    def copy(self, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Copied:
+        """Bring copies of these tasks' state to these executors, and drop all others.
+
+        Returns when each is there or known not to come.
+        """
+        if self._missing is not None:
+            return Copied(why=f"this Spark lacks {self._missing}")
+        alive = {executor.id: executor for executor in self._door.executors()}
+        wishes, refused = self._wanted({t: e for t, e in wanted.items() if e in alive})
+        try:
+            with self._lock:
+                known = {name: set(wish.stores) for name, wish in self._wishes.items()}
+                self._wishes = wishes
+                self._write(known.keys() | wishes.keys())
+            for name, wish in wishes.items():
+                ticket.check()
+                self._deliver(alive[name], wish, wish.stores.keys() - known.get(name, set()))
+            return self._await(wishes, refused, ticket)
+        except BaseException:
+            self.drop()
+            raise
+
+    def take(self, wanted: Mapping[TaskId, str]) -> frozenset[TaskId]:
+        """Let executors take over the copies that they have of these tasks; return whose they did.
+
+        Where one does not answer at once, its task loads its state in its batch.
+        """
+        with self._lock:
+            asked = {name: self._takeable(name, wanted) for name in self._wishes}
+            asked = {name: keys for name, keys in asked.items() if keys}
+            if not asked:
+                return frozenset()
+            self._give(asked)
+            stores = {
+                key: (name, *self._wishes[name].stores[key])
+                for name, keys in asked.items()
+                for key in keys
+            }
+        left = dict(stores)
+        deadline = time.monotonic() + _TAKE_S
+        while left and time.monotonic() < deadline:
+            time.sleep(_TAKE_POLL_S)
+            left = {
+                key: (name, task, store)
+                for key, (name, task, store) in left.items()
+                if self._door.location(store.id) != name
+            }
+        late = {task for _, task, _ in left.values()}
+        with self._lock:
+            self._give(dict.fromkeys(asked, frozenset()))
+        return frozenset(task for _, task, _ in stores.values() if task not in late)
+
+    def drop(self) -> None:
+        """Drop every copy that was not taken over."""
+        with self._lock:
+            names, self._wishes = tuple(self._wishes), {}
+            self._write(names)
+            self._committed.clear()
+
+    def heard(self, fact: Fact) -> None:
+        """Tell the keepers of every batch that committed, and now and then that somebody cares."""
+        with self._lock:
+            if not self._wishes:
+                return
+            match fact:
+                case BatchObserved(batch=batch) if batch.run in self._committed:
+                    self._committed[batch.run] = batch.batch
+                case QueryLeft(run=run):
+                    self._committed.pop(run, None)
+                    self._books.pop(run, None)
+                case Status():
+                    pass
+                case _:
+                    return
+            self._write(self._wishes)
+
+    def close(self) -> None:
+        """Drop everything, for good."""
+        with self._lock:
+            self._wishes.clear()
+            self._keepers.close()
+
+    def _wanted(self, wanted: Mapping[TaskId, str]) -> tuple[dict[str, _Wish], dict[TaskId, str]]:
+        """Return what that asks of each executor, and why some tasks cannot be copied."""
+        wishes: dict[str, _Wish] = {}
+        refused: dict[TaskId, str] = {}
+        queries: dict[str, WatchedQuery] = {}
+        for task, executor in wanted.items():
+            if task.query not in queries:
+                queries[task.query] = self._query(task.query)
+            watched = queries[task.query]
+            book = self._books[watched.query.run_id]
+            stores = watched.stores(task)
+            whys = [book.refused[each.operator] for each in stores if each.operator in book.refused]
+            if whys:
+                refused[task] = whys[0]
+                continue
+            wish = wishes.setdefault(executor, _Wish())
+            run = watched.query.run_id
+            wish.stores.update({_key(run, store): (task, store) for store in stores})
+        return wishes, refused
+
+    def _query(self, name: str) -> WatchedQuery:
+        """Return a query whose orders and last batch are known."""
+        watched = self._monitor.named(name)
+        if watched is None:
+            raise QueryRefusedError(f"query {name} does not take part")
+        run = watched.query.run_id
+        if run not in self._books:
+            self._books[run] = copy_orders(self._door, watched.query)
+        batch = self._door.queries.committed_batch(watched.query)
+        if batch is None:
+            raise SparkError(f"query {name} has committed no batch")
+        with self._lock:
+            self._committed[run] = max(batch, self._committed.get(run, batch))
+        return watched
+
+    def _deliver(self, executor: ExecutorEntry, wish: _Wish, keys: Iterable[str]) -> None:
+        orders = []
+        for key in keys:
+            _, store = wish.stores[key]
+            run = key.partition("/")[0]
+            orders.append([key, store.id, *self._books[run].orders[store.operator, store.name]])
+        if not orders:
+            return
+        why = ""
+        for _ in range(_DELIVERIES):
+            with marked(self._door.spark):
+                why = self._keepers.deliver(executor, orders)
+            if not why:
+                return
+        raise SparkError(f"executor {executor.id} takes no orders: {why}")
+
+    def _await(
+        self, wishes: Mapping[str, _Wish], refused: Mapping[TaskId, str], ticket: Ticket
+    ) -> Copied:
+        """Wait until every copy is there or known not to come."""
+        while True:
+            found = self._statuses(wishes)
+            alive = {executor.id for executor in self._door.executors()}
+            pending = [
+                key
+                for name, wish in wishes.items()
+                if name in alive
+                for key in wish.stores
+                if key not in found or found[key].state in ("waiting", "opening")
+            ]
+            if not pending:
+                return _copied(wishes, refused, found)
+            ticket.wait(_POLL_S)
+
+    def _statuses(self, names: Iterable[str]) -> dict[str, CopyStatus]:
+        reports = (self._keepers.read(name) for name in names)
+        return {
+            key: status
+            for report in reports
+            if report is not None
+            for key, status in report.copies.items()
+        }
+
+    def _takeable(self, executor: str, wanted: Mapping[TaskId, str]) -> frozenset[str]:
+        """Return the keys of the copies there of tasks that shall go there and are whole."""
+        wish = self._wishes[executor]
+        report = self._keepers.read(executor)
+        if report is None:
+            return frozenset()
+        keys: dict[TaskId, list[str]] = {}
+        for key, (task, _) in wish.stores.items():
+            keys.setdefault(task, []).append(key)
+        ready = {key for key, status in report.copies.items() if status.state == "ready"}
+        return frozenset(
+            key
+            for task, all_keys in keys.items()
+            if wanted.get(task) == executor and ready.issuperset(all_keys)
+            for key in all_keys
+        )
+
+    def _give(self, asked: Mapping[str, frozenset[str]]) -> None:
+        """Write down what executors shall take over now; what they did take is theirs."""
+        for name, keys in asked.items():
+            wish = self._wishes.get(name)
+            if wish is not None:
+                given = wish.take - keys
+                wish.stores = {key: of for key, of in wish.stores.items() if key not in given}
+                wish.take = keys
+        self._write(asked)
+
+    def _write(self, names: Iterable[str]) -> None:
+        for name in names:
+            wish = self._wishes.get(name, _Wish())
+            keep, take = sorted(wish.stores), sorted(wish.take)
+            self._keepers.write(name, Word(keep, take, self._committed, alert=bool(keep)))
+
+
+def _key(run: str, store: StoreOfTask) -> str:
+    return f"{run}/{store.operator}/{store.partition}/{store.name}"
+
+
+def _copied(
+    wishes: Mapping[str, _Wish], refused: Mapping[TaskId, str], found: Mapping[str, CopyStatus]
+) -> Copied:
+    whole: dict[TaskId, bool] = dict.fromkeys(refused, False)
+    whys = list(refused.values())
+    size = 0
+    for wish in wishes.values():
+        for key, (task, _) in wish.stores.items():
+            status = found.get(key)
+            there = status is not None and status.state in _THERE
+            whole[task] = whole.get(task, True) and there
+            size += 0 if status is None else status.bytes
+            if not there:
+                whys.append("its executor was lost" if status is None else status.why)
+    tasks = frozenset(task for task, there in whole.items() if there)
+    return Copied(tasks, size, whys[0] if whys else None)

@@ -1,0 +1,192 @@
+"""State travels ahead of its task on live executors: whatever keeps it, and exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.spark.running_query import BY_HAND, RunningQuery, running
+from tests.spark.streams import (
+    FIRST,
+    KEYS,
+    LATER,
+    aggregation,
+    aggregation_answer,
+    aggregation_state,
+    counts_in_pandas,
+    first_seen,
+    join,
+    running_counts,
+    sessions,
+    sessions_answer,
+    window_totals,
+    window_totals_answer,
+)
+
+from elastream.loop.decisions import Decision
+from elastream.loop.ports import Ticket
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AHEAD = replace(BY_HAND, copy_least_bytes=0)
+TRIES = 20
+"""How many moves there may be until one is taken over whole; a busy machine may be late."""
+
+
+@contextmanager
+def session_with(spark: SparkSession, **settings: str) -> Iterator[SparkSession]:
+    """A session of the same application with settings of its own."""
+    session = spark.newSession()
+    for name, value in settings.items():
+        session.conf.set(f"spark.sql.streaming.{name.replace('__', '.')}", value)
+    yield session
+
+
+def ends(run: RunningQuery) -> list[Decision]:
+    return [decision for decision in run.decisions if decision.kind == "done"]
+
+
+def swap(run: RunningQuery) -> Mapping[str, float]:
+    """Let every task go to the other executor; return the figures of the change."""
+    first, second = run.executor_ids()
+    run.settle({task: second if node == first else first for task, node in run.where().items()})
+    return ends(run)[-1].figures
+
+
+def swap_ahead(run: RunningQuery) -> None:
+    """Move all tasks until all of one move had their state ahead of them."""
+    told = []
+    for _ in range(TRIES):
+        figures = swap(run)
+        if figures["tasks_ahead"] == figures["tasks_moved"] == len(run.tasks):
+            return
+        told += [d.reason for d in run.decisions if d.kind == "copy"][-1:]
+    raise AssertionError(told)
+
+
+def table_of(run: RunningQuery) -> Counter[tuple[object, ...]]:
+    run.query.stop()
+    return Counter(tuple(row) for row in run.spark.table(run.sink).collect())
+
+
+def test_an_aggregation_finds_its_state_and_stays_exact(spark: SparkSession) -> None:
+    with running(aggregation(spark), mode="update", policy=AHEAD) as run:
+        run.settle_intervals(run.executor_ids())
+        swap_ahead(run)
+        run.migrate_at_random(5, seed=3)
+        run.query.stop()
+        state = aggregation_state(spark, str(run.checkpoint))
+        assert state == aggregation_answer(run.committed_rows())
+
+
+def test_an_aggregation_in_checkpoint_format_2_stays_exact(spark: SparkSession) -> None:
+    with (
+        session_with(spark, stateStore__checkpointFormatVersion="2") as own,
+        running(aggregation(own), mode="update", policy=AHEAD) as run,
+    ):
+        run.settle_intervals(run.executor_ids())
+        swap_ahead(run)
+        run.migrate_at_random(3, seed=5)
+        run.query.stop()
+        state = aggregation_state(own, str(run.checkpoint))
+        assert state == aggregation_answer(run.committed_rows())
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3", "4"])
+def test_a_join_of_every_state_format_stays_exact(spark: SparkSession, version: str) -> None:
+    with (
+        session_with(spark, join__stateFormatVersion=version) as own,
+        running(join(own), mode="append", sink="memory", policy=AHEAD) as run,
+    ):
+        stores = {len(operator.stores) for operator in run.watched.operators}
+        assert stores == ({4} if version in "12" else {1})
+        swap_ahead(run)
+        swap(run)
+        told = Counter(int(str(key)) for key, *_ in table_of(run).elements())
+        assert told == Counter(range(LATER, max(told) + 1))
+
+
+def counts(told: Counter[tuple[object, ...]]) -> dict[object, object]:
+    found: dict[object, int] = {}
+    for key, n in told:
+        assert isinstance(n, int)
+        found[key] = max(n, found.get(key, 0))
+    return dict(found)
+
+
+@pytest.mark.parametrize("stream", [running_counts, counts_in_pandas])
+def test_state_of_python_functions_stays_exact(
+    spark: SparkSession, stream: Callable[[SparkSession], DataFrame]
+) -> None:
+    with running(stream(spark), mode="update", sink="memory", policy=AHEAD) as run:
+        swap_ahead(run)
+        swap(run)
+        found = counts(table_of(run))
+        rows = sum(int(str(n)) for n in found.values())
+        assert found == {key: n for key, (n, _) in aggregation_answer(rows).items()}
+
+
+def test_what_was_seen_before_is_known_where_it_moved_to(spark: SparkSession) -> None:
+    with running(first_seen(spark), mode="append", sink="memory", policy=AHEAD) as run:
+        swap_ahead(run)
+        swap(run)
+        run.pass_batches(4)
+        assert table_of(run) == Counter((key,) for key in range(FIRST))
+
+
+def test_sessions_stay_exact(spark: SparkSession) -> None:
+    with running(sessions(spark), mode="append", sink="memory", policy=AHEAD) as run:
+        swap_ahead(run)
+        swap(run)
+        run.pass_batches(4)
+        told = table_of(run)
+        assert len(told) >= KEYS
+        assert told == sessions_answer(len(told) // KEYS)
+
+
+def test_operators_in_a_row_stay_exact(spark: SparkSession) -> None:
+    with running(window_totals(spark), mode="append", sink="memory", policy=AHEAD) as run:
+        assert len(run.watched.operators) == 2
+        swap_ahead(run)
+        swap(run)
+        run.pass_batches(6)
+        told = table_of(run)
+        assert told
+        assert told == window_totals_answer(len(told))
+
+
+def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSession) -> None:
+    with running(aggregation(spark), mode="update", policy=AHEAD) as run:
+        first, second = run.executor_ids()
+        run.settle(dict.fromkeys(run.tasks, first))
+        copies = run.attachment._application.copies
+        assert copies is not None
+        copied = copies.copy(dict.fromkeys(run.tasks, second), ticket=Ticket())
+        assert copied.tasks == frozenset(run.tasks), copied.why
+        assert copied.why is None
+        run.pass_batches(3)
+        assert set(run.where().values()) == {first}, "a copy attracts no task"
+        copies.drop()
+        run.pass_batches(2)
+        assert set(run.where().values()) == {first}
+        assert copies.take(dict.fromkeys(run.tasks, second)) == frozenset()
+
+
+def test_where_state_cannot_be_copied_it_is_moved_all_the_same(spark: SparkSession) -> None:
+    with (
+        session_with(
+            spark,
+            stateStore__providerClass="org.apache.spark.sql.execution.streaming.state"
+            ".HDFSBackedStateStoreProvider",
+        ) as own,
+        running(aggregation(own), mode="update", policy=AHEAD) as run,
+    ):
+        figures = swap(run)
+        assert figures["tasks_ahead"] == 0
+        (told,) = (d.reason for d in run.decisions if d.kind == "copy")
+        assert "its state is in a HDFSBackedStateStoreProvider" in told
