@@ -26,8 +26,8 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.growing import Growing
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
-from elastream.loop.state import LoopState
 from elastream.loop.ports import Placed
+from elastream.loop.state import LoopState
 from elastream.loop.steady import Steady
 from elastream.loop.step import step
 from elastream.model.observation import TaskId

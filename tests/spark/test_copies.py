@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark.running_query import BY_HAND, RunningQuery, running
+from tests.spark.running_query import BY_HAND, RunningQuery, running, until
 from tests.spark.streams import (
     FIRST,
     KEYS,
@@ -40,11 +40,19 @@ TRIES = 20
 
 @contextmanager
 def session_with(spark: SparkSession, **settings: str) -> Iterator[SparkSession]:
-    """A session of the same application with settings of its own."""
-    session = spark.newSession()
-    for name, value in settings.items():
-        session.conf.set(f"spark.sql.streaming.{name.replace('__', '.')}", value)
-    yield session
+    """The session, with settings that queries started now keep."""
+    wanted = {f"spark.sql.streaming.{n.replace('__', '.')}": v for n, v in settings.items()}
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield spark
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def ends(run: RunningQuery) -> list[Decision]:
@@ -53,8 +61,10 @@ def ends(run: RunningQuery) -> list[Decision]:
 
 def swap(run: RunningQuery) -> Mapping[str, float]:
     """Let every task go to the other executor; return the figures of the change."""
+    before = len(ends(run))
     first, second = run.executor_ids()
     run.settle({task: second if node == first else first for task, node in run.where().items()})
+    until(lambda: len(ends(run)) > before, "the log has it")
     return ends(run)[-1].figures
 
 
@@ -97,14 +107,16 @@ def test_an_aggregation_in_checkpoint_format_2_stays_exact(spark: SparkSession) 
         assert state == aggregation_answer(run.committed_rows())
 
 
-@pytest.mark.parametrize("version", ["1", "2", "3", "4"])
-def test_a_join_of_every_state_format_stays_exact(spark: SparkSession, version: str) -> None:
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_a_join_of_every_state_format_that_spark_begins_stays_exact(
+    spark: SparkSession, version: str
+) -> None:
     with (
         session_with(spark, join__stateFormatVersion=version) as own,
         running(join(own), mode="append", sink="memory", policy=AHEAD) as run,
     ):
         stores = {len(operator.stores) for operator in run.watched.operators}
-        assert stores == ({4} if version in "12" else {1})
+        assert stores == ({4} if version == "2" else {1})
         swap_ahead(run)
         swap(run)
         told = Counter(int(str(key)) for key, *_ in table_of(run).elements())
