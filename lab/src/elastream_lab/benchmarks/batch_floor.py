@@ -8,7 +8,6 @@ the median batch, its parts as Spark reports them, and the CPU time of driver an
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from elastream.harness.job_session import fresh_folder
 from elastream.spark.sessions.class_training import ensure_archive
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
 from elastream.spark.sessions.embedded_session import embedded_session
+from elastream_lab.benchmarks.cpu_time import family_cpu_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,9 +92,9 @@ def _measure(spark: SparkSession, seen: _Seen) -> None:
     query = _start(spark, fresh_folder(spark))
     try:
         first = _await_batch(query, LEAD_BATCHES)
-        began = _cpu_s()
+        began = family_cpu_s(with_self=False)
         last = _await_batch(query, first + BATCHES)
-        seen.cpu_ms.append(1000 * (_cpu_s() - began) / (last - first))
+        seen.cpu_ms.append(1000 * (family_cpu_s(with_self=False) - began) / (last - first))
         for progress in query.recentProgress:
             if first < progress.batchId <= last:
                 seen.batch_ms.append(progress.durationMs["triggerExecution"])
@@ -122,23 +122,6 @@ def _await_batch(query: StreamingQuery, batch: int) -> int:
             raise RuntimeError(f"the query ended: {query.exception()}")
         time.sleep(0.02)
     return int(last)
-
-
-def _cpu_s() -> float:
-    """Return the CPU time of this process's Spark driver and its executors so far."""
-    ticks, parents = {}, {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            told = file.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        pid = int(file.parent.name)
-        parents[pid], ticks[pid] = int(told[1]), int(told[11]) + int(told[12])
-    family = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
-    family.discard(os.getpid())
-    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
 
 
 def _print(seen: Mapping[str, _Seen]) -> None:
