@@ -35,6 +35,7 @@ from elastream.loop.events import (
 )
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning
+from elastream.loop.migrator.copying import Copying
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
@@ -173,8 +174,8 @@ class Harness:
             match instruction:
                 case Place(wanted=wanted, query=name):
                     self._check_place(name, wanted)
-                case Copy(wanted=wanted):
-                    self._check_copy(wanted)
+                case Copy():
+                    self._check_copy(instruction)
                 case Grow(total=total):
                     assert max(1, policy.min_executors) <= total <= policy.max_executors
                 case Release(ids=ids):
@@ -182,16 +183,21 @@ class Harness:
                 case _:
                     pass
 
-    def _check_copy(self, wanted: Any) -> None:
-        policy, observed = self.policy, self.state.observed
-        assert policy.copy_ahead
-        assert wanted
-        assert set(wanted.values()) <= self.state.alive, "copies go to the living"
+    def _check_copy(self, copy: Copy) -> None:
+        policy, observed, wanted = self.policy, self.state.observed, copy.wanted
+        alive = {executor.id for executor in self.state.all_executors}
+        assert set(wanted.values()) <= alive, "copies go to the living"
         assert all(observed.where(task) != node for task, node in wanted.items())
-        loads = dict(observed.tasks())
-        sizes = [loads[task].state_bytes for task in wanted]
-        assert min(sizes) >= policy.copy_least_bytes
-        assert len(sizes) == 1 or sum(sizes) <= policy.copy_bytes
+        sizes = {task: load.state_bytes for task, load in observed.tasks()}
+        if not copy.soon:
+            assert policy.standbys
+            assert sum(sizes[task] for task in wanted) <= policy.standby_bytes
+            return
+        assert policy.copy_ahead
+        assert isinstance(self.state.phase, Copying)
+        moving = [sizes[task] for task in self.state.phase.moving]
+        assert min(moving) >= policy.copy_least_bytes
+        assert len(moving) == 1 or sum(moving) <= policy.copy_bytes
 
     def _check_place(self, name: str, wanted: Any) -> None:
         policy, query = self.policy, self.state.queries[name]

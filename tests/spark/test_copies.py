@@ -178,7 +178,7 @@ def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSessio
         run.settle(dict.fromkeys(run.tasks, first))
         copies = run.attachment._application.copies
         assert copies is not None
-        copied = copies.copy(dict.fromkeys(run.tasks, second), ticket=Ticket())
+        copied = copies.copy(dict.fromkeys(run.tasks, second), soon=True, ticket=Ticket())
         assert copied.tasks == frozenset(run.tasks), copied.why
         assert copied.why is None
         run.pass_batches(3)

@@ -40,6 +40,7 @@ Kind = Literal[
     "done",
     "learn",
     "spare",
+    "standby",
     "stuck",
     "leave",
     "detach",
@@ -53,7 +54,8 @@ has travelled ahead of its tasks, or why not. ``migrate``: a mini-migration. ``v
 asked for in idle time, held against the first batch after it. ``lost``: an executor is gone.
 ``replan``: disturbed, planned anew. ``refuse``: a request that cannot be met. ``abandon``,
 ``done``: how a change ended. ``learn``: what past changes taught. ``spare``: about an executor that
-is kept ready. ``stuck``: a call that does not come back.
+is kept ready. ``standby``: about copies of state that follow on other executors. ``stuck``: a call
+that does not come back.
 """
 
 

@@ -314,8 +314,8 @@ class Controller:
                     return pool.release(ids, ticket=ticket)
                 case Plan(order=order):
                     return route(order)
-                case Copy(wanted=wanted):
-                    return self._copied(wanted, ticket)
+                case Copy():
+                    return self._copied(action, ticket)
                 case Place(query=query, wanted=wanted):
                     return self._runtime.placement.place(query, wanted, ticket=ticket)
                 case Ask(question=Think(work=work)):
@@ -327,10 +327,10 @@ class Controller:
         except Exception as error:
             return Failure(_line(error))
 
-    def _copied(self, wanted: Mapping[TaskId, str], ticket: Ticket) -> Any:
+    def _copied(self, copy: Copy, ticket: Ticket) -> Any:
         if self._runtime.copies is None:
             return Failure("there is no way to copy state")
-        return self._runtime.copies.copy(wanted, ticket=ticket)
+        return self._runtime.copies.copy(copy.wanted, soon=copy.soon, ticket=ticket)
 
     def _probed(self, pairs: tuple[tuple[str, str], ...]) -> Any:
         if self._runtime.probe is None:

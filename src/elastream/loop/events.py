@@ -228,6 +228,8 @@ class Copy:
 
     ticket: int
     wanted: Mapping[TaskId, str]
+    soon: bool = True
+    """Whether tasks will move to them soon."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from elastream.loop.load import mean, pass_idle, smooth, weight_of
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
 from elastream.loop.spares import begin_work, with_alive
+from elastream.loop.standbys import recover
 from elastream.loop.state import LoopState, note
 from elastream.loop.steady import Steady
 from elastream.model.observation import BatchObservation
@@ -215,7 +216,9 @@ def _executors(
     homeless = state.observed.homeless()
     why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
     figures = {"executors_lost": len(lost), "tasks_homeless": homeless}
-    return state, (note(state, "lost", why, figures=figures),), True
+    log = note(state, "lost", why, figures=figures)
+    state, placed = recover(state, lost)
+    return state, (log, *placed), True
 
 
 def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:

@@ -37,6 +37,11 @@ class Policy:
     spares: int = 0
     """How many executors more than work are kept ready, warm and without state. A scale-out takes
     them at once. They cost what executors cost, and count towards ``max_executors``."""
+    standbys: int = 0
+    """How many copies of its state a task keeps on other executors, 0 or 1. A copy follows every
+    batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""
+    standby_bytes: int = 1 << 30
+    """Most state that has such a copy; tasks with much of it come first."""
     goal: Goal = field(default_factory=Utilisation)
     """What the number of executors and the places of tasks shall achieve."""
     planner: Planner = "free-step"
@@ -97,7 +102,9 @@ class Policy:
         if self.spares and self.min_executors + self.spares > self.max_executors:
             room = f"min_executors {self.min_executors} and max_executors {self.max_executors}"
             raise ProblemError("spares", f"{self.spares} have no room between {room}")
-        for name in ("patience", "tries", "copy_bytes"):
+        if count("standbys", self.standbys) > 1:
+            raise ProblemError("standbys", f"{self.standbys} copies are more than one")
+        for name in ("patience", "tries", "copy_bytes", "standby_bytes"):
             count(name, getattr(self, name), least=1)
         for name in ("replans", "settle_batches", "copy_least_bytes"):
             count(name, getattr(self, name))

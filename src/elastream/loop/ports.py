@@ -123,10 +123,11 @@ class StateCopies(Protocol):
     it take that over.
     """
 
-    def copy(self, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Copied:
+    def copy(self, wanted: Mapping[TaskId, str], *, soon: bool, ticket: Ticket) -> Copied:
         """Copy the state of these tasks to these executors, and drop all other copies.
 
-        Returns when each is there, or known not to come.
+        Returns when each is there, or known not to come. ``soon``: whether tasks will move to
+        them soon, so that it matters how quickly they are taken over.
         """
 
     def drop(self) -> None:

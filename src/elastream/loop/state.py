@@ -15,9 +15,19 @@ from elastream.loop.goals.goal import Need, Question
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.model.checks import Number
-from elastream.model.observation import Executor
+from elastream.model.observation import Executor, TaskId
 
-__all__ = ["Detached", "LoopState", "Phase", "Preparation", "Signal", "Transition", "note"]
+__all__ = [
+    "Detached",
+    "LoopState",
+    "Phase",
+    "Preparation",
+    "Recovery",
+    "Signal",
+    "Standbys",
+    "Transition",
+    "note",
+]
 
 
 class Phase(ABC):
@@ -71,6 +81,31 @@ class Preparation:
     """The executors that are warmed or given back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Tasks of a lost executor that were placed where their copies are."""
+
+    query: str
+    wanted: Mapping[TaskId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standbys:
+    """Copies of tasks' state that follow on other executors."""
+
+    wanted: Mapping[TaskId, str] = field(default_factory=dict)
+    """Where a copy was asked for."""
+    there: frozenset[TaskId] = frozenset()
+    """The tasks whose copy is there."""
+    ticket: int | None = None
+    """Of what was asked for last, while no answer came."""
+    since_ms: int | None = None
+    failed_ms: int | None = None
+    """When they were last not to be had."""
+    recoveries: Mapping[int, Recovery] = field(default_factory=dict)
+    """What was placed after a loss, by ticket, while no answer came."""
+
+
 @dataclass(frozen=True)
 class LoopState:
     """The loop between two events."""
@@ -118,6 +153,7 @@ class LoopState:
     """What spares have cost so far."""
     can_copy: bool = False
     """Whether the runtime can copy state ahead of its task."""
+    standbys: Standbys = Standbys()
     copied: bool = False
     """Whether copies were asked for that may still be there."""
     next_ticket: int = 1

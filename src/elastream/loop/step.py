@@ -30,7 +30,8 @@ from elastream.loop.learning import Learning, Learnt, Lesson
 from elastream.loop.migrator.change import Change, abandon_change
 from elastream.loop.policy import Policy
 from elastream.loop.spares import tend_spares, tended
-from elastream.loop.state import Detached, LoopState, Transition, note
+from elastream.loop.standbys import recovered, stand_by, tend_standbys
+from elastream.loop.state import Detached, LoopState, Standbys, Transition, note
 from elastream.loop.steady import Steady, take_request, take_wanted
 from elastream.model.observation import Executor
 from elastream.model.words import counted
@@ -95,6 +96,10 @@ def step(state: LoopState, event: Event) -> Transition:
             return _learnt(state, result)
         case Answered(ticket=ticket, result=result) if _prepares(state, ticket):
             return _tended(state, result)
+        case Answered(ticket=ticket, result=result) if ticket == state.standbys.ticket:
+            return stand_by(state, result)
+        case Answered(ticket=ticket, result=result) if ticket in state.standbys.recoveries:
+            return recovered(state, ticket, result)
     state, heard, news = take_in(state, event)
     if not news:
         return state, heard
@@ -157,10 +162,17 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
 def _detach_requested(state: LoopState, reason: str) -> Transition:
     """Leave: what is under way is given up, and nobody acts on it later."""
     preparing = None if state.preparation is None else state.preparation.ticket
-    others = (_ticket(state), state.learning.asked, preparing)
-    open_tickets = [*state.questions, *filter(None, others)]
+    others = (_ticket(state), state.learning.asked, preparing, state.standbys.ticket)
+    open_tickets = [*state.questions, *state.standbys.recoveries, *filter(None, others)]
     cancels = tuple(Cancel(ticket) for ticket in open_tickets)
-    left = replace(state, phase=Detached(), questions={}, request=None, preparation=None)
+    left = replace(
+        state,
+        phase=Detached(),
+        questions={},
+        request=None,
+        preparation=None,
+        standbys=Standbys(),
+    )
     return left, (*cancels, note(state, "detach", reason))
 
 
@@ -178,8 +190,10 @@ def _beside(state: LoopState) -> Transition:
     """Take a sample and a lesson, and see to spares, where that is due."""
     state, sample = _sampled(state)
     state, lesson = _taught(state)
-    state, spares = tend_spares(state, resting=isinstance(state.phase, Steady))
-    return state, (*sample, *lesson, *spares)
+    resting = isinstance(state.phase, Steady)
+    state, spares = tend_spares(state, resting=resting)
+    state, standbys = tend_standbys(state, resting=resting)
+    return state, (*sample, *lesson, *spares, *standbys)
 
 
 def _prepares(state: LoopState, ticket: int) -> bool:

@@ -167,7 +167,13 @@ class SimulatedCluster:
             del self.copies[task]
         return Placed(self.queries[query].idle, ahead)
 
-    def copy(self, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Copied:
+    def copy(
+        self,
+        wanted: Mapping[TaskId, str],
+        *,
+        soon: bool = True,  # noqa: ARG002 - it is at once here
+        ticket: Ticket,
+    ) -> Copied:
         """Copy the state of these tasks to these executors, where those are alive."""
         ticket.check()
         alive = {executor.id for executor in self._alive}

@@ -135,7 +135,10 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
     learning = state.learning
     if state.now_ms is not None:
         learning = learning.resized(state.now_ms, len(state.executors))
-    dropped: tuple[Instruction, ...] = (DropCopies(),) if state.copied else ()
+    standing = bool(state.policy.standbys)
+    dropped: tuple[Instruction, ...] = (DropCopies(),) if state.copied and not standing else ()
+    if state.copied:  # what follows now is not what was asked for
+        state = replace(state, standbys=replace(state.standbys, wanted={}, there=frozenset()))
     rested = replace(
         state,
         phase=Steady(),

@@ -21,6 +21,8 @@ from elastream.loop.events import (
     Copy,
     Event,
     ExecutorsChanged,
+    Instruction,
+    QueryLeft,
     Status,
     Tick,
 )
@@ -28,6 +30,7 @@ from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change, note_waiting, plan_again
 from elastream.loop.migrator.moving import Destination, begin_moving
 from elastream.loop.ports import Copied
+from elastream.loop.standbys import still_standing
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.observation import TaskId
 from elastream.model.words import counted, listed
@@ -44,6 +47,8 @@ class Copying(Phase):
     """Where this round leads."""
     copy: Copy
     since_ms: int | None
+    moving: frozenset[TaskId]
+    """The tasks that move; the others' copies are standbys."""
 
     def on(self, state: LoopState, event: Event) -> Transition:
         """Move when the copies are there; without them where they failed or take too long."""
@@ -57,6 +62,8 @@ class Copying(Phase):
                 lost = sorted(self.target.nodes - state.alive)
                 why = f"executor {listed(lost)} was lost"
                 return plan_again(state, self.change, why, ticket=ticket)
+            case QueryLeft(query=query):
+                return self._without(state, query)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "copies of state", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.copy_timeout_s:
@@ -67,19 +74,28 @@ class Copying(Phase):
             case _:
                 return state, ()
 
+    def _without(self, state: LoopState, query: str) -> Transition:
+        """Go on without a query that has left."""
+        moving = frozenset(task for task in self.moving if task.query != query)
+        rest = replace(self, target=self.target.without(query), moving=moving)
+        if moving:
+            return replace(state, phase=rest), ()
+        state, instructions = begin_moving(state, self.change, rest.target, begin_copying)
+        return state, (Cancel(self.copy.ticket), *instructions)
+
     def _moving(self, state: LoopState, copied: Copied) -> Transition:
-        wanted = len(self.copy.wanted)
+        wanted, ahead = len(self.moving), copied.tasks & self.moving
         took_s = state.passed_s(self.since_ms)
-        there = f"the state of {len(copied.tasks)} of {counted(wanted, 'task')} is ahead of it"
+        there = f"the state of {len(ahead)} of {counted(wanted, 'task')} is ahead of it"
         less = "" if copied.why is None else f"; the rest is loaded in its batch: {copied.why}"
         figures = {
             "tasks": wanted,
-            "tasks_ahead": len(copied.tasks),
+            "tasks_ahead": len(ahead),
             "bytes_ahead": copied.bytes,
             "seconds": round(took_s, 1),
         }
         log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
-        target = replace(self.target, ahead=copied.tasks)
+        target = replace(self.target, ahead=ahead)
         state, instructions = begin_moving(state, self.change, target, begin_copying)
         return state, (log, *instructions)
 
@@ -93,7 +109,7 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Tran
         for tasks in target.order.values()
         for task in tasks
         if task in loads
-        and observed.where(task) in state.alive
+        and {observed.where(task), target.goal[task]} <= state.alive
         and observed.where(task) != target.goal[task]
     ]
     large = [task for task in moving if loads[task].state_bytes >= policy.copy_least_bytes]
@@ -102,10 +118,16 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Tran
     chosen = _round(large, {task: loads[task].state_bytes for task in large}, policy.copy_bytes)
     if len(chosen) < len(large):
         target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
+    copies = {task: target.goal[task] for task in large if task in chosen}
+    cancelled: tuple[Instruction, ...] = ()
+    if state.standbys.ticket is not None:
+        cancelled = (Cancel(state.standbys.ticket),)
+        standbys = replace(state.standbys, ticket=None, wanted={}, there=frozenset())
+        state = replace(state, standbys=standbys)
     state, ticket = state.ticketed()
-    copy = Copy(ticket, {task: target.goal[task] for task in large if task in chosen})
-    copying = Copying(change, target, copy, state.now_ms)
-    return replace(state, phase=copying, copied=True), (copy,)
+    copy = Copy(ticket, still_standing(state, copies) | copies)
+    copying = Copying(change, target, copy, state.now_ms, frozenset(copies))
+    return replace(state, phase=copying, copied=True), (*cancelled, copy)
 
 
 def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[TaskId]:
@@ -123,12 +145,12 @@ def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[Ta
 def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Destination:
     """Return a target in which these tasks move and all others stay, for the time being."""
     observed, moving = state.observed, set(tasks)
-    goal = {
-        task: node
-        if task in moving or observed.where(task) not in state.alive
-        else observed.where(task)
-        for task, node in target.goal.items()
+    stays = {
+        task: observed.where(task)
+        for task, _ in observed.tasks()
+        if task not in moving and observed.where(task) in state.alive
     }
+    goal = {task: stays.get(task, node) for task, node in target.goal.items()}
     order = {
         query: kept
         for query, ours in target.order.items()

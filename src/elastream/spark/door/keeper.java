@@ -119,7 +119,9 @@ static final class Delivery extends BufferedRowIterator {
 static final class Keeper {
   private static final long LEASE_NS = 60000000000L;
   private static final long ALERT_MS = 15;
-  private static final long CALM_MS = 200;
+  private static final long CALM_MS = 100;
+  private static final long REST = 2;  // so many times as long as an opening took
+  private static final long LONGEST_REST_MS = 2000;
 
   private final Object coordinator;
   private final String executor;
@@ -258,7 +260,8 @@ static final class Keeper {
     }
   }
 
-  private void tend(Copy copy) {
+  // Opening takes the cores and the disk that the executor's own tasks need: rest in between.
+  private void tend(Copy copy) throws InterruptedException {
     Long batch = (Long) committed.get(copy.run);
     boolean unwanted = read >= copy.number && !kept.contains(copy.key);
     if (unwanted || (batch == null && read >= copy.number)) {
@@ -267,7 +270,10 @@ static final class Keeper {
         if (copies.get(copy.key) == copy) copies.remove(copy.key);
       }
     } else if (batch != null) {
+      boolean opens = copy.version < 0;
+      long began = System.nanoTime();
       copy.follow(batch.longValue());
+      if (opens) Thread.sleep(Math.min(LONGEST_REST_MS, REST * (System.nanoTime() - began) / 1000000));
     }
   }
 

@@ -89,6 +89,11 @@ class Columns:
             for column, value in zip(self._columns, values, strict=True)
         ]
 
+    @property
+    def counter(self) -> Any:
+        """A semaphore of the JVM with a permit for every event that came."""
+        return self._source.counter
+
     def fetch(self) -> list[tuple[Any, ...]]:
         """Return the rows, and empty the queue; an event that cannot be read is passed over."""
         number = self._source.queue.drainTo(self._events)

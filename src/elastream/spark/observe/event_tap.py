@@ -97,6 +97,11 @@ class EventTap:
         tasks = [TaskEvent(stage, info, tuple(adds)) for stage, info, adds in self._tasks.fetch()]
         return jobs, tasks
 
+    def wait_for_a_loss(self, timeout_s: float) -> bool:
+        """Return as soon as an executor went, or nothing happened for so long."""
+        gone = self._went.counter
+        return bool(gone.tryAcquire(1, int(timeout_s * 1000), self._door.milliseconds))
+
     def executors_changed(self) -> bool:
         """Tell whether executors came or went since the last call."""
         return bool([*self._came.fetch(), *self._went.fetch()])

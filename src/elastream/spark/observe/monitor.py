@@ -3,8 +3,9 @@
 One thread waits for what queries tell. At each progress report, the boundary between two batches of
 a query, it fetches what all tasks did since, makes an observation of the query's own, and tells its
 subscribers. About every second it looks which queries run, which of them are idle, whether jobs run
-at all, and what executors did for nobody who takes part. Nothing of this is in the way of the
-queries. The Spark UI may be off.
+at all, and what executors did for nobody who takes part. A second thread waits for executors that
+are lost, and tells that at once. Nothing of this is in the way of the queries. The Spark UI may be
+off.
 
 What cannot be read of one event, or one batch, costs that event or batch and no more.
 """
@@ -48,6 +49,7 @@ _RESYNC_S: Final = 10.0
 """Executors are counted anew so often, should an event have been lost."""
 _CHANGING_S: Final = 5.0
 """After one came or went they are counted at every look for so long: Spark's own count lags."""
+_LAG_S: Final = 0.02
 _MOST_FAULTS: Final = 20
 """After so many looks in a row that failed the monitor gives up."""
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -94,11 +96,13 @@ class SparkMonitor:
         self.ended = threading.Event()
         """Set when the monitor has ended: closed, or because the driver has."""
         self._thread = threading.Thread(target=self._watch, name="elastream-monitor", daemon=True)
+        self._losses = threading.Thread(target=self._mourn, name="elastream-losses", daemon=True)
 
     def start(self) -> Self:
         """Begin to watch."""
         self._find_queries()
         self._thread.start()
+        self._losses.start()
         return self
 
     def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
@@ -165,6 +169,24 @@ class SparkMonitor:
         if faults >= _MOST_FAULTS:
             _log.error("the monitor gives up after %d looks that failed", faults)
         self._end()
+
+    def _mourn(self) -> None:
+        """Tell that an executor was lost at once, and not with the next look."""
+        while not self._closing.is_set() and not self.ended.is_set():
+            try:
+                if self._tap.wait_for_a_loss(_LOOK_S):
+                    self._tell_of_a_loss()
+            except Exception:  # the driver ends, or the look that fails too says what is wrong
+                self._closing.wait(_LOOK_S)
+
+    def _tell_of_a_loss(self) -> None:
+        """Tell who is alive as soon as Spark's own count, which lags a little, shows it."""
+        before = self._told_executors
+        for _ in range(round(_LOOK_S / _LAG_S)):
+            with self._lock:
+                self._sync_executors(time.monotonic(), anyway=True)
+            if self._told_executors != before or self._closing.wait(_LAG_S):
+                return
 
     def _look(self) -> None:
         alive = bool(self._told_executors)

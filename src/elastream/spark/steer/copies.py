@@ -32,7 +32,7 @@ from elastream.spark.steer.own_work import marked
 __all__ = ["SparkStateCopies"]
 
 _POLL_S: Final = 0.05
-_TAKE_S: Final = 0.3
+_TAKE_S: Final = 0.5
 """How long a place waits for a copy to be taken over; then its task loads its state itself."""
 _TAKE_POLL_S: Final = 0.005
 _DELIVERIES: Final = 3
@@ -59,31 +59,34 @@ class SparkStateCopies:
         self._keepers = Keepers(door)
         self._lock = threading.RLock()
         self._wishes: dict[str, _Wish] = {}
+        self._soon = False
         self._committed: dict[str, int] = {}
         """The last committed batch of each run that has copies."""
         self._books: dict[str, OrderBook] = {}
         self._missing: str | None = self._keepers.missing_name()
 
-    def copy(self, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Copied:
+    def copy(self, wanted: Mapping[TaskId, str], *, soon: bool, ticket: Ticket) -> Copied:
         """Bring copies of these tasks' state to these executors, and drop all others.
 
-        Returns when each is there or known not to come.
+        Returns when each is there or known not to come. Keepers look for news more often where
+        they will be taken over ``soon``.
         """
         if self._missing is not None:
             return Copied(why=f"this Spark lacks {self._missing}")
         alive = {executor.id: executor for executor in self._door.executors()}
         wishes, refused = self._wanted({t: e for t, e in wanted.items() if e in alive})
+        with self._lock:
+            before, self._wishes = self._wishes, wishes
+            self._soon = soon
+            known = {name: set(wish.stores) for name, wish in before.items()}
+            self._write(before.keys() | wishes.keys())
         try:
-            with self._lock:
-                known = {name: set(wish.stores) for name, wish in self._wishes.items()}
-                self._wishes = wishes
-                self._write(known.keys() | wishes.keys())
             for name, wish in wishes.items():
                 ticket.check()
                 self._deliver(alive[name], wish, wish.stores.keys() - known.get(name, set()))
             return self._await(wishes, refused, ticket)
         except BaseException:
-            self.drop()
+            self._keep_only(known)
             raise
 
     def take(self, wanted: Mapping[TaskId, str]) -> frozenset[TaskId]:
@@ -145,6 +148,16 @@ class SparkStateCopies:
         with self._lock:
             self._wishes.clear()
             self._keepers.close()
+
+    def _keep_only(self, known: Mapping[str, set[str]]) -> None:
+        """Drop all copies but those that there were before."""
+        with self._lock:
+            names = tuple(self._wishes)
+            for name, wish in self._wishes.items():
+                old = known.get(name, set())
+                wish.stores = {key: of for key, of in wish.stores.items() if key in old}
+            self._wishes = {name: wish for name, wish in self._wishes.items() if wish.stores}
+            self._write(names)
 
     def _wanted(self, wanted: Mapping[TaskId, str]) -> tuple[dict[str, _Wish], dict[TaskId, str]]:
         """Return what that asks of each executor, and why some tasks cannot be copied."""
@@ -255,7 +268,9 @@ class SparkStateCopies:
         for name in names:
             wish = self._wishes.get(name, _Wish())
             keep, take = sorted(wish.stores), sorted(wish.take)
-            self._keepers.write(name, Word(keep, take, self._committed, alert=bool(keep)))
+            self._keepers.write(
+                name, Word(keep, take, self._committed, alert=self._soon and bool(keep))
+            )
 
 
 def _key(run: str, store: StoreOfTask) -> str:

@@ -1,0 +1,183 @@
+"""Standbys: copies of tasks' state that follow on another executor, should their own be lost.
+
+An executor that dies takes its loaded state with it, and whoever gets its tasks loads that state
+from the checkpoint, while all rows wait. With ``Policy(standbys=1)`` tasks, those that are heaviest
+to reload first, keep a copy elsewhere that follows every batch: on a spare where there is one, else
+on the executor with the least of them, on another host where there is one. When their executor is
+lost, they are placed where their copies are, at once, and load nothing.
+
+Copies cost disk, memory and the replay of every change. ``standby_bytes`` bounds them, and they are
+begun while nothing else is under way. A change that copies state ahead keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from elastream.loop.events import Cancel, Copy, Instruction, Place
+from elastream.loop.goals.goal import Failure
+from elastream.loop.ports import Copied, Placed
+from elastream.loop.state import LoopState, Recovery, Standbys, Transition, note
+from elastream.model.observation import Executor, TaskId
+from elastream.model.words import counted, listed
+
+__all__ = ["choose_standbys", "recover", "recovered", "stand_by", "still_standing", "tend_standbys"]
+
+_TRY_AGAIN_S: Final = 60.0
+"""How long after a failure nothing is tried."""
+
+
+def choose_standbys(state: LoopState) -> dict[TaskId, str]:
+    """Return where tasks shall have a copy; those that have one keep it while it makes sense."""
+    observed, budget = state.observed, state.policy.standby_bytes
+    loads = {task: load for task, load in observed.tasks() if load.state_bytes > 0}
+    held: dict[str, float] = dict.fromkeys((each.id for each in state.all_executors), 0.0)
+    chosen: dict[TaskId, str] = {}
+    left = float(budget)
+    has_one = state.standbys.wanted
+    for task in sorted(loads, key=lambda task: (task not in has_one, -loads[task].state_bytes)):
+        size = loads[task].state_bytes
+        places = _places(state, observed.where(task))
+        if size > left or not places:
+            continue
+        kept = has_one.get(task)
+        if kept not in {each.id for each in places}:
+            kept = min(places, key=lambda each: held[each.id]).id
+        chosen[task] = kept
+        held[kept] += size
+        left -= size
+    return chosen
+
+
+def still_standing(state: LoopState, besides: Collection[TaskId]) -> dict[TaskId, str]:
+    """Return the copies to keep during a change that brings copies of these tasks itself."""
+    observed, standbys = state.observed, state.standbys.wanted
+    alive = {each.id for each in state.all_executors}
+    return {
+        task: standbys[task]
+        for task, _ in observed.tasks()
+        if task in standbys and task not in besides
+        if standbys[task] in alive and standbys[task] != observed.where(task)
+    }
+
+
+def tend_standbys(state: LoopState, *, resting: bool) -> Transition:
+    """Ask for copies where others are wanted than there are; not while a change is under way."""
+    standbys, policy = state.standbys, state.policy
+    if not policy.standbys or policy.advise_only or not state.can_copy:
+        return state, ()
+    if standbys.ticket is not None:
+        return _overdue(state)
+    failed = standbys.failed_ms is not None
+    if not resting or (failed and state.passed_s(standbys.failed_ms) < _TRY_AGAIN_S):
+        return state, ()
+    if state.unseen or not any(query.load.measured for query in state.queries.values()):
+        return state, ()
+    if standbys.recoveries or state.observed.homeless():  # its next batch shows where they are
+        return state, ()
+    wanted = choose_standbys(state)
+    if wanted == standbys.wanted:
+        return state, ()
+    state, ticket = state.ticketed()
+    asked = Standbys(wanted, frozenset(), ticket, state.now_ms, recoveries=standbys.recoveries)
+    return replace(state, standbys=asked), (Copy(ticket, wanted, soon=False),)
+
+
+def stand_by(state: LoopState, result: object) -> Transition:
+    """Take in which copies are there."""
+    standbys = replace(state.standbys, ticket=None)
+    if isinstance(result, Failure):
+        return _failed(replace(state, standbys=standbys), result.why)
+    assert isinstance(result, Copied)  # noqa: S101 - the answer to a copy
+    standbys = replace(standbys, there=result.tasks)
+    state = replace(state, standbys=standbys)
+    wanted, there = len(standbys.wanted), len(result.tasks)
+    took_s = state.passed_s(standbys.since_ms)
+    reason = f"{there} of {counted(wanted, 'task')} have a copy that follows, in {took_s:.0f} s"
+    if result.why is not None:
+        reason += f"; not all: {result.why}"
+    figures = {"tasks": wanted, "tasks_ahead": there, "bytes_ahead": result.bytes}
+    log = note(state, "standby", reason, figures=figures)
+    if there < wanted and not there:
+        state = replace(state, standbys=replace(standbys, failed_ms=state.now_ms))
+    return state, (log,)
+
+
+def recover(state: LoopState, lost: Collection[str]) -> Transition:
+    """Place the tasks of lost executors where their copies are."""
+    standbys, observed = state.standbys, state.observed
+    alive = {each.id for each in state.all_executors}
+    places: dict[str, dict[TaskId, str]] = {}
+    for task, _ in observed.tasks():
+        holder = standbys.wanted.get(task)
+        if task in standbys.there and holder in alive and observed.where(task) in lost:
+            assert holder is not None  # noqa: S101 - it is alive
+            places.setdefault(task.query, {})[task] = holder
+    instructions: list[Instruction] = []
+    recoveries = dict(standbys.recoveries)
+    for query, wanted in places.items():
+        state, ticket = state.ticketed()
+        recoveries[ticket] = Recovery(query, wanted)
+        holders = listed(sorted(set(wanted.values())))
+        reason = f"{counted(len(wanted), 'task')} go to their copies on executor {holders}"
+        instructions += [
+            note(state, "standby", reason, query=query, figures={"tasks": len(wanted)}),
+            Place(ticket, query, wanted),
+        ]
+    return replace(state, standbys=replace(standbys, recoveries=recoveries)), tuple(instructions)
+
+
+def recovered(state: LoopState, ticket: int, result: object) -> Transition:
+    """Take in what became of tasks that were placed where their copies are."""
+    standbys = state.standbys
+    recovery = standbys.recoveries[ticket]
+    left = {other: each for other, each in standbys.recoveries.items() if other != ticket}
+    state = replace(state, standbys=replace(standbys, recoveries=left))
+    query = state.queries.get(recovery.query)
+    if query is None:
+        return state, ()
+    if not isinstance(result, Placed):
+        why = result.why if isinstance(result, Failure) else "no answer"
+        log = note(state, "standby", f"copies were not taken over: {why}", query=query.name)
+        return state, (log,)
+    size = sum(query.load.tasks[task].state_bytes for task in result.ahead)
+    figures = {
+        "tasks": len(recovery.wanted),
+        "tasks_ahead": len(result.ahead),
+        "bytes_ahead": round(size),
+    }
+    reason = (
+        f"{len(result.ahead)} of {counted(len(recovery.wanted), 'task')} had their copies taken "
+        "over, and load nothing"
+    )
+    if result.idle and query.idle:
+        believed = {**query.believed, **recovery.wanted}
+        state = state.with_query(replace(query, believed=believed, verifications=0))
+    return state, (note(state, "standby", reason, query=query.name, figures=figures),)
+
+
+def _places(state: LoopState, own: str) -> list[Executor]:
+    """Return the executors on which a copy makes sense: spares before others, other hosts first."""
+    others = [each for each in state.all_executors if each.id != own]
+    host = next((each.host for each in state.all_executors if each.id == own), None)
+    elsewhere = [each for each in others if each.host != host] or others
+    return [each for each in elsewhere if each.id in state.spare_ids] or elsewhere
+
+
+def _overdue(state: LoopState) -> Transition:
+    standbys = state.standbys
+    passed_s = state.passed_s(standbys.since_ms)
+    if standbys.ticket is None or passed_s <= state.policy.copy_timeout_s:
+        return state, ()
+    cancel = Cancel(standbys.ticket)
+    state = replace(state, standbys=replace(standbys, ticket=None))
+    state, told = _failed(state, f"no answer in {passed_s:.0f} s")
+    return state, (cancel, *told)
+
+
+def _failed(state: LoopState, why: str) -> Transition:
+    standbys = replace(state.standbys, wanted={}, there=frozenset(), failed_ms=state.now_ms)
+    reason = f"no copies that follow: {why}; tried again in {_TRY_AGAIN_S:.0f} s at the earliest"
+    return replace(state, standbys=standbys), (note(state, "standby", reason),)

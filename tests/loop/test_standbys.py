@@ -1,0 +1,191 @@
+"""Copies that follow on other executors, and what they are for: an executor that is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.loop.builders import QUERY, task
+from tests.loop.harness import Harness
+from tests.loop.scenes import POLICY
+
+from elastream.loop.events import Copy, DropCopies, Instruction, MoveRequested, Place, Tick
+from elastream.loop.goals.by_hand import ByHand
+from elastream.loop.policy import Policy
+from elastream.loop.standbys import choose_standbys
+from elastream.model.errors import ProblemError
+from elastream.testing import (
+    ClusterSettings,
+    SimulatedCluster,
+    SimulatedTask,
+    Workload,
+    even_workload,
+)
+
+MIB = 1 << 20
+STANDING = replace(
+    POLICY, goal=ByHand(), standbys=1, moves_per_batch=None, bytes_per_batch=None, spares=0
+)
+
+
+def run_of(
+    policy: Policy = STANDING,
+    *,
+    number: int = 3,
+    hosts: tuple[str, ...] = ("here",),
+    sizes: Any = None,
+) -> Harness:
+    """Tasks on some executors, seen in a batch."""
+    if sizes is None:
+        workload = even_workload(6, lambda _: 100.0, name=QUERY, state_bytes=2 * MIB)
+    else:
+        tasks = tuple(
+            SimulatedTask(0, j, 1 / len(sizes), 1.0, size) for j, size in enumerate(sizes)
+        )
+        workload = Workload(tasks, lambda _: 100.0, name=QUERY)
+    settings = ClusterSettings(executors=number, hosts=hosts, copy_s=0.0)
+    run = Harness(SimulatedCluster(workload, settings), policy)
+    run.batches(2)
+    return run
+
+
+def of_kind(run: Harness, kind: type[Instruction]) -> list[Any]:
+    return [each for told in run.told for each in told if isinstance(each, kind)]
+
+
+def told(run: Harness) -> list[str]:
+    return [d.reason for d in run.decisions if d.kind == "standby"]
+
+
+def test_every_task_has_a_copy_on_another_executor_and_it_is_asked_for_once() -> None:
+    run = run_of()
+    run.batches(5)
+    (copy,) = of_kind(run, Copy)
+    assert not copy.soon
+    where = run.cluster.where()
+    assert copy.wanted.keys() == where.keys()
+    assert all(where[each] != holder for each, holder in copy.wanted.items())
+    held = sorted(list(copy.wanted.values()).count(holder) for holder in "012")
+    assert held == [2, 2, 2]
+    assert told(run) == ["6 of 6 tasks have a copy that follows, in 0 s"]
+
+
+def test_without_standbys_or_a_way_to_copy_none_are_asked_for() -> None:
+    run = run_of(replace(STANDING, standbys=0))
+    run.batches(3)
+    assert not of_kind(run, Copy)
+    with pytest.raises(ProblemError, match="standbys: 2 copies are more than one"):
+        replace(STANDING, standbys=2)
+
+
+def test_an_executor_that_is_lost_has_its_tasks_placed_where_their_copies_are_at_once() -> None:
+    run = run_of()
+    run.batches(1)
+    (copy,) = of_kind(run, Copy)
+    before = run.cluster.where()
+    homeless = {each for each, node in before.items() if node == "1"}
+    run.cluster.kill("1")
+    (place,) = of_kind(run, Place)
+    assert place.wanted == {each: copy.wanted[each] for each in homeless}
+    assert told(run)[-2].startswith("2 tasks go to their copies on executor ")
+    assert told(run)[-1] == "2 of 2 tasks had their copies taken over, and load nothing"
+    figures = run.decisions[-1].figures
+    assert figures["tasks_ahead"] == 2
+    assert figures["bytes_ahead"] == 4 * MIB
+    run.cluster.run_batch()
+    assert place.wanted.items() <= run.cluster.where().items()
+
+
+def test_after_a_loss_copies_are_brought_anew_where_tasks_are_then() -> None:
+    run = run_of()
+    run.batches(1)
+    run.cluster.kill("1")
+    run.batches(3)
+    last = of_kind(run, Copy)[-1]
+    where = run.cluster.where()
+    assert last.wanted.keys() == where.keys()
+    assert all(where[each] != holder for each, holder in last.wanted.items())
+
+
+def test_a_copy_is_on_another_host_where_there_is_one_and_on_a_spare_before_all() -> None:
+    run = run_of(number=4, hosts=("here", "there"))
+    run.batches(1)
+    (copy,) = of_kind(run, Copy)
+    hosts = {each.id: each.host for each in run.cluster.executors()}
+    where = run.cluster.where()
+    assert all(hosts[where[each]] != hosts[holder] for each, holder in copy.wanted.items())
+
+
+def test_the_heaviest_to_reload_come_first_within_the_budget() -> None:
+    sizes = [5 * MIB, MIB, 3 * MIB, 4 * MIB]
+    run = run_of(replace(STANDING, standby_bytes=8 * MIB), sizes=sizes)
+    run.batches(1)
+    (copy,) = of_kind(run, Copy)
+    assert copy.wanted.keys() == {task(0), task(2)}
+
+
+@given(
+    sizes=st.lists(st.integers(0, 100), min_size=1, max_size=12),
+    budget=st.integers(1, 400),
+    number=st.integers(1, 4),
+)
+def test_copies_keep_within_their_budget_and_never_share_an_executor_with_their_task(
+    sizes: list[int], budget: int, number: int
+) -> None:
+    run = run_of(replace(STANDING, standby_bytes=budget), number=number, sizes=sizes)
+    chosen = choose_standbys(run.state)
+    where = run.cluster.where()
+    assert sum(sizes[each.partition] for each in chosen) <= budget
+    assert all(where[each] != holder for each, holder in chosen.items())
+    assert set(chosen.values()) <= {each.id for each in run.cluster.executors()}
+    if number == 1:
+        assert not chosen
+
+
+def test_a_change_keeps_the_copies_of_tasks_that_stay_and_brings_them_up_to_date_after() -> None:
+    run = run_of()
+    run.batches(1)
+    where = run.cluster.where()
+    first = task(0)
+    other = next(node for node in "012" if node != where[first])
+    run.feed(MoveRequested({first: other}))
+    moving = of_kind(run, Copy)[-1]
+    assert moving.soon
+    assert moving.wanted[first] == other
+    assert moving.wanted.keys() == where.keys()
+    run.batches(4)
+    assert not of_kind(run, DropCopies)
+    last = of_kind(run, Copy)[-1]
+    assert not last.soon
+    assert last.wanted[first] != other
+    (copied,) = (d for d in run.decisions if d.kind == "copy")
+    assert copied.reason.startswith("the state of 1 of 1 task is ahead of it")
+
+
+def test_copies_that_do_not_come_are_tried_again_much_later() -> None:
+    run = run_of_unanswered()
+    run.fail("no room")
+    assert told(run)[-1].startswith("no copies that follow: no room; tried again in 60 s")
+    asked = len(of_kind(run, Copy))
+    run.batches(20)
+    assert len(of_kind(run, Copy)) == asked
+    run.feed(Tick(round(run.cluster.now_ms + 70_000)))
+    assert len(of_kind(run, Copy)) == asked + 1
+
+
+def run_of_unanswered() -> Harness:
+    workload = even_workload(6, lambda _: 100.0, name=QUERY, state_bytes=2 * MIB)
+    run = Harness(SimulatedCluster(workload, ClusterSettings(executors=3, copy_s=0.0)), STANDING)
+    run.batches(2, answering=False)
+    assert any(isinstance(action, Copy) for action in run.pending)
+    return run
+
+
+def test_copies_that_take_too_long_are_given_up() -> None:
+    run = run_of_unanswered()
+    run.feed(Tick(round(run.cluster.now_ms + 1000 * STANDING.copy_timeout_s + 5000)))
+    assert told(run)[-1].startswith("no copies that follow: no answer in 12")
+    assert not run.pending
