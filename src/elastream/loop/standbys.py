@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from elastream.loop.events import Cancel, Copy, Instruction, Place
+from elastream.loop.events import Cancel, Copy, DropCopies, Instruction, Place
 from elastream.loop.goals.goal import Failure
 from elastream.loop.ports import Copied, Placed
 from elastream.loop.state import LoopState, Recovery, Standbys, Transition, note
@@ -80,6 +80,8 @@ def tend_standbys(state: LoopState, *, resting: bool) -> Transition:
     wanted = choose_standbys(state)
     if wanted == standbys.wanted:
         return state, ()
+    if not wanted:
+        return replace(state, standbys=Standbys()), (DropCopies(),)
     state, ticket = state.ticketed()
     asked = Standbys(wanted, frozenset(), ticket, state.now_ms, recoveries=standbys.recoveries)
     return replace(state, standbys=asked), (Copy(ticket, wanted, soon=False),)

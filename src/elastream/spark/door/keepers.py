@@ -88,12 +88,15 @@ class Keepers:
         """Return a private name that this Spark lacks; ``None`` where all are there."""
         from py4j.protocol import Py4JJavaError
 
+        from elastream.spark.door.private_door import names_of
+
+        jvm = self._door.jvm
         for class_name, wanted in _NAMES.items():
             try:
-                methods = self._door.jvm.java.lang.Class.forName(class_name).getDeclaredMethods()
+                methods = jvm.java.lang.Class.forName(class_name).getDeclaredMethods()
             except Py4JJavaError:
                 return class_name
-            found = {method.getName() for method in methods}
+            found = names_of(jvm, methods)
             for name in wanted:
                 if name not in found:
                     return f"{class_name}.{name}"

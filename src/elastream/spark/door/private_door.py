@@ -11,6 +11,7 @@ another than the one this was written for. Everything comes out as plain Python 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors"]
+__all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors", "names_of"]
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 _BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
@@ -335,10 +336,18 @@ def _opened(name: str, door: Callable[[], Any], version: str) -> Any:
 
 
 def _needs_methods(jvm: Any, class_name: str, *methods: str) -> None:
-    found = {method.getName() for method in jvm.java.lang.Class.forName(class_name).getMethods()}
+    found = names_of(jvm, jvm.java.lang.Class.forName(class_name).getMethods())
     for method in methods:
         if method not in found:
             raise AttributeError(method)
+
+
+def names_of(jvm: Any, methods: Any) -> frozenset[str]:
+    """Return the names of methods of the JVM, in a few calls however many they are."""
+    anything, number = jvm.java.lang.Class.forName("java.lang.Object"), len(methods)
+    objects = jvm.java.lang.reflect.Array.newInstance(anything, number)  # what py4j can pass on
+    jvm.java.lang.System.arraycopy(methods, 0, objects, 0, number)
+    return frozenset(re.findall(r"([\w$]+)\(", jvm.java.util.Arrays.toString(objects)))
 
 
 def _json_mapper(jvm: Any) -> Any:

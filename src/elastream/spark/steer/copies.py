@@ -129,8 +129,6 @@ class SparkStateCopies:
     def heard(self, fact: Fact) -> None:
         """Tell the keepers of every batch that committed, and now and then that somebody cares."""
         with self._lock:
-            if not self._wishes:
-                return
             match fact:
                 case BatchObserved(batch=batch) if batch.run in self._committed:
                     self._committed[batch.run] = batch.batch
