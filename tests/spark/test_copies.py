@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark.running_query import BY_HAND, RunningQuery, running, until
+from tests.spark.processes import kill
+from tests.spark.running_query import BY_HAND, PATIENCE_S, RunningQuery, running, until
 from tests.spark.streams import (
     FIRST,
     KEYS,
@@ -202,3 +203,47 @@ def test_where_state_cannot_be_copied_it_is_moved_all_the_same(spark: SparkSessi
         assert figures["tasks_ahead"] == 0
         (told,) = (d.reason for d in run.decisions if d.kind == "copy")
         assert "its state is in a HDFSBackedStateStoreProvider" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["owner", "target"])
+@pytest.mark.parametrize("phase", ["Copying", "Moving", "Steady"])
+def test_a_kill_while_state_travels_moves_or_has_moved_loses_nothing(
+    spark: SparkSession, victim: str, phase: str
+) -> None:
+    with running(aggregation(spark), mode="update", policy=AHEAD) as run:
+        first, second = run.executor_ids()
+        run.settle(dict.fromkeys(run.tasks, first))
+        run.attachment.move(dict.fromkeys(run.tasks, second))
+        until(lambda: type(run.attachment.state.phase).__name__ == phase, f"it is {phase}")
+        kill(spark, first if victim == "owner" else second)
+        until(lambda: run.attachment.wait(1.0), "the change has ended")
+        run.pass_batches(4)
+        swap_all(run)
+        run.query.stop()
+        state = aggregation_state(spark, str(run.checkpoint))
+        assert state == aggregation_answer(run.committed_rows())
+
+
+def swap_all(run: RunningQuery) -> None:
+    """Move every task to the executor that came last, once it is known where they are."""
+    until(lambda: len(run.attachment.executors()) == 2, "the killed one was replaced")
+    until(lambda: len(run.where()) == len(run.tasks), "it is known where tasks are")
+    last = run.attachment.executors()[-1].id
+    run.attachment.move(dict.fromkeys(run.tasks, last))
+    assert run.attachment.wait(PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_a_join_and_format_2_stay_exact_through_twenty_random_moves(spark: SparkSession) -> None:
+    with (
+        session_with(
+            spark, join__stateFormatVersion="2", stateStore__checkpointFormatVersion="2"
+        ) as own,
+        running(join(own), mode="append", sink="memory", policy=AHEAD) as run,
+    ):
+        run.migrate_at_random(20, seed=29)
+        told = Counter(int(str(key)) for key, *_ in table_of(run).elements())
+        assert told == Counter(range(LATER, max(told) + 1))
+        ahead = sum(end.figures["tasks_ahead"] for end in ends(run))
+        assert ahead > 0
