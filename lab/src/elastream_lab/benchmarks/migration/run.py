@@ -100,6 +100,7 @@ def run_in_session(run: StreamRun, spark: SparkSession) -> None:
     replay = Replay(run.job.feeds, stream.check)
     try:
         lead_in(run, replay)
+        replay.begin()
         with _mechanism(run, stream) as mechanism:
             _scaled_out_and_in(run, replay, mechanism)
     finally:
@@ -112,6 +113,7 @@ def run_applications(run: StreamRun, spec: ApplicationSpec, log: Path) -> None:
     replay = Replay(run.job.feeds, lambda: restart.application.check(), stuck_s=_RESTART_S)
     try:
         lead_in(run, replay)
+        replay.begin()
         _scaled_out_and_in(run, replay, restart)
         restart.application.stop()
     finally:
@@ -142,10 +144,9 @@ def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
 
 
 def lead_in(run: StreamRun, replay: Replay) -> None:
-    """Run a few small batches, then start the steady stream."""
+    """Run a few small batches; after them the stream has nothing to read until it begins."""
     run.say("warming the stream")
     replay.lead_in([run.first], batches=_LEAD_BATCHES)
-    replay.begin()
 
 
 def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> None:

@@ -1,0 +1,130 @@
+"""What the loss of an executor came to: who is lost, and what follows from a run. Pure.
+
+A loss is measured as every change of the migration benchmark is
+(:mod:`elastream_lab.benchmarks.migration.trace`), with the kill as the moment it was asked for:
+
+- *steady*: the ten batches committed last before the kill.
+- *the change*: from the kill until the query is steady again: the end of the first three batches
+  in a row, none longer than 1.2 of the steady one, of those after the last move and after the way
+  was done. A way is done when there are as many executors as before; elastream when also nothing is
+  under way. Where there are no such three, ``steady_again`` is false.
+- ``longest_gap_ms``: the longest time without a finished batch that ends in the change.
+- ``detection_ms``: from the kill until Spark's driver says that the executor is gone.
+- ``replaced_s``: from the kill until an executor registered in its place.
+- ``bytes_loaded``: the state of the tasks that ran on another executor than before, once for every
+  time, less what the loop says was taken over there from a copy: a standby, or one that travelled
+  ahead of its task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from elastream.loop.decisions import Decision
+from elastream.model.observation import BatchObservation
+from elastream_lab.benchmarks.migration.bench import state_name
+from elastream_lab.benchmarks.migration.trace import Ahead, ResizeFigures
+
+__all__ = ["Loss", "LossResult", "chosen_victim", "taken_over"]
+
+_BYTES_AHEAD: Final[Mapping[str, str]] = {
+    "standby": "bytes_ahead",
+    "done": "state_bytes_ahead",
+    "abandon": "state_bytes_ahead",
+}
+"""Which decisions tell of state that was taken over from copies, and in which figure its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """How an executor was lost."""
+
+    executor: str
+    tasks: int
+    """How many tasks it had."""
+    state_bytes: int
+    """How much state."""
+    detection_ms: float
+    replaced_s: float | None
+    """``None`` where no executor came in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossResult:
+    """One way, one state, once."""
+
+    way: str
+    state_bytes: int
+    repeat: int
+    exact: bool
+    loss: Loss
+    figures: ResizeFigures
+    series: tuple[tuple[float, float], ...]
+    """A batch each: seconds since the kill, mean response time in seconds."""
+
+    @property
+    def state(self) -> str:
+        """What the state is called."""
+        return state_name(self.state_bytes)
+
+    @property
+    def case(self) -> tuple[int, str]:
+        """What a repeat has in common with the others."""
+        return self.state_bytes, self.way
+
+    def as_json(self) -> dict[str, object]:
+        """Return it in the names of the run summaries, and with what else was measured."""
+        figures, loss = self.figures.as_json(), self.loss
+        replaced_s = None if loss.replaced_s is None else round(loss.replaced_s, 1)
+        return {
+            "way": self.way,
+            "exact": self.exact,
+            "repeat": self.repeat,
+            "longest_gap_ms": figures["longest_gap_ms"],
+            "detection_ms": round(loss.detection_ms),
+            "bytes_loaded": figures["bytes_loaded_in_batches"],
+            "response_ms": figures["response_ms"],
+            "added_p99_ms": figures["added_p99_ms"],
+            "rows_late": figures["rows_late"],
+            "steady_batch_ms": figures["steady_batch_ms"],
+            "worst_batch_ms": figures["worst_batch_ms"],
+            "settled_s": figures["asked_to_settled_s"],
+            "steady_again": figures["steady_again"],
+            "replaced_s": replaced_s,
+            "tasks_lost": loss.tasks,
+            "state_bytes_lost": loss.state_bytes,
+            "partitions_moved": figures["partitions_moved"],
+            "state_bytes_moved": figures["state_bytes_moved"],
+            "state": self.state,
+            "state_bytes": self.state_bytes,
+        }
+
+
+def chosen_victim(batch: BatchObservation, alive: Collection[str]) -> tuple[str, int, int] | None:
+    """Return which executor is killed, with its tasks and their bytes of state.
+
+    It is the one with most state, of several the first by number. ``None`` where none has any.
+    """
+    bytes_of: Counter[str] = Counter()
+    tasks_of: Counter[str] = Counter()
+    for task in batch.tasks:
+        if task.executor in alive:
+            bytes_of[task.executor] += task.state_bytes
+            tasks_of[task.executor] += 1
+    if not tasks_of:
+        return None
+    victim = min(bytes_of, key=lambda name: (-bytes_of[name], len(name), name))
+    return victim, tasks_of[victim], bytes_of[victim]
+
+
+def taken_over(decisions: Iterable[Decision]) -> Ahead:
+    """Return what the loop says was taken over from copies; nothing where it says nothing."""
+    tasks = size = 0
+    for decision in decisions:
+        if decision.kind in _BYTES_AHEAD:
+            tasks += int(decision.figures.get("tasks_ahead", 0))
+            size += int(decision.figures.get(_BYTES_AHEAD[decision.kind], 0))
+    return Ahead(tasks, size)
