@@ -11,7 +11,13 @@ import pytest
 from elastream.harness.commit_log import CommittedBatch
 from elastream.loop.decisions import Decision
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
-from elastream_lab.benchmarks.failure.loss import Loss, LossResult, chosen_victim, taken_over
+from elastream_lab.benchmarks.failure.loss import (
+    Loss,
+    LossResult,
+    caught_up_s,
+    chosen_victim,
+    taken_over,
+)
 from elastream_lab.benchmarks.migration.trace import Ahead, Resize, ResizeFigures, Trace, measured
 
 MB = 1_000_000
@@ -63,6 +69,7 @@ def result(**changed: Any) -> LossResult:
         "exact": True,
         "loss": loss,
         "figures": figures(),
+        "caught_up_s": 4.8,
         "series": ((-5.0, 1.5), (0.5, 5.0), (21.4, 1.4)),
     }
     return LossResult(**{**made, **changed})
@@ -91,6 +98,16 @@ def test_the_change_is_over_when_the_query_is_steady_after_the_last_move() -> No
     # Batch 22 is the first on moved state again; 23 to 25 are the first three after it.
     assert told["steady_again"]
     assert told["settled_s"] == pytest.approx(26.5 - 13.25, abs=0.06)
+
+
+def test_the_query_has_caught_up_with_the_last_batch_that_has_a_late_row() -> None:
+    change = Resize("stock", 3, 3, KILLED_MS, 23_000.0, 1e9)
+    # A steady row waits at most 1.5 s. Batch 12 ends at 18 s and the others follow, half a second
+    # each: batch 17, at 20.5 s, has a row that was due at 17 s, and batch 18 none that waited more
+    # than three.
+    found = caught_up_s(trace(LOST, {12: 18.0}), change)
+    assert found == pytest.approx(20.5 - 13.25)
+    assert caught_up_s(trace(LOST, {}), change) == 0.0
 
 
 def test_bytes_loaded_are_those_of_every_task_that_came_elsewhere() -> None:

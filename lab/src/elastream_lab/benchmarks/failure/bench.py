@@ -22,7 +22,7 @@ from elastream.demo.word_count import WordCount
 from elastream.harness.replay import ReplayClock
 from elastream.loop.policy import Policy
 from elastream.model.errors import ElastreamError
-from elastream_lab.benchmarks.failure.loss import LossResult
+from elastream_lab.benchmarks.failure.loss import LossResult, caught_up_s
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
 from elastream_lab.benchmarks.failure.settings import FailureSettings
 from elastream_lab.benchmarks.failure.ways import cluster_of, policy_of
@@ -128,5 +128,6 @@ def _result(bench: _Bench, run: StreamRun, policy: Policy | None) -> LossResult:
         exact=exact,
         loss=loss,
         figures=measured(trace, change, tau=run.tau),
+        caught_up_s=caught_up_s(trace, change),
         series=mean_responses(trace, change),
     )

@@ -11,6 +11,9 @@ A loss is measured as every change of the migration benchmark is
 - ``longest_gap_ms``: the longest time without a finished batch that ends in the change.
 - ``detection_ms``: from the kill until Spark's driver says that the executor is gone.
 - ``replaced_s``: from the kill until an executor registered in its place.
+- ``caught_up_s``: from the kill until the end of the last batch with a row that is late, as
+  ``rows_late`` counts them: more than twice the 99th percentile of the steady rows. A query may be
+  steady again, by the length of its batches, and still have rows to catch up with.
 - ``bytes_loaded``: the state of the tasks that ran on another executor than before, once for every
   time, less what the loop says was taken over there from a copy: a standby, or one that travelled
   ahead of its task.
@@ -23,12 +26,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from elastream.harness.response_time import spread
 from elastream.loop.decisions import Decision
 from elastream.model.observation import BatchObservation
 from elastream_lab.benchmarks.migration.bench import state_name
-from elastream_lab.benchmarks.migration.trace import Ahead, ResizeFigures
+from elastream_lab.benchmarks.migration.trace import (
+    LATE,
+    Ahead,
+    Resize,
+    ResizeFigures,
+    Trace,
+    steady_batches,
+)
 
-__all__ = ["Loss", "LossResult", "chosen_victim", "taken_over"]
+__all__ = ["Loss", "LossResult", "caught_up_s", "chosen_victim", "taken_over"]
 
 _BYTES_AHEAD: Final[Mapping[str, str]] = {
     "standby": "bytes_ahead",
@@ -62,6 +73,7 @@ class LossResult:
     exact: bool
     loss: Loss
     figures: ResizeFigures
+    caught_up_s: float
     series: tuple[tuple[float, float], ...]
     """A batch each: seconds since the kill, mean response time in seconds."""
 
@@ -93,6 +105,7 @@ class LossResult:
             "worst_batch_ms": figures["worst_batch_ms"],
             "settled_s": figures["asked_to_settled_s"],
             "steady_again": figures["steady_again"],
+            "caught_up_s": round(self.caught_up_s, 1),
             "replaced_s": replaced_s,
             "tasks_lost": loss.tasks,
             "state_bytes_lost": loss.state_bytes,
@@ -118,6 +131,19 @@ def chosen_victim(batch: BatchObservation, alive: Collection[str]) -> tuple[str,
         return None
     victim = min(bytes_of, key=lambda name: (-bytes_of[name], len(name), name))
     return victim, tasks_of[victim], bytes_of[victim]
+
+
+def caught_up_s(trace: Trace, change: Resize) -> float:
+    """Return how long after the kill a batch with a late row ended last; 0 where none did."""
+    steady = spread(trace.responses(steady_batches(trace.batches, change.asked_ms)))
+    late_ms = float("inf") if steady is None else LATE * steady.p99
+    late = [
+        batch.finished_ms
+        for batch in trace.batches
+        if change.asked_ms < batch.finished_ms <= change.ends_ms
+        and (trace.responses([batch]).response_ms > late_ms).any()
+    ]
+    return (max(late) - change.asked_ms) / 1000 if late else 0.0
 
 
 def taken_over(decisions: Iterable[Decision]) -> Ahead:

@@ -3,9 +3,9 @@
 Before the stream begins its tasks are spread evenly over the executors, told to Spark's coordinator
 once, under every way: left to itself Spark has put seven of twelve on one of three. Before the kill
 the query is up to date, and is left alone for more than the ten batches that are the steady ones.
-The executor is killed in the middle of a batch, half as long after its beginning as
-the steady ones take, so that every run is hit alike. Nothing here acts after that: the way does.
-The run waits until it is done and the query steady again, though not for ever, and for ten batches
+The executor is killed in the middle of a batch, half as long after its beginning as the steady ones
+take, so that every run is hit alike. Nothing here acts after that: the way does. The run waits
+until it is done and the query steady again and up to date, though not for ever, and for ten batches
 more.
 """
 
@@ -149,6 +149,7 @@ def _lost(run: StreamRun, replay: Replay, stream: RunningStream, caretaker: Care
     kill_process(pid)
     done_ms = _done_ms(run, replay, caretaker)
     await_steady(run, replay, killed_ms, done_ms)
+    await_up_to_date(run, replay)
     replay.wait_for_batches(BETWEEN)
     ends_ms = time.time() * 1000
     executors = run.executors[1]
