@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.spark.running_query import PATIENCE_S, back_to_two
 
 from elastream import Policy
@@ -20,6 +21,8 @@ from elastream_lab.benchmarks.migration.trace import measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
 
 POLICY = Policy(
     min_executors=2,
