@@ -8,14 +8,16 @@
 - ``standbys``: the same, and every task has a copy of its state on another executor, which follows
   every batch. When an executor is lost its tasks go where the copies are.
 
-The two have one policy but for what their names say. It has the goal that a policy has where none
-is named, since by hand nothing would be done about a loss.
+The two have one policy but for what their names say. Its goal keeps the number of executors and
+does nothing about the load: no executor can be busier than it allows. By hand nothing would be done
+about a loss.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
 from elastream_lab.benchmarks.failure.settings import FailureSettings
 from elastream_lab.benchmarks.migration.bench import FREQUENT_SNAPSHOTS
@@ -23,6 +25,8 @@ from elastream_lab.benchmarks.migration.mechanisms import LIVE_POLICIES
 from elastream_lab.mechanisms.sessions import StreamCluster
 
 __all__ = ["cluster_of", "policy_of"]
+
+_NUMBER_ALONE: Final = Utilisation(target=0.9, hysteresis=0.1)
 
 
 def cluster_of(way: str, settings: FailureSettings) -> StreamCluster:
@@ -45,6 +49,7 @@ def policy_of(way: str, settings: FailureSettings) -> Policy | None:
         min_executors=settings.executors,
         max_executors=settings.executors,
         tau=settings.stream.tau,
+        goal=_NUMBER_ALONE,
         **LIVE_POLICIES["live"],  # type: ignore[arg-type]
         **more,
     )
