@@ -16,6 +16,7 @@ from elastream_lab.benchmarks.failure.loss import (
     LossResult,
     caught_up_s,
     chosen_victim,
+    standing_by,
     taken_over,
 )
 from elastream_lab.benchmarks.migration.trace import Ahead, Resize, ResizeFigures, Trace, measured
@@ -129,8 +130,8 @@ def test_a_loss_that_nobody_made_up_for_has_no_moment_for_that() -> None:
     assert result(loss=loss).as_json()["replaced_s"] is None
 
 
-def decision(kind: Any, **figures: int) -> Decision:
-    return Decision(0, 1, kind, "because", 3, figures=figures)
+def decision(kind: Any, query: str | None = "q", **figures: int) -> Decision:
+    return Decision(0, 1, kind, "because", 3, figures=figures, query=query)
 
 
 def test_the_loop_tells_what_was_taken_over() -> None:
@@ -138,9 +139,17 @@ def test_the_loop_tells_what_was_taken_over() -> None:
         decision("lost", executors_lost=1),
         decision("standby", tasks_ahead=4, bytes_ahead=4 * MB),
         decision("copy", tasks_ahead=3, bytes_ahead=3 * MB),
-        decision("done", tasks_ahead=2, state_bytes_ahead=2 * MB),
+        decision("done", None, tasks_ahead=2, state_bytes_ahead=2 * MB),
+        decision("standby", None, tasks=12, tasks_ahead=12, bytes_ahead=12 * MB),
     ]
     assert taken_over(told) == Ahead(6, 6 * MB)
+
+
+def test_the_loop_tells_how_many_tasks_have_a_standby() -> None:
+    there = decision("standby", None, tasks=12, tasks_ahead=12, bytes_ahead=12 * MB)
+    assert standing_by([]) == standing_by([decision("standby", tasks_ahead=4)]) == 0
+    assert standing_by([there, decision("standby", tasks_ahead=4)]) == 12
+    assert standing_by([there, decision("standby", None)]) == 0
 
 
 def test_decisions_that_tell_nothing_of_copies_took_nothing_over() -> None:

@@ -39,7 +39,7 @@ from elastream_lab.benchmarks.migration.trace import (
     steady_batches,
 )
 
-__all__ = ["Loss", "LossResult", "caught_up_s", "chosen_victim", "taken_over"]
+__all__ = ["Loss", "LossResult", "caught_up_s", "chosen_victim", "standing_by", "taken_over"]
 
 _BYTES_AHEAD: Final[Mapping[str, str]] = {
     "standby": "bytes_ahead",
@@ -146,11 +146,22 @@ def caught_up_s(trace: Trace, change: Resize) -> float:
     return (max(late) - change.asked_ms) / 1000 if late else 0.0
 
 
+def standing_by(decisions: Iterable[Decision]) -> int:
+    """Return how many tasks have a standby, as the loop told last."""
+    told = [d for d in decisions if str(d.kind) == "standby" and d.query is None]
+    return int(told[-1].figures.get("tasks_ahead", 0)) if told else 0
+
+
 def taken_over(decisions: Iterable[Decision]) -> Ahead:
-    """Return what the loop says was taken over from copies; nothing where it says nothing."""
+    """Return what the loop says was taken over from copies; nothing where it says nothing.
+
+    Of standbys it says that of a query; that copies are there, which it says in the same figures,
+    of the whole application.
+    """
     tasks = size = 0
     for decision in decisions:
-        if decision.kind in _BYTES_AHEAD:
+        there = str(decision.kind) == "standby" and decision.query is None
+        if decision.kind in _BYTES_AHEAD and not there:
             tasks += int(decision.figures.get("tasks_ahead", 0))
             size += int(decision.figures.get(_BYTES_AHEAD[decision.kind], 0))
     return Ahead(tasks, size)

@@ -28,7 +28,7 @@ from elastream.model.words import counted
 from elastream.spark.steer.placement import SparkStatePlacement
 from elastream_lab.benchmarks.elasticity.executors import ExecutorWatch
 from elastream_lab.benchmarks.elasticity.figures import ExecutorLife
-from elastream_lab.benchmarks.failure.loss import Loss, chosen_victim, taken_over
+from elastream_lab.benchmarks.failure.loss import Loss, chosen_victim, standing_by, taken_over
 from elastream_lab.benchmarks.migration.run import (
     BETWEEN,
     StreamRun,
@@ -47,7 +47,7 @@ __all__ = ["Caretaker", "run_with_a_loss"]
 
 _LOOK_S: Final = 0.01
 _STANDBYS_S: Final = 120.0
-"""So long the loop may take to tell of standbys; then the kill comes all the same."""
+"""So long standbys may take to be there; then the kill comes all the same."""
 _BATCH_S: Final = 60.0
 """So long it may take until a batch begins."""
 _DONE_S: Final = 300.0
@@ -79,9 +79,8 @@ class Caretaker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing is under way, and standbys, where there shall be some, were told of."""
-        told = any(str(decision.kind) == "standby" for decision in self._told)
-        return self.rests and (told or not self._has_standbys)
+        """Whether nothing is under way, and standbys, where there shall be some, are there."""
+        return self.rests and (standing_by(self._told) > 0 or not self._has_standbys)
 
     def mark(self, victim: str) -> None:
         """Take note that this executor is lost now."""
@@ -183,7 +182,7 @@ def _await_ready(run: StreamRun, replay: Replay, caretaker: Caretaker) -> None:
     deadline = time.monotonic() + _STANDBYS_S
     replay.wait(lambda: caretaker.is_ready or time.monotonic() > deadline)
     if not caretaker.is_ready:
-        run.say(f"the loop has told of no standbys within {_STANDBYS_S:g} s")
+        run.say(f"no standbys are there after {_STANDBYS_S:g} s")
 
 
 def _await_middle_of_a_batch(run: StreamRun, replay: Replay) -> None:
