@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ def test_the_loop_keeps_as_many_executors_as_there_are() -> None:
     policy = policy_of("elastream", FailureSettings(executors=4))
     assert policy is not None
     assert (policy.min_executors, policy.max_executors, policy.spares) == (4, 4, 0)
+
+
+def test_standbys_are_all_that_tells_the_two_policies_apart() -> None:
+    settings = FailureSettings()
+    plain, standing = (policy_of(way, settings) for way in ("elastream", "standbys"))
+    assert plain is not None
+    assert standing is not None
+    assert (plain.standbys, standing.standbys) == (0, 1)
+    assert replace(plain, standbys=1) == standing
 
 
 def test_the_table_has_a_row_for_each_case() -> None:

@@ -148,7 +148,7 @@ def caught_up_s(trace: Trace, change: Resize) -> float:
 
 def standing_by(decisions: Iterable[Decision]) -> int:
     """Return how many tasks have a standby, as the loop told last."""
-    told = [d for d in decisions if str(d.kind) == "standby" and d.query is None]
+    told = [d for d in decisions if d.kind == "standby" and d.query is None]
     return int(told[-1].figures.get("tasks_ahead", 0)) if told else 0
 
 
@@ -160,7 +160,7 @@ def taken_over(decisions: Iterable[Decision]) -> Ahead:
     """
     tasks = size = 0
     for decision in decisions:
-        there = str(decision.kind) == "standby" and decision.query is None
+        there = decision.kind == "standby" and decision.query is None
         if decision.kind in _BYTES_AHEAD and not there:
             tasks += int(decision.figures.get("tasks_ahead", 0))
             size += int(decision.figures.get(_BYTES_AHEAD[decision.kind], 0))

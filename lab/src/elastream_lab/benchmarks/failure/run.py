@@ -62,7 +62,7 @@ class Caretaker:
         self._executors = run.executors[1]
         self._told: list[Decision] = []
         self._victim, self._before = "", 0
-        self._has_standbys = bool(getattr(policy, "standbys", 0))
+        self._has_standbys = policy is not None and policy.standbys > 0
         self._attachment = None
         if policy is not None:
             self._attachment = attach(

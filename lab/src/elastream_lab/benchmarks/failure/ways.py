@@ -15,7 +15,7 @@ about a loss.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
@@ -44,12 +44,11 @@ def policy_of(way: str, settings: FailureSettings) -> Policy | None:
     """Return the policy of a way; ``None`` for Spark as it is."""
     if way == "stock":
         return None
-    more: dict[str, Any] = {"standbys": 1} if way == "standbys" else {}
     return Policy(
         min_executors=settings.executors,
         max_executors=settings.executors,
         tau=settings.stream.tau,
         goal=_NUMBER_ALONE,
+        standbys=1 if way == "standbys" else 0,
         **LIVE_POLICIES["live"],  # type: ignore[arg-type]
-        **more,
     )
