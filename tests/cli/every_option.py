@@ -259,6 +259,15 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--seed", "-1"),
         *_FILES,
     ),
+    "bench failure": (
+        _wrong("--state", "huge"),
+        _wrong("--ways", "magic"),
+        _wrong("--executors", "1"),
+        _wrong("--hot-share", "1.5"),
+        _wrong("--repeats", "0"),
+        _wrong("--trigger-s", "0"),
+        *_FILES,
+    ),
     "bench migration": (
         _wrong("--state", "huge"),
         _wrong("--partition-mb", "0"),

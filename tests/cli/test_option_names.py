@@ -18,6 +18,7 @@ FLAGS_OF_OTHERS = {
     "src/elastream/spark/sessions/java.py": "what Java is asked, and what Spark says to it",
     "lab/src/elastream_lab/benchmarks/peers/flink/cluster.py": "what Flink's processes are asked",
     "lab/src/elastream_lab/benchmarks/peers/flink/configuration.py": "what their Java is asked",
+    "lab/src/elastream_lab/mechanisms/executor_processes.py": "by what an executor is known",
     "lab/src/elastream_lab/benchmarks/single_step.py": "times the command, as a user types it",
     "lab/src/elastream_lab/studies/figure.py": "its docstring says which command writes the format",
 }

@@ -12,7 +12,9 @@ import typer
 
 from elastream.cli.exits import BROKEN
 from elastream_lab.cli.bench_elasticity import elasticity
+from elastream_lab.cli.bench_failure import failure
 from elastream_lab.cli.bench_peers import peers
+from elastream_lab.cli.state_sizes import STATE, states_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,12 +32,10 @@ app = typer.Typer(
 )
 app.command("peers")(peers)
 app.command("elasticity")(elasticity)
+app.command("failure")(failure)
 
 _TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""
-_STATE = typer.Option(
-    "--state", help="How large the state is: small (3 MB), large (537 MB), both, or as 64M, 2G."
-)
 _MECHANISMS = typer.Option(
     "--mechanisms",
     help="Which ones, with commas between: stock, live, live-cold, live-spare, all-at-once, "
@@ -61,7 +61,6 @@ _SIZES = typer.Option(
     help="EXECUTORSxTASKSxQUERIES, with commas between. Left out: from 10x200x1 to 1000x20000x50.",
 )
 _JVM = typer.Option("--jvm/--no-jvm", help="Whether calls into Spark's JVM are timed as well.")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _TRIGGER_S = 5.0
 """For what listening would cost: batches begin so often."""
 _PICTURE = typer.Option("--picture", help="Draw the response times: .png, .svg or .pdf.")
@@ -179,7 +178,7 @@ def _control_table(rows: Sequence[ControlRow]) -> Table:
 
 @app.command("migration")
 def migration(
-    state: Annotated[str, _STATE] = "small",
+    state: Annotated[str, STATE] = "small",
     partition_mb: Annotated[int | None, _PARTITION] = None,
     mechanisms: Annotated[str | None, _MECHANISMS] = None,
     executors: Annotated[str, _EXECUTORS] = "2,3",
@@ -216,7 +215,7 @@ def migration(
 
     names = MECHANISMS if mechanisms is None else tuple(filter(None, mechanisms.split(",")))
     settings = BenchSettings(
-        states=_states(state) if partition_mb is None else _parted(partition_mb, executors),
+        states=states_of(state) if partition_mb is None else _parted(partition_mb, executors),
         mechanisms=tuple(name.strip() for name in names),
         executors=_executors(executors),
         hot_share=hot_share,
@@ -271,23 +270,6 @@ def migration(
                 draw(results, target)
     if errors or not all(result.exact for result in results):
         raise typer.Exit(BROKEN)
-
-
-def _states(state: str) -> tuple[int, ...]:
-    from elastream.model.checks import shown
-    from elastream.model.errors import ProblemError
-    from elastream_lab.benchmarks.migration.bench import STATES
-
-    if state == "both":
-        return tuple(STATES.values())
-    size = re.fullmatch(r"(\d{1,15})([KMG]?)", state.strip())
-    if state not in STATES and size is None:
-        known = ", ".join([*STATES, "both"])
-        raise ProblemError("--state", f"{shown(state)} is none of {known}, and no size as 64M")
-    found = STATES[state] if size is None else int(size[1]) * _UNITS[size[2]]
-    if found < _UNITS["M"]:
-        raise ProblemError("--state", f"{shown(state)} is too small; the least is 1M")
-    return (found,)
 
 
 def _parted(partition_mb: int, executors: str) -> tuple[int, ...]:

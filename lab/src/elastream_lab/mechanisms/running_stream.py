@@ -6,7 +6,8 @@ Each run of the query gets its own monitor; what the monitors see goes to one pl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from elastream.harness.job import Job, RunningJob
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["RunningStream"]
+__all__ = ["RunningStream", "stopped_at_the_end"]
 
 
 class RunningStream:
@@ -61,3 +62,15 @@ class RunningStream:
         )
         batches_of(self.monitor, self._heard)
         self.monitor.start()
+
+
+@contextmanager
+def stopped_at_the_end(stream: RunningStream) -> Iterator[RunningStream]:
+    """Stop a stream at a batch boundary; after an error at once."""
+    try:
+        yield stream
+    except BaseException:
+        with suppress(Exception):  # the error that is under way says more
+            stream.query.stop()
+        raise
+    stream.stop()

@@ -43,6 +43,8 @@ class StreamCluster:
     """The Spark master; ``None`` for an embedded cluster."""
     in_memory: bool = False
     """Keep the embedded cluster's files in memory-backed storage."""
+    steered: bool = True
+    """Whether an embedded cluster has the settings that steering needs; else Spark is as it is."""
     config: Mapping[str, str] = field(default_factory=dict)
     """Further settings of the session."""
 
@@ -56,6 +58,7 @@ def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
             max_executors=cluster.max_executors,
             executor_memory_mb=cluster.executor_memory_mb,
             checkpoint_in_memory=cluster.in_memory,
+            steered=cluster.steered,
             config=cluster.config,
         )
         with job_session(embedded) as spark:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,7 @@ from elastream_lab.benchmarks.elasticity.figures import (
 from elastream_lab.benchmarks.elasticity.load import compressed, made_load, read_load
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 from elastream_lab.benchmarks.elasticity.ways import cluster_of, executors_at_first, policy_of
-from elastream_lab.mechanisms.running_stream import RunningStream
+from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -201,7 +201,7 @@ class _Run:
         self.say(f"starting Spark, {counted(at_first, 'executor')} at rest")
         with job_session(cluster_of(self.way, self.settings)) as spark:
             job = self._job(spark)
-            with _running(RunningStream(spark, job, self.seen.append)) as stream:
+            with stopped_at_the_end(RunningStream(spark, job, self.seen.append)) as stream:
                 watch = ExecutorWatch(stream.door)
                 replay = Replay(job.feeds, stream.check)
                 self.say("warming the query")
@@ -289,18 +289,6 @@ def _longest_wait(
     """Return when a batch was done, and how long the row waited that was due first."""
     done_s = (batch.finished_ms - start_ms) / 1000
     return done_s, done_s - float(due_ms[max(batch.start, _LEAD_ROWS)]) / 1000
-
-
-@contextmanager
-def _running(stream: RunningStream) -> Iterator[RunningStream]:
-    """Stop a stream at a batch boundary; after an error at once."""
-    try:
-        yield stream
-    except BaseException:
-        with suppress(Exception):  # the error that is under way says more
-            stream.query.stop()
-        raise
-    stream.stop()
 
 
 def _await(reached: Callable[[], bool]) -> None:

@@ -53,7 +53,19 @@ from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["STATES", "BenchResult", "BenchSettings", "partitions_of", "run_benchmark", "state_name"]
+__all__ = [
+    "FREQUENT_SNAPSHOTS",
+    "STATES",
+    "BenchResult",
+    "BenchSettings",
+    "check_known",
+    "fill_state",
+    "mean_responses",
+    "partitions_of",
+    "run_benchmark",
+    "state_name",
+    "steady_stream",
+]
 
 STATES: Final = {"small": 3 << 20, "large": 512 << 20}
 """Bytes of ballast in the state, of those sizes that have a name."""
@@ -75,7 +87,7 @@ _LONGEST_S: Final = 1500.0
 _LONGEST_TRIGGERS: Final = 4.0
 """A batch takes at most the posts of so many triggers, as a query in production would."""
 _SNAPSHOT_TIMEOUT_S: Final = 300.0
-_CONFIG: Final = {
+FREQUENT_SNAPSHOTS: Final = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
 }
@@ -110,13 +122,13 @@ class BenchSettings:
     def __post_init__(self) -> None:
         for size in self.states:
             count("states", size, least=_BALLAST_BYTES)
-        _known("mechanisms", self.mechanisms, MECHANISMS)
+        check_known("mechanisms", self.mechanisms, MECHANISMS)
         if len(self.executors) != 2 or self.executors[0] >= self.executors[1]:
             raise ProblemError("executors", f"{shown(self.executors)} are not two, fewer first")
         count("executors", self.executors[0], least=1)
         if amount("hot_share", self.hot_share) > 1:
             raise ProblemError("hot_share", f"{self.hot_share:g} is more than all of it, 1")
-        _known("work", (self.work,), tuple(_WORK))
+        check_known("work", (self.work,), tuple(_WORK))
         count("repeats", self.repeats, least=1)
         positive("posts_a_second", self.posts_a_second)
         positive("trigger_s", self.trigger_s)
@@ -239,17 +251,17 @@ def run_benchmark(
     parent = shared_memory if settings.in_memory and shared_memory.is_dir() else None
     for state_bytes in settings.states:
         with tempfile.TemporaryDirectory(prefix="elastream-bench-", dir=parent) as name:
-            for result in _results(_prepared(settings, state_bytes, Path(name), say, failed)):
+            folder = Path(name)
+            posts, filled = steady_stream(settings, state_bytes, folder)
+            bench = _Bench(settings, state_bytes, posts, filled, folder, say, failed)
+            for result in _results(bench):
                 done(result)
 
 
-def _prepared(
-    settings: BenchSettings,
-    state_bytes: int,
-    folder: Path,
-    say: Callable[[str], None],
-    failed: Callable[[str], None],
-) -> _Bench:
+def steady_stream(
+    settings: BenchSettings, state_bytes: int, folder: Path
+) -> tuple[SteadyPosts, WordCount]:
+    """Make the posts, and return them with the job whose state they fill."""
     words = [f"{BALLAST}{number}" for number in range(state_bytes // _BALLAST_BYTES)]
     step = _WORDS_A_BALLAST_POST
     posts = SteadyPosts(
@@ -270,7 +282,7 @@ def _prepared(
         rows_a_batch=round(_LONGEST_TRIGGERS * settings.trigger_s * settings.posts_a_second),
         ballast_bytes=_BALLAST_BYTES,
     )
-    return _Bench(settings, state_bytes, posts, filled, folder, say, failed)
+    return posts, filled
 
 
 def _results(bench: _Bench) -> Iterator[BenchResult]:
@@ -279,7 +291,7 @@ def _results(bench: _Bench) -> Iterator[BenchResult]:
         if bench.settings.work == "burnt":
             filled = replace(bench.filled, rounds_a_ms=hashing_pace(spark))
             bench = replace(bench, filled=filled)
-        _fill(bench, spark)
+        fill_state(bench.filled, bench.posts, spark)
     numbers = range(1, bench.settings.repeats + 1)
     runs = [_new_run(bench, name, n) for n in numbers for name in bench.settings.mechanisms]
     restarts = [run for run in runs if run.mechanism == "restart" and _restarted(bench, run)]
@@ -307,15 +319,15 @@ def _session(bench: _Bench) -> AbstractContextManager[SparkSession]:
             executor_memory_mb=settings.executor_memory_mb,
             master=settings.master,
             in_memory=settings.in_memory,
-            config=_CONFIG,
+            config=FREQUENT_SNAPSHOTS,
         )
     )
 
 
-def _fill(bench: _Bench, spark: SparkSession) -> None:
+def fill_state(filled: WordCount, posts: SteadyPosts, spark: SparkSession) -> None:
     """Put the ballast into the state, and wait until a snapshot of it is in the checkpoint."""
-    rows = len(bench.posts.opening)
-    job = replace(bench.filled, service_us=0.0, rows_a_batch=max(8, rows // 10))
+    rows = len(posts.opening)
+    job = replace(filled, service_us=0.0, rows_a_batch=max(8, rows // 10))
     (query,) = job.start(spark)
     job.clock.open(rows)
     query.processAllAvailable()
@@ -324,7 +336,7 @@ def _fill(bench: _Bench, spark: SparkSession) -> None:
     while not _has_snapshots(job, version):
         if time.monotonic() > deadline:
             raise SparkError(f"no snapshot of the state within {_SNAPSHOT_TIMEOUT_S:g} s")
-        rows = min(rows + 1, bench.posts.first)
+        rows = min(rows + 1, posts.first)
         job.clock.open(rows)
         query.processAllAvailable()
         time.sleep(1.0)
@@ -375,7 +387,7 @@ def _restarted(bench: _Bench, run: StreamRun) -> bool:
         executors=run.executors[0],
         executor_memory_mb=bench.settings.executor_memory_mb,
         observations=bench.folder / f"observations-{run.repeat}",
-        config=tuple(_CONFIG.items()),
+        config=tuple(FREQUENT_SNAPSHOTS.items()),
         master=bench.settings.master,
     )
     try:
@@ -393,11 +405,11 @@ def _figures(bench: _Bench, run: StreamRun, spark: SparkSession) -> Iterator[Ben
     exact = not run.job.wrong(spark)
     for change in run.changes:
         figures = measured(trace, change, tau=run.tau)
-        series, shares = _series(trace, change), share_on_new(trace, change)
+        series, shares = mean_responses(trace, change), share_on_new(trace, change)
         yield BenchResult(bench.state_bytes, run.repeat, change, figures, exact, series, shares)
 
 
-def _series(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
+def mean_responses(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
     """Return the mean response time of every batch around the change."""
     begin_ms = change.asked_ms - 15_000
     batches = [b for b in trace.batches if begin_ms <= b.finished_ms <= change.ends_ms]
@@ -410,7 +422,8 @@ def _series(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:
     return tuple(points)
 
 
-def _known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+def check_known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Refuse names that are none of those known, and no name at all."""
     if not given:
         raise ProblemError(field, f"name at least one of {', '.join(known)}")
     for name in given:

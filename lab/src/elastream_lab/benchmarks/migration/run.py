@@ -40,10 +40,18 @@ from elastream_lab.mechanisms.sessions import resize
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["StreamRun", "run_applications", "run_in_session"]
+__all__ = [
+    "BETWEEN",
+    "StreamRun",
+    "await_steady",
+    "await_up_to_date",
+    "lead_in",
+    "run_applications",
+    "run_in_session",
+]
 
 _LEAD_BATCHES: Final = 8
-_BETWEEN: Final = AROUND + 3
+BETWEEN: Final = AROUND + 3
 """So many batches are awaited before a change, and after the query is steady again."""
 _WATCHED: Final = 30
 """A query that is not steady after so many batches is watched no longer."""
@@ -91,7 +99,8 @@ def run_in_session(run: StreamRun, spark: SparkSession) -> None:
     stream = RunningStream(spark, run.job, run.seen.append)
     replay = Replay(run.job.feeds, stream.check)
     try:
-        _lead_in(run, replay)
+        lead_in(run, replay)
+        replay.begin()
         with _mechanism(run, stream) as mechanism:
             _scaled_out_and_in(run, replay, mechanism)
     finally:
@@ -103,7 +112,8 @@ def run_applications(run: StreamRun, spec: ApplicationSpec, log: Path) -> None:
     restart = Restart(Application(spec, log))
     replay = Replay(run.job.feeds, lambda: restart.application.check(), stuck_s=_RESTART_S)
     try:
-        _lead_in(run, replay)
+        lead_in(run, replay)
+        replay.begin()
         _scaled_out_and_in(run, replay, restart)
         restart.application.stop()
     finally:
@@ -133,11 +143,10 @@ def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
             live.close()
 
 
-def _lead_in(run: StreamRun, replay: Replay) -> None:
-    """Run a few small batches, then start the steady stream."""
+def lead_in(run: StreamRun, replay: Replay) -> None:
+    """Run a few small batches; after them the stream has nothing to read until it begins."""
     run.say("warming the stream")
     replay.lead_in([run.first], batches=_LEAD_BATCHES)
-    replay.begin()
 
 
 def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> None:
@@ -148,21 +157,21 @@ def _scaled_out_and_in(run: StreamRun, replay: Replay, mechanism: Mechanism) -> 
             run.job.clock.slow_down(_QUIET_PACE, round(time.time() * 1000))
         if isinstance(mechanism, Live):
             _await_spares(run, replay, mechanism)
-        _await_up_to_date(run, replay)
-        replay.wait_for_batches(_BETWEEN)
+        await_up_to_date(run, replay)
+        replay.wait_for_batches(BETWEEN)
         run.say(f"{before} to {after} executors")
         asked_ms = time.time() * 1000
         mechanism.scale_to(after)
         done_ms = time.time() * 1000
-        _await_steady(run, replay, asked_ms, done_ms)
-        replay.wait_for_batches(_BETWEEN)
+        await_steady(run, replay, asked_ms, done_ms)
+        replay.wait_for_batches(BETWEEN)
         ends_ms = time.time() * 1000
         ahead = mechanism.ahead if isinstance(mechanism, Live) else Ahead()
         change = Resize(run.mechanism, before, after, asked_ms, done_ms, ends_ms, ahead)
         run.changes.append(change)
 
 
-def _await_steady(run: StreamRun, replay: Replay, asked_ms: float, done_ms: float) -> None:
+def await_steady(run: StreamRun, replay: Replay, asked_ms: float, done_ms: float) -> None:
     """Wait until the query is steady again, or has been watched for long."""
     run.say("waiting until it is steady again")
     (batches,) = replay.batches
@@ -185,7 +194,7 @@ def _await_spares(run: StreamRun, replay: Replay, live: Live) -> None:
         raise SparkError(f"no spare was ready within {_SPARE_TIMEOUT_S:g} s")
 
 
-def _await_up_to_date(run: StreamRun, replay: Replay) -> None:
+def await_up_to_date(run: StreamRun, replay: Replay) -> None:
     """Wait until the query has no backlog; say so where it is behind for ever."""
     job = run.job
     deadline = time.monotonic() + _CATCH_UP_S

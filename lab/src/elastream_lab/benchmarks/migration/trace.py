@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AROUND",
+    "LATE",
     "Ahead",
     "Phase",
     "Resize",
@@ -62,7 +63,7 @@ AROUND: Final = 10
 _IN_A_ROW: Final = 3
 _WITHIN: Final = 1.2
 """A query is steady whose last batches, so many, are within this of the steady one."""
-_LATE: Final = 2.0
+LATE: Final = 2.0
 """Over the 99th percentile of the steady rows: a row that waits longer is late."""
 
 
@@ -229,7 +230,7 @@ def measured(trace: Trace, change: Resize, *, tau: float) -> ResizeFigures:
     settled_ms = within[end - 1].finished_ms
     steady = spread(trace.responses(before))
     rows = trace.responses(trace.batches).between(change.asked_ms, settled_ms)
-    late_ms = float("inf") if steady is None else _LATE * steady.p99
+    late_ms = float("inf") if steady is None else LATE * steady.p99
     moving = within[moves.first : moves.last + 1]
     return ResizeFigures(
         steady_batch_ms=_median_ms(before),

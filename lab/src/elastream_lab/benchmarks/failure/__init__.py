@@ -1,0 +1,1 @@
+"""The failure benchmark: one stream with an executor killed, by Spark alone and by elastream."""
