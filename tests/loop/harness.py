@@ -172,8 +172,8 @@ class Harness:
                     "advice acts not"
                 )
             match instruction:
-                case Place(wanted=wanted, query=name):
-                    self._check_place(name, wanted)
+                case Place(wanted=wanted, query=name, lost=lost):
+                    self._check_place(name, wanted, bound=not lost)
                 case Copy():
                     self._check_copy(instruction)
                 case Grow(total=total):
@@ -199,12 +199,12 @@ class Harness:
         assert min(moving) >= policy.copy_least_bytes
         assert len(moving) == 1 or sum(moving) <= policy.copy_bytes
 
-    def _check_place(self, name: str, wanted: Any) -> None:
+    def _check_place(self, name: str, wanted: Any, *, bound: bool) -> None:
         policy, query = self.policy, self.state.queries[name]
         assert wanted
         assert set(wanted.values()) <= self.state.alive, "moves lead to the living"
         assert {task.query for task in wanted} == {name}
-        if query.idle or query.strays:
+        if query.idle or query.strays or not bound:
             return
         assert policy.moves_per_batch is None or len(wanted) <= policy.moves_per_batch
         phase = self.state.phase

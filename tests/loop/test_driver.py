@@ -225,8 +225,16 @@ def test_what_the_runtime_cannot_do_becomes_a_decision() -> None:
 
 def test_a_door_that_does_not_open_does_not_reach_the_queries() -> None:
     class Shut(SimulatedCluster):
-        def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
+        def place(
+            self,
+            query: str,
+            wanted: Mapping[TaskId, str],
+            *,
+            lost: Sequence[str] = (),
+            ticket: Ticket,
+        ) -> Placed:
             assert ticket.valid
+            assert not lost
             raise ElastreamError(f"{len(wanted)} moves of {query}, and the door is shut")
 
     bench = Bench(busy_cluster(Shut))

@@ -67,9 +67,16 @@ class SlowPool(SimulatedCluster):
         with self._slowly():
             return super().grow(total, timeout_s=timeout_s, ticket=ticket)
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
+    def place(
+        self,
+        query: str,
+        wanted: Mapping[TaskId, str],
+        *,
+        lost: Sequence[str] = (),
+        ticket: Ticket,
+    ) -> Placed:
         with self._slowly():
-            return super().place(query, wanted, ticket=ticket)
+            return super().place(query, wanted, lost=lost, ticket=ticket)
 
     def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         super().warm(ids, ticket=ticket)

@@ -120,7 +120,7 @@ def test_strays_whose_executor_is_gone_are_given_up() -> None:
         state, ExecutorsChanged(2500, executors("a", "b")), BatchObserved(batch(2, "aa"))
     )
     assert reasons(told)[1] == "1 tasks asked for in idle time stay elsewhere"
-    assert acts(told) == []
+    assert acts(told) == [Place(2, QUERY, {task(0): "a"}, ("c",))], "back to where it ran"
 
 
 def test_a_task_that_the_next_batch_does_not_show_is_still_believed() -> None:

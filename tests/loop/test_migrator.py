@@ -17,6 +17,7 @@ from elastream.loop.events import (
     ExecutorsChanged,
     Grow,
     MoveRequested,
+    Place,
     Plan,
     QueryJoined,
     QueryLeft,
@@ -364,7 +365,9 @@ def test_batches_pass_while_a_plan_is_made_and_the_log_says_so() -> None:
 def test_an_executor_lost_while_a_plan_is_made_leads_to_a_new_plan() -> None:
     state, plan = planning()
     state, told = step(state, ExecutorsChanged(1500, executors("a", "b")))
-    assert acts(told)[0] == Cancel(plan.ticket)
+    placed, cancelled, *_ = acts(told)
+    assert placed == Place(2, QUERY, {task(4): "a", task(5): "b"}, ("c",))
+    assert cancelled == Cancel(plan.ticket)
     assert kinds(told) == ["lost", "replan"]
     assert plan_of(told).nodes == ("a", "b")
     assert step(state, Answered(plan.ticket, route(plan.order))) == (state, ())

@@ -90,7 +90,10 @@ def test_an_executor_that_is_lost_has_its_tasks_placed_where_their_copies_are_at
     run.cluster.kill("1")
     (place,) = of_kind(run, Place)
     assert place.wanted == {each: copy.wanted[each] for each in homeless}
-    assert told(run)[-2].startswith("2 tasks go to their copies on executor ")
+    assert place.lost == ("1",)
+    (lost,) = (d for d in run.decisions if d.kind == "lost")
+    assert lost.reason == "executor 1 was lost, 2 tasks to load elsewhere, 2 of them have a copy"
+    assert lost.figures["tasks_with_copies"] == 2
     assert told(run)[-1] == "2 of 2 tasks had their copies taken over, and load nothing"
     figures = run.decisions[-1].figures
     assert figures["tasks_ahead"] == 2
@@ -189,3 +192,25 @@ def test_copies_that_take_too_long_are_given_up() -> None:
     run.feed(Tick(round(run.cluster.now_ms + 1000 * STANDING.copy_timeout_s + 5000)))
     assert told(run)[-1].startswith("no copies that follow: no answer in 12")
     assert not run.pending
+
+
+def test_without_copies_the_tasks_of_a_lost_executor_go_where_there_is_room() -> None:
+    run = run_of(replace(STANDING, standbys=0))
+    before = run.cluster.where()
+    homeless = {each for each, node in before.items() if node == "1"}
+    run.cluster.kill("1")
+    (place,) = of_kind(run, Place)
+    assert place.lost == ("1",)
+    assert place.wanted.keys() == homeless
+    assert sorted(place.wanted.values()) == ["0", "2"]
+    assert not told(run)
+    run.cluster.run_batch()
+    assert place.wanted.items() <= run.cluster.where().items()
+
+
+def test_a_loop_that_only_advises_places_nothing_after_a_loss() -> None:
+    run = run_of(replace(STANDING, advise_only=True))
+    run.batches(2)
+    run.cluster.kill("1")
+    assert not of_kind(run, Place)
+    assert not of_kind(run, Copy)

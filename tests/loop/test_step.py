@@ -209,7 +209,10 @@ def test_a_lost_executor_is_acted_on_at_once() -> None:
     state, told = step(state, ExecutorsChanged(3500, executors("a")))
     assert kinds(told) == ["lost", "scale-out"]
     assert reasons(told)[0] == "executor b was lost, 2 tasks to load elsewhere"
-    assert acts(told) == [Grow(1, 2)]
+    assert acts(told) == [
+        Place(1, QUERY, {task(2): "a", task(3): "a"}, ("b",)),
+        Grow(2, 2),
+    ]
 
 
 def test_a_lost_executor_that_nobody_misses_is_told_and_that_is_all() -> None:

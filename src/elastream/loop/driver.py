@@ -316,8 +316,8 @@ class Controller:
                     return route(order)
                 case Copy():
                     return self._copied(action, ticket)
-                case Place(query=query, wanted=wanted):
-                    return self._runtime.placement.place(query, wanted, ticket=ticket)
+                case Place(query=query, wanted=wanted, lost=lost):
+                    return self._runtime.placement.place(query, wanted, lost=lost, ticket=ticket)
                 case Ask(question=Think(work=work)):
                     return work()
                 case Ask(question=Probe(pairs=pairs)):

@@ -247,6 +247,8 @@ class Place:
     ticket: int
     query: str
     wanted: Mapping[TaskId, str]
+    lost: tuple[str, ...] = ()
+    """Executors that are gone: what a running batch would have run there goes elsewhere too."""
 
 
 @dataclass(frozen=True, slots=True)

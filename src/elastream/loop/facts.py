@@ -215,7 +215,9 @@ def _executors(
         return state, (), True
     homeless = state.observed.homeless()
     why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
-    figures = {"executors_lost": len(lost), "tasks_homeless": homeless}
+    copies = sum(state.observed.where(task) in lost for task in state.standbys.there)
+    why += f", {copies} of them have a copy" if copies else ""
+    figures = {"executors_lost": len(lost), "tasks_homeless": homeless, "tasks_with_copies": copies}
     log = note(state, "lost", why, figures=figures)
     state, placed = recover(state, lost)
     return state, (log, *placed), True

@@ -100,8 +100,18 @@ class Placed:
 class StatePlacement(Protocol):
     """Sets where state lives."""
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
-        """Prefer these executors for these tasks from the query's next batch on."""
+    def place(
+        self,
+        query: str,
+        wanted: Mapping[TaskId, str],
+        *,
+        lost: Sequence[str] = (),
+        ticket: Ticket,
+    ) -> Placed:
+        """Prefer these executors for these tasks from the query's next batch on.
+
+        Tasks of the batch under way that wait for an executor that is ``lost`` go there at once.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,17 @@ begun while nothing else is under way. A change that copies state ahead keeps th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
 from elastream.loop.events import Cancel, Copy, DropCopies, Instruction, Place
 from elastream.loop.goals.goal import Failure
 from elastream.loop.ports import Copied, Placed
+from elastream.loop.spares import begin_work
 from elastream.loop.state import LoopState, Recovery, Standbys, Transition, note
 from elastream.model.observation import Executor, TaskId
-from elastream.model.words import counted, listed
+from elastream.model.words import counted
 
 __all__ = ["choose_standbys", "recover", "recovered", "stand_by", "still_standing", "tend_standbys"]
 
@@ -107,28 +108,43 @@ def stand_by(state: LoopState, result: object) -> Transition:
     return state, (log,)
 
 
-def recover(state: LoopState, lost: Collection[str]) -> Transition:
-    """Place the tasks of lost executors where their copies are."""
-    standbys, observed = state.standbys, state.observed
-    alive = {each.id for each in state.all_executors}
-    places: dict[str, dict[TaskId, str]] = {}
-    for task, _ in observed.tasks():
-        holder = standbys.wanted.get(task)
-        if task in standbys.there and holder in alive and observed.where(task) in lost:
-            assert holder is not None  # noqa: S101 - it is alive
-            places.setdefault(task.query, {})[task] = holder
+def recover(state: LoopState, lost: Sequence[str]) -> Transition:
+    """Place the tasks of lost executors at once: where their copies are, or where there is room.
+
+    Spark would put them anywhere, and first wait for the executor that is gone.
+    """
+    places = {} if state.policy.advise_only else _refuges(state, lost)
     instructions: list[Instruction] = []
-    recoveries = dict(standbys.recoveries)
+    recoveries = dict(state.standbys.recoveries)
     for query, wanted in places.items():
         state, ticket = state.ticketed()
         recoveries[ticket] = Recovery(query, wanted)
-        holders = listed(sorted(set(wanted.values())))
-        reason = f"{counted(len(wanted), 'task')} go to their copies on executor {holders}"
-        instructions += [
-            note(state, "standby", reason, query=query, figures={"tasks": len(wanted)}),
-            Place(ticket, query, wanted),
-        ]
-    return replace(state, standbys=replace(standbys, recoveries=recoveries)), tuple(instructions)
+        instructions.append(Place(ticket, query, wanted, tuple(lost)))
+        state = begin_work(state, set(wanted.values()))
+    standbys = replace(state.standbys, recoveries=recoveries)
+    return replace(state, standbys=standbys), tuple(instructions)
+
+
+def _refuges(state: LoopState, lost: Collection[str]) -> dict[str, dict[TaskId, str]]:
+    """Return, by query, where the tasks of lost executors shall go: heavy ones first choose."""
+    observed, standbys = state.observed, state.standbys
+    loads = dict(observed.tasks())
+    busy = dict.fromkeys((each.id for each in state.all_executors), 0.0)
+    for task, load in loads.items():
+        if observed.where(task) in busy:
+            busy[observed.where(task)] += load.work
+    homeless = [task for task in loads if observed.where(task) in lost]
+    places: dict[str, dict[TaskId, str]] = {}
+    for task in sorted(homeless, key=lambda task: -loads[task].work):
+        holder = standbys.wanted.get(task) if task in standbys.there else None
+        if loads[task].executor in busy:  # it was only asked to be where it cannot be
+            holder = loads[task].executor
+        if holder not in busy:
+            holder = min(busy, key=lambda node: busy[node], default=None)
+        if holder is not None:
+            busy[holder] += loads[task].work
+            places.setdefault(task.query, {})[task] = holder
+    return places
 
 
 def recovered(state: LoopState, ticket: int, result: object) -> Transition:
@@ -142,8 +158,7 @@ def recovered(state: LoopState, ticket: int, result: object) -> Transition:
         return state, ()
     if not isinstance(result, Placed):
         why = result.why if isinstance(result, Failure) else "no answer"
-        log = note(state, "standby", f"copies were not taken over: {why}", query=query.name)
-        return state, (log,)
+        return state, (note(state, "lost", f"tasks were not placed: {why}", query=query.name),)
     size = sum(query.load.tasks[task].state_bytes for task in result.ahead)
     figures = {
         "tasks": len(recovery.wanted),
@@ -157,6 +172,8 @@ def recovered(state: LoopState, ticket: int, result: object) -> Transition:
     if result.idle and query.idle:
         believed = {**query.believed, **recovery.wanted}
         state = state.with_query(replace(query, believed=believed, verifications=0))
+    if not state.policy.standbys:
+        return state, ()
     return state, (note(state, "standby", reason, query=query.name, figures=figures),)
 
 

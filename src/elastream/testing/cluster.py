@@ -157,7 +157,14 @@ class SimulatedCluster:
             self._end(executor)
         self._tell_executors()
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
+    def place(
+        self,
+        query: str,
+        wanted: Mapping[TaskId, str],
+        *,
+        lost: Sequence[str] = (),  # noqa: ARG002 - no batch waits for them here
+        ticket: Ticket,
+    ) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on."""
         ticket.check()
         ahead = frozenset(task for task, node in wanted.items() if self.copies.get(task) == node)

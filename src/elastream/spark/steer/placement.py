@@ -18,13 +18,14 @@ of the same batch are starting can be overwritten. While a query is idle nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from elastream.loop.ports import Placed, Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.model.words import listed
 from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.reassignment import Reassignment
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies
@@ -41,8 +42,16 @@ class SparkStatePlacement:
         self._door = door
         self._monitor = monitor
         self._copies = copies
+        self._reassignment = Reassignment(door)
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:
+    def place(
+        self,
+        query: str,
+        wanted: Mapping[TaskId, str],
+        *,
+        lost: Sequence[str] = (),
+        ticket: Ticket,
+    ) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on.
 
         Tasks whose state was copied to their executor are taken over there. The whole request is
@@ -67,6 +76,8 @@ class SparkStatePlacement:
             if task not in taken:
                 for store in watched.stores(task):
                     self._door.report(store.id, alive[executor])
+        for executor in lost:
+            self._reassignment.away_from(executor)
         return Placed(idle and self._is_idle(watched), taken)
 
     def _is_idle(self, watched: WatchedQuery) -> bool:

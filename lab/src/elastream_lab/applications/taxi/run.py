@@ -214,7 +214,14 @@ class _Pausing:
     def __init__(self) -> None:
         self.wanted: Mapping[TaskId, str] | None = None
 
-    def place(self, query: str, wanted: Mapping[TaskId, str], *, ticket: Ticket) -> Placed:  # noqa: ARG002
+    def place(
+        self,
+        query: str,  # noqa: ARG002
+        wanted: Mapping[TaskId, str],
+        *,
+        lost: Sequence[str] = (),  # noqa: ARG002
+        ticket: Ticket,
+    ) -> Placed:
         """Note the moves."""
         ticket.check()
         self.wanted = dict(wanted)

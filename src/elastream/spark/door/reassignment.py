@@ -1,0 +1,50 @@
+"""Tasks of a running batch that wait for an executor that is gone, given other places.
+
+The work is done by ``reassign.java`` beside this file, in the driver's JVM, under the scheduler's
+own lock. Its text says why and how.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elastream.spark.door.private_door import PrivateDoor
+
+__all__ = ["Reassignment"]
+
+_log = logging.getLogger(__name__)
+
+
+class Reassignment:
+    """Asks anew where tasks should be that wait for a lost executor."""
+
+    def __init__(self, door: PrivateDoor) -> None:
+        self._door = door
+        self._compiled: Any = None
+
+    def away_from(self, executor: str) -> int:
+        """Give other places to the tasks that wait for this executor; return how many they were.
+
+        Where this Spark has another scheduler, they wait as Spark lets them: 0.
+        """
+        from py4j.protocol import Py4JError
+
+        try:
+            if self._compiled is None:
+                self._compiled = self._compile()
+            return int(self._compiled.apply(executor))
+        except Py4JError as error:
+            first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+            _log.warning("tasks wait for executor %s though it is gone: %s", executor, first)
+            return 0
+
+    def _compile(self) -> Any:
+        door, jvm = self._door, self._door.jvm
+        text = files("elastream.spark.door").joinpath("reassign.java").read_text("utf-8")
+        codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
+        code = codegen.CodeAndComment(text, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
+        references = [door.context.taskScheduler(), door.context.dagScheduler()]
+        return codegen.CodeGenerator.compile(code)._1().generate(door.java_objects(references))
