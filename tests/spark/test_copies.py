@@ -30,6 +30,7 @@ from tests.spark.streams import (
 
 from elastream.loop.decisions import Decision
 from elastream.loop.ports import Ticket
+from elastream.spark.door.keepers import Keepers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,6 +189,10 @@ def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSessio
         run.pass_batches(2)
         assert set(run.where().values()) == {first}
         assert copies.take(dict.fromkeys(run.tasks, second)) == frozenset()
+        assert Keepers(run.door).missing_name() is None
+        copies._missing = "a.name"
+        none = copies.copy(dict.fromkeys(run.tasks, second), soon=True, ticket=Ticket())
+        assert (none.tasks, none.why) == (frozenset(), "this Spark lacks a.name")
 
 
 def test_where_state_cannot_be_copied_it_is_moved_all_the_same(spark: SparkSession) -> None:
