@@ -109,7 +109,7 @@ def test_an_aggregation_in_checkpoint_format_2_stays_exact(spark: SparkSession) 
         assert state == aggregation_answer(run.committed_rows())
 
 
-@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.slow), "4"])
 def test_a_join_of_every_state_format_that_spark_begins_stays_exact(
     spark: SparkSession, version: str
 ) -> None:

@@ -7,7 +7,6 @@ import pytest
 from tests.spark.running_query import PATIENCE_S, RunningQuery, running
 from tests.spark.streams import (
     LATER,
-    ROWS,
     aggregation,
     aggregation_answer,
     aggregation_state,
@@ -59,29 +58,6 @@ def test_a_windowed_aggregation_with_watermark_stays_exact(spark: SparkSession) 
         windows = len({start for start, _, _ in told})
         assert windows >= 2
         assert told == windowed_answer(windows)
-
-
-def test_a_stream_stream_join_with_four_stores_stays_exact(spark: SparkSession) -> None:
-    with running(join(spark), mode="append", sink="memory") as run:
-        assert [len(operator.stores) for operator in run.watched.operators] == [4]
-        run.settle_intervals(run.executor_ids())
-        run.migrate_at_random(3, seed=13)
-        run.query.stop()
-        told = Counter(row[0] for row in spark.table(run.sink).collect())
-        assert run.committed_rows() in {max(told) + 1, max(told) + 1 - ROWS}
-        assert told == Counter(range(LATER, max(told) + 1))
-
-
-def test_transform_with_state_in_python_stays_exact(spark: SparkSession) -> None:
-    with running(running_counts(spark), mode="update", sink="memory") as run:
-        run.settle_intervals(run.executor_ids())
-        run.migrate_at_random(2, seed=17)
-        run.query.stop()
-        told = spark.table(run.sink).groupBy("key").max("n").collect()
-        counts = {row[0]: row[1] for row in told}
-        rows = sum(counts.values())
-        assert rows in {run.committed_rows(), run.committed_rows() + ROWS}
-        assert counts == {key: n for key, (n, _) in aggregation_answer(rows).items()}
 
 
 @pytest.mark.slow
