@@ -64,8 +64,10 @@ class Policy:
     copy_ahead: bool = True
     """Whether state is copied to where its task will go before that moves, while the query runs, so
     that the batch of the move loads nothing. Where it cannot be, the move is as without."""
-    copy_least_bytes: int = 1 << 20
-    """A task with less state is not worth a copy: it loads that in its batch."""
+    copy_least_bytes: int = 64 << 20
+    """A task with less state is not worth a copy: it loads that in its batch. Copies take CPU time
+    and disk from the query while they are made; the slower the storage of the checkpoint is, the
+    less state is worth one."""
     copy_bytes: int = 4 << 30
     """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
     need as much room on the disks of the executors that they are brought to."""

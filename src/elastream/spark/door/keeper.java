@@ -118,7 +118,7 @@ static final class Delivery extends BufferedRowIterator {
 // One executor's copies, for one attachment of elastream.
 static final class Keeper {
   private static final long LEASE_NS = 60000000000L;
-  private static final long ALERT_MS = 15;
+  private static final long ALERT_MS = 40;
   private static final long CALM_MS = 100;
   private static final long REST = 2;  // so many times as long as an opening took
   private static final long LONGEST_REST_MS = 2000;

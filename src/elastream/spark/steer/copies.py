@@ -31,10 +31,12 @@ from elastream.spark.steer.own_work import marked
 
 __all__ = ["SparkStateCopies"]
 
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.2
+_LOOK_S: Final = 1.0
+"""How often it is looked who is alive while copies are awaited."""
 _TAKE_S: Final = 0.5
 """How long a place waits for a copy to be taken over; then its task loads its state itself."""
-_TAKE_POLL_S: Final = 0.005
+_TAKE_POLL_S: Final = 0.01
 _DELIVERIES: Final = 3
 """How often a task is sent to an executor before it counts as one that cannot be reached."""
 _THERE: Final = ("ready", "taken", "held")
@@ -212,9 +214,11 @@ class SparkStateCopies:
         self, wishes: Mapping[str, _Wish], refused: Mapping[TaskId, str], ticket: Ticket
     ) -> Copied:
         """Wait until every copy is there or known not to come."""
+        alive, looked_s = set(wishes), time.monotonic()
         while True:
             found = self._statuses(wishes)
-            alive = {executor.id for executor in self._door.executors()}
+            if time.monotonic() - looked_s > _LOOK_S:
+                alive, looked_s = {each.id for each in self._door.executors()}, time.monotonic()
             pending = [
                 key
                 for name, wish in wishes.items()

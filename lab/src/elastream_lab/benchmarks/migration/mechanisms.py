@@ -41,9 +41,15 @@ MECHANISMS: Final = (
 )
 
 _BYTES_A_BATCH: Final = 64 << 20
+_LEAST_BYTES: Final = 1 << 20
+"""``live`` copies all but the smallest states, so that it can be compared with ``live-plain``."""
 
 LIVE_POLICIES: Final[Mapping[str, Mapping[str, int | None]]] = {
-    "live": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH},
+    "live": {
+        "moves_per_batch": 2,
+        "bytes_per_batch": _BYTES_A_BATCH,
+        "copy_least_bytes": _LEAST_BYTES,
+    },
     "live-plain": {
         "moves_per_batch": 2,
         "bytes_per_batch": _BYTES_A_BATCH,
