@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastream.cli.exits import BROKEN
 from elastream_lab.cli.bench_elasticity import elasticity
 from elastream_lab.cli.bench_failure import failure
 from elastream_lab.cli.bench_peers import peers
 from elastream_lab.cli.state_sizes import STATE, states_of
+from elastream_lab.cli.trials import run_trials
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -206,10 +205,7 @@ def migration(
       elastream bench migration --state 64M --mechanisms live,pause --work burnt --repeats 3
       elastream bench migration --partition-mb 350 --executors 1,2 --mechanisms live,live-plain
     """
-    from rich.console import Console
-
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
-    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+    from elastream.cli.run_summaries import checked_picture, checked_target
     from elastream_lab.benchmarks.migration.bench import BenchSettings, run_benchmark
     from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS
 
@@ -230,46 +226,31 @@ def migration(
     checked_picture("--picture", picture)
     checked_picture("--share-picture", share_picture)
     checked_target("--json", json_file)
-    console = Console()
-    began = time.monotonic()
-    results: list[BenchResult] = []
-    errors: list[str] = []
 
-    def say(line: str) -> None:
-        at = f"{time.monotonic() - began:5.0f} s"
-        console.print(f"{at}  {line}", highlight=False, soft_wrap=True)
+    def run(
+        say: Callable[[str], None],
+        done: Callable[[BenchResult], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        run_benchmark(settings, say=say, done=done, failed=failed)
 
-    def told() -> dict[str, object]:
-        runs = [result.as_json() for result in results]
-        found: dict[str, object] = {"settings": settings.as_json(), "runs": runs}
-        return {**found, "error": "; ".join(errors)} if errors else found
-
-    try:
-        with ended_like_by_ctrl_c(), java_kept_quiet():
-            run_benchmark(settings, say=say, done=results.append, failed=errors.append)
-    except BaseException as error:
-        errors.append(line_of_failure(error))
-        write_summary(json_file, told())
-        raise
-    Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
-    console.print(
-        f"a word cost {settings.word_us:g} µs, {settings.work} in place of work; the state is "
-        f"ballast, and the stream updates {settings.hot_share:.0%} of it",
-        highlight=False,
-        soft_wrap=True,
-        style="dim",
-    )
-    for error_line in errors:
-        console.print(error_line, style="red")
-    write_summary(json_file, told())
-    if results:
+    def draw(results: Sequence[BenchResult]) -> None:
         from elastream_lab.benchmarks.migration.picture import draw_figure, draw_shares
 
-        for draw, target in ((draw_figure, picture), (draw_shares, share_picture)):
+        for drawn, target in ((draw_figure, picture), (draw_shares, share_picture)):
             if target is not None:
-                draw(results, target)
-    if errors or not all(result.exact for result in results):
-        raise typer.Exit(BROKEN)
+                drawn(results, target)
+
+    run_trials(
+        run,
+        settings.as_json(),
+        table=table,
+        width=_TABLE_WIDTH,
+        note=f"a word cost {settings.word_us:g} µs, {settings.work} in place of work; the state is "
+        f"ballast, and the stream updates {settings.hot_share:.0%} of it",
+        json_file=json_file,
+        draw=draw,
+    )
 
 
 def _parted(partition_mb: int, executors: str) -> tuple[int, ...]:

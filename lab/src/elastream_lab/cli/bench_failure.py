@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from elastream.cli.exits import BROKEN
 from elastream_lab.cli.state_sizes import STATE, states_of
+from elastream_lab.cli.trials import run_trials
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,10 +51,7 @@ def failure(
       elastream bench failure --json failure.json --picture failure.png
       elastream bench failure --state 512M --ways stock,standbys --repeats 3
     """
-    from rich.console import Console
-
-    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet, line_of_failure
-    from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
+    from elastream.cli.run_summaries import checked_picture, checked_target
     from elastream_lab.benchmarks.failure.bench import run_failures
     from elastream_lab.benchmarks.failure.picture import draw_losses
     from elastream_lab.benchmarks.failure.settings import WAYS, FailureSettings
@@ -71,42 +67,28 @@ def failure(
     )
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
-    console = Console()
-    began = time.monotonic()
-    results: list[LossResult] = []
-    errors: list[str] = []
 
-    def say(line: str) -> None:
-        at = f"{time.monotonic() - began:5.0f} s"
-        console.print(f"{at}  {line}", highlight=False, soft_wrap=True)
+    def run(
+        say: Callable[[str], None],
+        done: Callable[[LossResult], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        run_failures(settings, say=say, done=done, failed=failed)
 
-    def told() -> dict[str, object]:
-        runs = [result.as_json() for result in results]
-        found: dict[str, object] = {"settings": settings.as_json(), "runs": runs}
-        return {**found, "error": "; ".join(errors)} if errors else found
+    def draw(results: Sequence[LossResult]) -> None:
+        if picture is not None:
+            draw_losses(results, picture)
 
-    try:
-        with ended_like_by_ctrl_c(), java_kept_quiet():
-            run_failures(settings, say=say, done=results.append, failed=errors.append)
-    except BaseException as error:
-        errors.append(line_of_failure(error))
-        write_summary(json_file, told())
-        raise
-    Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
-    console.print(
-        f"a word cost {settings.stream.word_us:g} µs, slept in place of work; the state is "
+    run_trials(
+        run,
+        settings.as_json(),
+        table=table,
+        width=_TABLE_WIDTH,
+        note=f"a word cost {settings.stream.word_us:g} µs, slept in place of work; the state is "
         f"ballast, and the stream updates {settings.hot_share:.0%} of it",
-        highlight=False,
-        soft_wrap=True,
-        style="dim",
+        json_file=json_file,
+        draw=draw,
     )
-    for error_line in errors:
-        console.print(error_line, style="red")
-    write_summary(json_file, told())
-    if picture is not None and results:
-        draw_losses(results, picture)
-    if errors or not all(result.exact for result in results):
-        raise typer.Exit(BROKEN)
 
 
 def table(results: Sequence[LossResult]) -> Table:

@@ -15,8 +15,9 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from elastream.spark.door.java_text import generated_code
 
 if TYPE_CHECKING:
     from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
@@ -110,9 +111,7 @@ class Keepers:
         door, jvm = self._door, self._door.jvm
         sql = jvm.org.apache.spark.sql
         if self._code is None:
-            text = files("elastream.spark.door").joinpath("keeper.java").read_text("utf-8")
-            comments = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
-            self._code = sql.catalyst.expressions.codegen.CodeAndComment(text, comments)
+            self._code = generated_code(jvm, "keeper.java")
             self._metric = sql.execution.metric.SQLMetrics.createMetric(door.context, "elastream")
         packed = [door.java_objects(order) for order in orders]
         references = door.java_objects(

@@ -7,8 +7,9 @@ own lock. Its text says why and how.
 from __future__ import annotations
 
 import logging
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from elastream.spark.door.java_text import generated_code
 
 if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
@@ -43,8 +44,7 @@ class Reassignment:
 
     def _compile(self) -> Any:
         door, jvm = self._door, self._door.jvm
-        text = files("elastream.spark.door").joinpath("reassign.java").read_text("utf-8")
         codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
-        code = codegen.CodeAndComment(text, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap()))
+        compiled = codegen.CodeGenerator.compile(generated_code(jvm, "reassign.java"))
         references = [door.context.taskScheduler(), door.context.dagScheduler()]
-        return codegen.CodeGenerator.compile(code)._1().generate(door.java_objects(references))
+        return compiled._1().generate(door.java_objects(references))
