@@ -35,7 +35,9 @@ from elastream.model.observation import TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 MIB = 1 << 20
-PATIENT = replace(POLICY, goal=ByHand(), moves_per_batch=None, bytes_per_batch=None)
+PATIENT = replace(
+    POLICY, goal=ByHand(), moves_per_batch=None, bytes_per_batch=None, copy_least_bytes=MIB
+)
 
 
 def run_of(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loop.builders import QUERY, task
 from tests.loop.harness import Harness
@@ -27,7 +27,12 @@ from elastream.testing import (
 
 MIB = 1 << 20
 STANDING = replace(
-    POLICY, goal=ByHand(), standbys=1, moves_per_batch=None, bytes_per_batch=None, spares=0
+    POLICY,
+    goal=ByHand(),
+    standbys=1,
+    moves_per_batch=None,
+    bytes_per_batch=None,
+    copy_least_bytes=MIB,
 )
 
 
@@ -130,6 +135,7 @@ def test_the_heaviest_to_reload_come_first_within_the_budget() -> None:
     assert copy.wanted.keys() == {task(0), task(2)}
 
 
+@settings(max_examples=200)
 @given(
     sizes=st.lists(st.integers(0, 100), min_size=1, max_size=12),
     budget=st.integers(1, 400),
