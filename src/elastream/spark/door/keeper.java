@@ -304,7 +304,10 @@ static final class Copy {
   private final Object[] order;
   private final StateStoreProviderId id;
   private final ReentrantLock lock = new ReentrantLock();
+  private static final int MOST_FAILURES = 3;
   private CopiedProvider provider = null;
+  private int failures = 0;
+  private long notBeforeNs = System.nanoTime();
   volatile String state = "waiting";
   volatile long version = -1;
   volatile long bytes = 0;
@@ -322,7 +325,7 @@ static final class Copy {
 
   // Come to the version that a committed batch left; open the provider first where there is none.
   void follow(long batch) {
-    if (gone() || batch + 1 <= version) return;
+    if (gone() || batch + 1 <= version || System.nanoTime() < notBeforeNs) return;
     lock.lock();
     try {
       if (gone()) return;
@@ -333,6 +336,7 @@ static final class Copy {
       provider.followed();
       if (version < 0) bytes = provider.rocksDB().fileManager().latestLoadCheckpointMetrics().bytesCopied();
       version = batch + 1;
+      failures = 0;
       state = "ready";
     } catch (Throwable error) {
       fail(error);
@@ -413,9 +417,16 @@ static final class Copy {
     }
   }
 
+  // Storage may fail once: what failed is opened anew, a few times, each a second later.
   private void fail(Throwable error) {
     why = Names.told(error);
+    failures = failures + 1;
     drop();
+    if (failures < MOST_FAILURES) {
+      version = -1;
+      notBeforeNs = System.nanoTime() + failures * 1000000000L;
+      state = "waiting";
+    }
   }
 }
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -80,7 +80,8 @@ class SparkStateCopies:
         with self._lock:
             before, self._wishes = self._wishes, wishes
             self._soon = soon
-            known = {name: set(wish.stores) for name, wish in before.items()}
+            ended = {key for key, status in self._statuses(before).items() if _ended(status)}
+            known = {name: wish.stores.keys() - ended for name, wish in before.items()}
             self._write(before.keys() | wishes.keys())
         try:
             for name, wish in wishes.items():
@@ -149,7 +150,7 @@ class SparkStateCopies:
             self._wishes.clear()
             self._keepers.close()
 
-    def _keep_only(self, known: Mapping[str, set[str]]) -> None:
+    def _keep_only(self, known: Mapping[str, Set[str]]) -> None:
         """Drop all copies but those that there were before."""
         with self._lock:
             names = tuple(self._wishes)
@@ -277,6 +278,11 @@ class SparkStateCopies:
 
 def _key(run: str, store: StoreOfTask) -> str:
     return f"{run}/{store.operator}/{store.partition}/{store.name}"
+
+
+def _ended(status: CopyStatus) -> bool:
+    """Whether the keeper has this copy no more, so that it takes a new order for it."""
+    return status.state in ("taken", "held", "failed")
 
 
 def _copied(
