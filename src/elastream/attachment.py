@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from elastream.loop.decision_log import LogWriter, log_writer
+from elastream.loop.decision_log import LogEntry, LogWriter, log_writer
 from elastream.loop.decisions import Decision
 from elastream.loop.driver import Controller
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, StatePlacement
-from elastream.loop.samples import Sample
 from elastream.loop.state import LoopState
 from elastream.model.checks import amount, count
 from elastream.model.errors import (
@@ -342,7 +341,7 @@ def _writer(log: Log) -> LogWriter:
         return log_writer(log)
     writers = [log_writer(each) for each in log]
 
-    def write(told: Decision | Sample) -> None:
+    def write(told: LogEntry) -> None:
         for writer in writers:
             writer(told)
 

@@ -40,6 +40,11 @@ class LineFile:
         self._torn = False
         _cut_torn_line(path, what)
 
+    @property
+    def full(self) -> bool:
+        """Whether the next line begins a new file."""
+        return self.path.exists() and self.path.stat().st_size >= self._max_bytes
+
     def append(self, text: str) -> None:
         """Write one line, whole or not at all; raises ``OSError`` where it cannot be."""
         line = (b"\n" if self._torn else b"") + text.encode() + b"\n"
@@ -56,7 +61,7 @@ class LineFile:
         self._torn = False
 
     def _rotate_when_full(self) -> None:
-        if not self.path.exists() or self.path.stat().st_size < self._max_bytes:
+        if not self.full:
             return
         for number in range(self._keep - 1, 0, -1):
             older = _rotated(self.path, number)

@@ -28,6 +28,7 @@ from elastream.loop.events import (
     Plan,
     QueryJoined,
     RecordSample,
+    RecordScene,
     Rehearse,
     Release,
     Tick,
@@ -87,7 +88,7 @@ class Harness:
                     self.pending = deque(a for a in self.pending if a.ticket != ticket)
                 case DropCopies():
                     self.cluster.drop()
-                case Log() | RecordSample() | Rehearse():
+                case Log() | RecordSample() | RecordScene() | Rehearse():
                     pass
                 case action:
                     self.pending.append(action)

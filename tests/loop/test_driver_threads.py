@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from elastream.loop.decision_log import LogEntry
 from elastream.loop.decisions import Decision
 from elastream.loop.driver import Controller
 from elastream.loop.events import Stuck, Tick
@@ -19,7 +20,6 @@ from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.lanes import Job, ThreadLane
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Placed, Runtime, Ticket
-from elastream.loop.samples import Sample
 from elastream.loop.state import Detached
 from elastream.model.errors import GivenUpError
 from elastream.model.observation import Executor, TaskId
@@ -37,7 +37,7 @@ class Told:
         self.decisions: list[Decision] = []
         self._changed = threading.Condition()
 
-    def __call__(self, entry: Decision | Sample) -> None:
+    def __call__(self, entry: LogEntry) -> None:
         if isinstance(entry, Decision):
             with self._changed:
                 self.decisions.append(entry)
@@ -104,7 +104,7 @@ class Impatient(ThreadLane):
 class Threads:
     """A controller with a thread a lane, and time that the test lets pass."""
 
-    def __init__(self, log: Callable[[Decision | Sample], None] | None = None) -> None:
+    def __init__(self, log: Callable[[LogEntry], None] | None = None) -> None:
         self.pool = SlowPool()
         self.told = Told()
         self.lanes: dict[str, Impatient] = {}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from elastream.loop.decision_log import LogWriter
+from elastream.loop.decision_log import LogEntry, LogWriter
 from elastream.loop.events import (
     AbandonRequested,
     Action,
@@ -38,6 +38,7 @@ from elastream.loop.events import (
     Place,
     Plan,
     RecordSample,
+    RecordScene,
     Rehearse,
     Release,
     ScaleRequested,
@@ -51,6 +52,8 @@ from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, Ticket
 from elastream.loop.routes import rehearse, route
+from elastream.loop.scenes import take_scene
+from elastream.loop.showing import shown
 from elastream.loop.state import Detached, LoopState, Transition, note
 from elastream.loop.steady import Steady
 from elastream.loop.step import start_loop, step
@@ -97,9 +100,10 @@ _NAMES: Final = {
 class Controller:
     """One application's loop: attached by :meth:`start`, left by :meth:`detach`.
 
-    ``log`` is called with every decision and sample. ``learning`` and ``past`` are what was learnt
-    and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on, and
-    ``clock`` tells the time in seconds since the epoch; ``ticks``: whether time passes by itself.
+    ``log`` is called with every decision, sample and scene. ``learning`` and ``past`` are what was
+    learnt and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on,
+    and ``clock`` tells the time in seconds since the epoch; ``ticks``: whether time passes by
+    itself.
     """
 
     def __init__(
@@ -214,13 +218,15 @@ class Controller:
             self._stepping = True
             try:
                 while self._events:
-                    self._follow(step(self.state, self._events.popleft()))
+                    before = self.state
+                    self._follow(shown(before, step(before, self._events.popleft())))
             except Exception as error:
                 _logger.exception("the loop failed and detaches; the queries run on")
                 self._events.clear()
                 reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
                 self._write(note(self.state, "detach", reason))
                 self._state = replace(self.state, phase=Detached())
+                self._write(RecordScene(self._state))
                 failed = True
             finally:
                 self._stepping = False
@@ -255,7 +261,7 @@ class Controller:
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
-            case Log() | RecordSample():
+            case Log() | RecordSample() | RecordScene():
                 self._write(instruction)
             case Rehearse(tasks=tasks, nodes=nodes):
                 self._rehearse(tasks, nodes)
@@ -359,11 +365,11 @@ class Controller:
     def _stuck(self, what: str, after_s: float, back: bool) -> None:
         self.feed(Stuck(self._now_ms(), what, after_s, back))
 
-    def _write(self, instruction: Log | RecordSample) -> None:
+    def _write(self, instruction: Log | RecordSample | RecordScene) -> None:
         logs = self._logs
 
         def write() -> None:
-            told = instruction.decision if isinstance(instruction, Log) else instruction.sample
+            told = _told(instruction)
             for log in logs:
                 try:
                     log(told)
@@ -392,6 +398,16 @@ class Controller:
             lane.drain(_DRAIN_S)
         with self._changed:
             self._changed.notify_all()
+
+
+def _told(instruction: Log | RecordSample | RecordScene) -> LogEntry:
+    match instruction:
+        case Log(decision=decision):
+            return decision
+        case RecordSample():
+            return instruction.sample
+        case RecordScene(state=state, batches=batches):
+            return take_scene(state, batches)
 
 
 def _unheard(_: str) -> None:

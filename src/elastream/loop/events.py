@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elastream.loop.application import Observed
 from elastream.loop.decisions import Decision
@@ -20,6 +20,9 @@ from elastream.loop.learning import Lesson
 from elastream.loop.routes import RouteOrder
 from elastream.loop.samples import Sample, take_sample
 from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
+
+if TYPE_CHECKING:
+    from elastream.loop.state import LoopState
 
 __all__ = [
     "AbandonRequested",
@@ -45,6 +48,7 @@ __all__ = [
     "QueryLeft",
     "QueryPassedOver",
     "RecordSample",
+    "RecordScene",
     "Rehearse",
     "Release",
     "ScaleRequested",
@@ -303,6 +307,15 @@ class RecordSample:
         return take_sample(self.observed, self.wanted)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordScene:
+    """Show what there is to see; the scene is made where it is shown."""
+
+    state: LoopState
+    batches: tuple[BatchObservation, ...] = ()
+    """Those since the scene before."""
+
+
 Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChanged | Status
 """What the monitor tells."""
 Event = (
@@ -317,4 +330,4 @@ Event = (
 )
 Action = Grow | Warm | Plan | Release | Copy | Place | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
-Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample
+Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample | RecordScene

@@ -42,11 +42,12 @@ def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instructio
     """Return the state with the facts of ``event``, what to log, and whether they are news."""
     at_ms = getattr(event, "at_ms", None)
     if at_ms is not None:
-        spared_s = len(state.spares) * max(0.0, state.passed_s_until(at_ms))
+        passed_s = max(0.0, state.passed_s_until(at_ms))
         state = replace(
             state,
             now_ms=max(at_ms, state.now_ms or 0),
-            spare_executor_s=state.spare_executor_s + spared_s,
+            executor_s=state.executor_s + len(state.all_executors) * passed_s,
+            spare_executor_s=state.spare_executor_s + len(state.spares) * passed_s,
         )
     match event:
         case BatchObserved(batch=batch):
@@ -91,7 +92,12 @@ def _batch(
     )
     query, fewer = _counted(query, len(batch.tasks))
     state = begin_work(state.with_query(query), {task.executor for task in batch.tasks})
-    state = replace(state, busy_ms=state.now_ms, unsampled=state.unsampled + 1)
+    state = replace(
+        state,
+        busy_ms=state.now_ms,
+        unsampled=state.unsampled + 1,
+        unshown=(*state.unshown, batch),
+    )
     memory = policy.goal.heard(state.memory, state.observed, batch, disturbed=disturbed)
     state = replace(state, memory=memory)
     logs = [note(state, "verify", reason, query=query.name) for reason in held]

@@ -14,8 +14,9 @@ from elastream.loop.events import Event, Instruction, Log, MoveRequested, ScaleR
 from elastream.loop.goals.goal import Need, Question
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
+from elastream.loop.spans import Spans
 from elastream.model.checks import Number
-from elastream.model.observation import Executor, TaskId
+from elastream.model.observation import BatchObservation, Executor, TaskId
 
 __all__ = [
     "Detached",
@@ -149,6 +150,10 @@ class LoopState:
     """What is being done about spares."""
     spare_failed_ms: int | None = None
     """When a spare was last not to be had."""
+    attached_ms: int | None = None
+    """When the loop came."""
+    executor_s: float = 0.0
+    """What executors have cost since then, spares included."""
     spare_executor_s: float = 0.0
     """What spares have cost so far."""
     can_copy: bool = False
@@ -156,6 +161,12 @@ class LoopState:
     standbys: Standbys = Standbys()
     copied: bool = False
     """Whether copies were asked for that may still be there."""
+    shown_ms: int | None = None
+    """When the last scene was taken."""
+    unshown: tuple[BatchObservation, ...] = ()
+    """Batches since then."""
+    spans: Spans = field(default_factory=Spans)
+    """How long phases took."""
     next_ticket: int = 1
 
     @cached_property

@@ -66,6 +66,7 @@ def start_loop(
         all_executors=executors,
         learning=learning or Learning(),
         can_copy=can_copy,
+        attached_ms=now_ms,
     )
     if executors and now_ms is not None:
         state = replace(state, learning=state.learning.resized(now_ms, len(executors)))

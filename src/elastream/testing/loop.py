@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from elastream.loop.application import Observed
-from elastream.loop.decision_log import log_writer
+from elastream.loop.decision_log import LogEntry, log_writer
 from elastream.loop.decisions import Decision, Kind
 from elastream.loop.driver import Controller
 from elastream.loop.lanes import Inline, Job
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import DelayProbe, Learner, Runtime
-from elastream.loop.samples import Sample
 from elastream.model.words import counted
 from elastream.testing.cluster import SimulatedCluster
 
@@ -75,7 +74,7 @@ class SimulatedLoop(Controller):
         self._cluster = cluster
         also = log_writer(log)
 
-        def written(entry: Decision | Sample) -> None:
+        def written(entry: LogEntry) -> None:
             if isinstance(entry, Decision):
                 self.decisions.append(entry)
             also(entry)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from elastream.loop.decision_log import DecisionLog, read_log
+from elastream.loop.decision_log import DecisionLog, LogEntry, read_log
 from elastream.loop.decisions import Decision
 from elastream.loop.learning import Learning
 from elastream.loop.samples import Sample
@@ -58,9 +58,9 @@ class TraceRecorder:
         except ProblemError:  # nothing yet
             return
 
-    def write(self, told: Decision | Sample) -> None:
+    def write(self, told: LogEntry) -> None:
         """Record a sample, or a change that is done; pass over the rest."""
-        if isinstance(told, Sample) or told.kind == "done":
+        if isinstance(told, Sample) or (isinstance(told, Decision) and told.kind == "done"):
             self._log.append(told)
 
 

@@ -56,6 +56,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """Between what a goal keeps the utilisation of the executors."""
+
+    low: float
+    """What it must stay below after a scale-in."""
+    target: float
+    high: float
+    """Above this the application scales out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Think:
     """Work that may take seconds. Pure: the same work has the same result."""
 
@@ -103,6 +114,11 @@ class Goal(ABC):
     @abstractmethod
     def name(self) -> str:
         """What the log calls it, with its main settings."""
+
+    @property
+    def marks(self) -> Marks | None:
+        """Between what it keeps the utilisation; ``None`` where it keeps none."""
+        return None
 
     def check(self, bounds: GoalBounds) -> None:  # noqa: B027
         """Raise ``ProblemError`` where the goal contradicts the bounds."""

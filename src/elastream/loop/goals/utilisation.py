@@ -49,6 +49,7 @@ from elastream.loop.application import Observed, Query
 from elastream.loop.goals.forecast import Expected, Forecaster
 from elastream.loop.goals.goal import (
     Goal,
+    Marks,
     Need,
     Question,
     Wanted,
@@ -113,6 +114,11 @@ class Utilisation(Goal):
         """What the log calls it."""
         ahead = f", {self.look_ahead_s:g} s ahead" if self.look_ahead_s else ""
         return f"utilisation {self.target:g}{ahead}"
+
+    @property
+    def marks(self) -> Marks:
+        """Between what it keeps the utilisation."""
+        return Marks(self.low_mark, self.target, self.high_mark)
 
     @property
     def high_mark(self) -> float:

@@ -32,6 +32,7 @@ from elastream.loop.events import (
     Place,
     Plan,
     RecordSample,
+    RecordScene,
     Rehearse,
     Release,
     Tick,
@@ -42,6 +43,8 @@ from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Ticket
 from elastream.loop.routes import rehearse, route
+from elastream.loop.scenes import take_scene
+from elastream.loop.showing import shown
 from elastream.loop.step import start_loop, step
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError
@@ -192,7 +195,7 @@ class _Run:
 
     def _feed(self, event: Event) -> None:
         began = time.perf_counter()
-        self._state, told = step(self._state, event)
+        self._state, told = shown(self._state, step(self._state, event))
         self._step_ms.append(1000 * (time.perf_counter() - began))
         self._follow(told)
 
@@ -206,6 +209,8 @@ class _Run:
                         self._moved += int(decision.figures["tasks_moved"])
                 case RecordSample(sample=sample):
                     self._log.append(sample)
+                case RecordScene(state=state, batches=batches):
+                    self._log.append(take_scene(state, batches))
                 case Rehearse(tasks=tasks, nodes=nodes):
                     rehearse(tasks, nodes)
                 case Cancel():
