@@ -16,7 +16,15 @@ from typing import Final
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["KEEP", "LONGEST_LINE", "MAX_BYTES", "LineFile", "begins_as_record", "lines_of"]
+__all__ = [
+    "KEEP",
+    "LONGEST_LINE",
+    "MAX_BYTES",
+    "LineFile",
+    "begins_as_record",
+    "files_of",
+    "lines_of",
+]
 
 MAX_BYTES: Final = 64 << 20
 KEEP: Final = 4
@@ -78,10 +86,15 @@ def lines_of(path: Path) -> Iterator[tuple[str, bytes]]:
 
     Raises ``ProblemError`` where a file cannot be read. A line of ``LONGEST_LINE`` bytes is cut.
     """
+    for file in files_of(path):
+        yield from _lines(file)
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the rotated files and the file itself, the oldest first."""
     older = _rotations(path)
     newest = [path] if path.exists() or not older else []
-    for file in (*reversed(older), *newest):
-        yield from _lines(file)
+    return [*reversed(older), *newest]
 
 
 def begins_as_record(line: bytes) -> bool:

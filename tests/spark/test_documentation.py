@@ -28,7 +28,7 @@ from tests.documentation import (
 from tests.spark.running_query import PATIENCE_S, back_to_two, until
 
 from elastream import Attachment, MigrationChain, read_decisions
-from elastream.attachment import _APPLICATIONS
+from elastream.attachment.application import APPLICATIONS
 from elastream.model.transition import ProjectionProblem
 from elastream.planners.transition.values import PartitionValues, partition_values
 from elastream.spark.door.private_door import PrivateDoor
@@ -92,7 +92,7 @@ def attachments(names: dict[str, Any]) -> list[Attachment]:
 
 def saw_a_batch(attachment: Attachment) -> bool:
     """Whether the attachment knows where tasks are, or was let go by the examples themselves."""
-    return bool(attachment.where()) or attachment._application not in _APPLICATIONS.values()
+    return bool(attachment.where()) or attachment._application not in APPLICATIONS.values()
 
 
 FILES: dict[str, Callable[[Path], None]] = {"docs/planners/transition.md": write_known_values}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli import handover, log, plugins, trace, values
+from elastream.cli import handover, log, page, plugins, trace, values
 from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
@@ -29,6 +29,7 @@ where, moving provably the least state.
   elastream demo                            watch a stream scale out and in
   elastream plan single-step problem.json   least state moved, as JSON
   elastream log decisions.jsonl             what was decided, and why
+  elastream page decisions.jsonl            the same in the browser
 """,
     no_args_is_help=True,
     add_completion=False,
@@ -38,6 +39,7 @@ where, moving provably the least state.
 app.command("demo")(demo.demo)
 app.add_typer(plan.app, name="plan")
 app.command("log")(log.log)
+app.command("page")(page.page)
 app.add_typer(handover.app, name="handover")
 app.add_typer(trace.app, name="trace")
 app.add_typer(values.app, name="values")
@@ -91,7 +93,8 @@ def _unheard(code: int) -> int:
 def _run(arguments: list[str] | None) -> int:
     try:
         command = with_option_names(with_examples(typer.main.get_command(app)))
-        code = command(args=arguments, prog_name="elastream", standalone_mode=False)
+        given = page.with_port(sys.argv[1:] if arguments is None else arguments)
+        code = command(args=given, prog_name="elastream", standalone_mode=False)
     except ElastreamError as error:
         return _fail(str(error), BAD_INPUT)
     except typer.TyperException as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from elastream.demo.settings import DemoSettings
 from elastream.loop.decisions import Decision
+from elastream.loop.scenes import take_scene
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from elastream.harness.commit_log import CommittedBatch
     from elastream.harness.recording import Recording
     from elastream.harness.replaying import Replay
+    from elastream.loop.scenes import Scene
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
 __all__ = ["Demo", "DemoSample", "prepared", "run"]
@@ -70,6 +72,10 @@ class Demo:
     decisions: list[Decision] = field(default_factory=list)
     batches: list[CommittedBatch] = field(default_factory=list)
     samples: list[DemoSample] = field(default_factory=list)
+    scene: Scene | None = None
+    """How it is; ``None`` before the loop is attached."""
+    page: str | None = None
+    """Where a browser shows it."""
     exact: bool | None = None
     """Whether every word's count is that of the batch job; ``None`` before the check."""
     wrong_words: int = 0
@@ -112,8 +118,17 @@ def prepared(settings: DemoSettings) -> Iterator[Demo]:
         yield Demo(settings, recording, service_us, rows_a_batch)
 
 
-def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) -> None:
-    """Run the demo; ``show`` is called a few times a second, decisions go to ``log`` as well."""
+def run(
+    demo: Demo,
+    *,
+    show: Callable[[Demo], None],
+    log: Path | None = None,
+    page: str | None = None,
+) -> None:
+    """Run the demo; ``show`` is called a few times a second.
+
+    Decisions go to ``log`` as well, and a browser finds it on ``page``: a port, or host and port.
+    """
     from elastream.attachment import attach
     from elastream.demo.word_count import warm_up_stream
     from elastream.harness.job import running
@@ -137,7 +152,9 @@ def run(demo: Demo, *, show: Callable[[Demo], None], log: Path | None = None) ->
                 log=[demo.decisions.append, *([] if log is None else [log])],
                 backlog=replay_backlog(demo.recording, job.clock),
                 warm_up_stream=partial(warm_up_stream, job=job),
+                page=page,
             ) as attachment:
+                demo.page = attachment.page
                 _await_spares(demo, replay, attachment, show)
                 _replay(demo, replay, attachment, show)
         demo.tell("checking against a batch count", show)
@@ -198,6 +215,7 @@ def _replay(
 
     def look() -> None:
         demo.samples.append(_sample(demo, attachment))
+        demo.scene = take_scene(attachment.state)
         show(demo)
 
     def ended() -> bool:

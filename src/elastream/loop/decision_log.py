@@ -63,7 +63,8 @@ class DecisionLog:
             return sample_line(told)
         if self._lines.full:  # the next file shall not need this one
             self._scenes.begin_anew()
-        return self._scenes.line(told)
+        _, line = self._scenes.tell(told)
+        return line
 
 
 def log_writer(log: Path | str | Callable[[Decision], None] | None) -> LogWriter:

@@ -58,8 +58,8 @@ class SceneTeller:
         """Tell the next scene whole."""
         self._told = None
 
-    def line(self, scene: Scene) -> str:
-        """Return the line that leads from what was told to ``scene``."""
+    def tell(self, scene: Scene) -> tuple[Json, str]:
+        """Return what leads from what was told to ``scene``, and the line that says so."""
         now = _seen(scene)
         if self._told is None or self._since_bytes > _WHOLE_EVERY * self._whole_bytes:
             record = _whole(scene, now)
@@ -81,7 +81,7 @@ class SceneTeller:
             self._whole_bytes, self._since_bytes = len(line), 0
         else:
             self._since_bytes += len(line)
-        return line
+        return record, line
 
 
 def whole_record(scene: Scene) -> Json:

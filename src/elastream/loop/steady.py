@@ -33,7 +33,7 @@ from elastream.loop.spares import begin_work
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.words import counted, listed
 
-__all__ = ["Steady", "decide_beside", "take_request", "take_wanted"]
+__all__ = ["Steady", "decide_beside", "held_back", "take_request", "take_wanted"]
 
 _WAKE_AGAIN_S: Final = 5.0
 """How long after a change was given up executors are asked for again where none is alive."""
@@ -149,7 +149,7 @@ def _acted(
     state: LoopState, wanted: Wanted, query: str | None, *, urgent: bool = False
 ) -> Transition:
     """Begin what is wanted, or say why not; without a batch nothing is said."""
-    held = _held_back(state, wanted, urgent=urgent)
+    held = held_back(state, wanted, urgent=urgent)
     if held is not None:
         quiet = query is None and not (urgent and wanted.need != "hold")
         return state, () if quiet else (_hold(state, wanted, held, query),)
@@ -180,7 +180,7 @@ def _acted(
     return state, (*before, log, *instructions)
 
 
-def _held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
+def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
     """Return why nothing is begun now; ``None`` where something is.
 
     What is ``urgent`` waits for nothing; to give executors back is never that.

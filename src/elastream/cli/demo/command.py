@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elastream.cli.exits import BROKEN
+from elastream.cli.page import PAGE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,12 +56,14 @@ def demo(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
     log: Annotated[Path | None, _LOG] = None,
+    page: Annotated[str | None, PAGE] = None,
 ) -> None:
     """Watch a stream scale out and in by itself, on real executors of this machine.
 
     Counts the words of a stream of posts whose rate follows a day with bursts, and checks every
     count at the end. The exit code is 0 only where all are exact.
 
+      elastream demo --page
       elastream demo --picture day.png
       elastream demo --input tweets.parquet --time time --text text --json summary.json
     """
@@ -73,6 +76,7 @@ def demo(
     from elastream.demo.run import prepared, run
     from elastream.demo.settings import DemoSettings
     from elastream.loop.decision_log import DecisionLog
+    from elastream.page.server import checked_address
 
     settings = DemoSettings(
         input=input_file,
@@ -90,6 +94,8 @@ def demo(
     checked_target("--json", json_file)
     if log is not None:
         DecisionLog(log)  # say before a long run that it cannot be written
+    if page is not None:
+        checked_address(page)
     began = time.monotonic()
     console = Console()
     with prepared(settings) as made:
@@ -99,7 +105,7 @@ def demo(
             java_kept_quiet(),
             watched(console) as show,
         ):
-            run(made, show=show, log=log)
+            run(made, show=show, log=log, page=page)
         _tell(made, console, time.monotonic() - began, json_file, picture)
     if not made.exact:
         raise typer.Exit(BROKEN)

@@ -12,13 +12,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from elastream.cli.scene_map import scene_map
 from elastream.demo.run import Demo
 from elastream.loop.decisions import Decision
 
 __all__ = ["drawn", "watched"]
 
 _BARS = "▁▂▃▄▅▆▇█"
-_COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red")
 _QUIET = frozenset({"hold", "wait"})
 _DECISIONS = 7
 _WIDTH = 60
@@ -42,12 +42,16 @@ class _Lines:
         self._console = console
         self._told = 0
         self._doing = ""
+        self._page: str | None = None
         self._last_s = 0.0
 
     def __call__(self, demo: Demo) -> None:
         if demo.doing != self._doing:
             self._doing = demo.doing
             self._console.print(demo.doing)
+        if demo.page != self._page:
+            self._page = demo.page
+            self._console.print(f"shown on {demo.page}", soft_wrap=True)
         for decision in demo.decisions[self._told :]:
             if decision.kind not in _QUIET:
                 self._console.print(
@@ -64,7 +68,9 @@ def drawn(demo: Demo) -> RenderableType:
     title = f"elastream demo: {demo.doing}"
     if demo.start_ms is None:
         return Panel(Text(f"{demo.recording.rows:,} posts are ready"), title=title)
-    parts: list[RenderableType] = [_status(demo), Text(), _curves(demo), Text(), _map(demo)]
+    parts: list[RenderableType] = [_status(demo), Text(), _curves(demo), Text()]
+    if demo.scene is not None:
+        parts.append(scene_map(demo.scene))
     told = [d for d in demo.decisions if d.kind not in _QUIET][-_DECISIONS:]
     parts += [Text(), *(_decision(decision) for decision in told)]
     if demo.decisions and demo.decisions[-1].kind in _QUIET:
@@ -72,7 +78,7 @@ def drawn(demo: Demo) -> RenderableType:
     if demo.service_us:
         slept = f"each word sleeps {demo.service_us:g} µs where its state is, in place of work"
         parts.append(Text(slept, "dim italic"))
-    return Panel(Group(*parts), title=title)
+    return Panel(Group(*parts), title=title, subtitle=demo.page)
 
 
 def _status(demo: Demo) -> Text:
@@ -106,21 +112,6 @@ def _curves(demo: Demo) -> Table:
     if response:
         last = f"last {len(response)} batches, up to {max(response):.1f} s"
         table.add_row("response", Text(_spark(response), "yellow"), last)
-    return table
-
-
-def _map(demo: Demo) -> Table:
-    """Return a row for each executor with the state partitions on it."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    if not demo.samples:
-        return table
-    for number, (executor, tasks) in enumerate(demo.samples[-1].tasks_of.items()):
-        cells = Text()
-        for partition in range(demo.settings.partitions):
-            here = partition in tasks
-            cells.append(f"{partition:>3}" if here else "  ·", "bold" if here else "dim")
-        colour = _COLOURS[number % len(_COLOURS)]
-        table.add_row(f"executor {executor}", Text.assemble(cells, style=colour))
     return table
 
 

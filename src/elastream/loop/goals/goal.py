@@ -153,6 +153,14 @@ class Goal(ABC):
     def wanted(self, memory: Any, observed: Observed) -> tuple[Any, Wanted, tuple[Question, ...]]:
         """Return what it remembers, what it wants, and what it asks."""
 
+    def turning_points(
+        self,
+        memory: Any,  # noqa: ARG002
+        observed: Observed,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """Return what would have to change for it to want something else, a sentence each."""
+        return ()
+
     def answered(
         self,
         memory: Any,

@@ -73,6 +73,8 @@ _SLACK = 1e-9
 """Relative slack of comparisons, so that rounding alone changes nothing."""
 FURTHEST_S = 3600.0
 """Whoever must know further ahead than this knows the day: that is what a schedule is for."""
+_STEP, _STEPS = 1.02, 140
+"""Loads that are tried for when something else would be wanted: up to 16 times as much."""
 _STRIDE = 50
 """Numbers of executors are tried one by one up to so many, then in steps of a fiftieth."""
 
@@ -192,6 +194,35 @@ class Utilisation(Goal):
         if need != "hold":
             figures["wanted"] = number
         return memory, Wanted(need, number, reason, usage.mean, figures), ()
+
+    def turning_points(
+        self,
+        memory: Forecaster | None,  # noqa: ARG002
+        observed: Observed,
+    ) -> tuple[str, ...]:
+        """Return by how much all load must grow or fall for another number of executors."""
+        usage = self._usage(observed)
+        if usage is None or within_bounds(observed) is not None:
+            return ()
+        said = []
+        for step, does in ((_STEP, "grows"), (1 / _STEP, "falls")):
+            factor = 1.0
+            for _ in range(_STEPS):
+                factor *= step
+                need, number, _ = self._need(_Usage(observed, self, factor), observed)
+                if need in ("scale-out", "scale-in"):
+                    by = f"{abs(factor - 1):.0%}"
+                    said.append(f"If all load {does} by about {by} it wants a {need} to {number}")
+                    break
+            else:
+                said.append(f"However much the load {does} it wants no other number of executors")
+        return tuple(said)
+
+    def _need(self, usage: _Usage, observed: Observed) -> tuple[Need, int, str]:
+        """Return what a load calls for, nothing else being expected."""
+        out = self._least_fitting(usage, observed, self.target)
+        below = self._least_fitting(usage, observed, self.low_mark)
+        return self._judged(usage, usage, observed, out, below)
 
     def utilisation(self, observed: Observed) -> float | None:
         """Return how busy the executors would be if they did all that is asked for."""

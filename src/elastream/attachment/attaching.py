@@ -8,16 +8,25 @@ loop, which owns its executors; whoever attaches to it again, with the same poli
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from elastream.attachment.application import (
+    APPLICATIONS,
+    LOCK,
+    Application,
+    Backlog,
+    Wanted,
+    WarmUpStream,
+)
+from elastream.attachment.summary import summary_html, summary_text
 from elastream.loop.decision_log import LogEntry, LogWriter, log_writer
 from elastream.loop.decisions import Decision
-from elastream.loop.driver import Controller
+from elastream.loop.explaining import explained
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Runtime, StatePlacement
+from elastream.loop.ports import StatePlacement
 from elastream.loop.state import LoopState
 from elastream.model.checks import amount, count
 from elastream.model.errors import (
@@ -28,24 +37,22 @@ from elastream.model.errors import (
 )
 from elastream.model.observation import Executor, TaskId
 from elastream.model.words import listed
+from elastream.page.run import Run
+from elastream.page.server import PageServer, page_address
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.door.private_door import PrivateDoor
-    from elastream.spark.door.queries import RunningQuery
     from elastream.spark.observe.monitor import SparkMonitor
-    from elastream.spark.steer.executors import SparkExecutorPool
 
-__all__ = ["Attachment", "attach"]
+__all__ = ["Attachment", "attach", "attach_with"]
 
 _log = logging.getLogger(__name__)
 
 OneLog = Path | str | Callable[[Decision], None]
 Log = OneLog | Sequence[OneLog] | None
-Backlog = Callable[[Mapping[str, Any]], int | None]
-WarmUpStream = Callable[["SparkSession"], "DataFrame"]
 
 
 class Attachment:
@@ -55,10 +62,17 @@ class Attachment:
     loop ends with the last of them, and the queries run on.
     """
 
-    def __init__(self, application: _Application, wanted: _Wanted, unlog: Callable[[], None]):
+    def __init__(
+        self,
+        application: Application,
+        wanted: Wanted,
+        undo: ExitStack,
+        page: PageServer | None,
+    ) -> None:
         self._application = application
         self._wanted = wanted
-        self._unlog = unlog
+        self._undo = undo
+        self._page = page
 
     @property
     def queries(self) -> tuple[StreamingQuery, ...]:
@@ -76,6 +90,15 @@ class Attachment:
     def monitor(self) -> SparkMonitor:
         """What the application does, fact by fact: ``subscribe``."""
         return self._application.monitor
+
+    @property
+    def page(self) -> str | None:
+        """Where its page is; ``None`` where it was attached without one."""
+        return None if self._page is None else self._page.url
+
+    def explain(self) -> str:
+        """Return in words what the loop would do now and why, and what would make it act."""
+        return explained(self.state)
 
     def executors(self) -> tuple[Executor, ...]:
         """Return those alive, oldest first, each with ``id``, ``host``, ``cores``, ``warm``."""
@@ -124,7 +147,7 @@ class Attachment:
     def detach(self) -> None:
         """Let go; the queries run on. Harmless if repeated."""
         self._application.let_go(self._wanted)
-        self._unlog()
+        self._undo.close()
 
     def __enter__(self) -> Self:
         return self
@@ -132,123 +155,16 @@ class Attachment:
     def __exit__(self, *_: object) -> None:
         self.detach()
 
+    def __repr__(self) -> str:
+        return summary_text(self.state)
+
+    def _repr_html_(self) -> str:
+        """Return a small table of executors and what was decided last, for notebooks."""
+        return summary_html(self.state, tuple(self._application.recent), self.page)
+
     def _refuse_advice(self) -> None:
         if self._application.controller.policy.advise_only:
             raise ElastreamError("the policy only advises; attach with advise_only=False to act")
-
-
-class _Wanted:
-    """What one attachment wants to take part: some queries, or all of them."""
-
-    def __init__(self, labels: frozenset[str] | None) -> None:
-        self._labels = labels
-
-    def wants(self, query: RunningQuery) -> bool:
-        """Tell whether a query shall take part: one that is started again has the same label."""
-        return self._labels is None or query.label in self._labels
-
-
-class _Application:
-    """One SparkContext with its loop."""
-
-    def __init__(
-        self,
-        door: PrivateDoor,
-        policy: Policy,
-        *,
-        backlog: Backlog | None,
-        stream: WarmUpStream | None,
-        placement: StatePlacement | None,
-        trace: Path | str | None,
-    ) -> None:
-        from elastream.spark.observe.host_delays import HostProbe
-        from elastream.spark.observe.monitor import SparkMonitor
-        from elastream.spark.observe.roll import ExecutorRoll
-        from elastream.spark.steer.copies import SparkStateCopies
-        from elastream.spark.steer.executors import SparkExecutorPool
-        from elastream.spark.steer.placement import SparkStatePlacement as Placement
-        from elastream.traces.learner import ProcessLearner
-        from elastream.traces.recorder import TraceRecorder
-
-        self.door = door
-        self._wanted: tuple[_Wanted, ...] = ()
-        roll = ExecutorRoll(door)
-        self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
-        self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
-        self.copies = SparkStateCopies(door, self.monitor) if placement is None else None
-        folder = None if trace is None else Path(trace)
-        recorder = None if folder is None else TraceRecorder(folder)
-        runtime = Runtime(
-            self.monitor,
-            self.pool,
-            placement or Placement(door, self.monitor, self.copies),
-            HostProbe(door),
-            ProcessLearner(folder),
-            self.copies,
-        )
-        self.controller = Controller(
-            runtime,
-            policy,
-            (lambda _: None) if recorder is None else recorder.write,
-            learning=None if recorder is None else recorder.learning,
-            past=() if recorder is None else recorder.past(),
-        )
-
-    def start(self) -> None:
-        """Begin to watch and to decide."""
-        try:
-            if self.copies is not None:
-                self.monitor.subscribe(self.copies.heard)
-            self.controller.start()
-            self.monitor.start()
-        except BaseException:
-            self.end()
-            raise
-        threading.Thread(target=self._end_with_the_driver, daemon=True).start()
-
-    def hold(self, wanted: _Wanted) -> None:
-        """Let more queries take part."""
-        self._wanted = (*self._wanted, wanted)
-
-    def let_go(self, wanted: _Wanted) -> None:
-        """Let those queries go that nobody else wants; end with the last."""
-        with _LOCK:
-            self._wanted = tuple(other for other in self._wanted if other is not wanted)
-            last = not self._wanted
-            if last:
-                _APPLICATIONS.pop(self.door.application_id(), None)
-        if last:
-            self.end()
-        else:
-            self.monitor.look_again()
-
-    def end(self, reason: str | None = None) -> None:
-        """End the loop; the queries run on, for which they need an executor."""
-        self.controller.detach(reason)
-        self.monitor.close()
-        try:
-            if self.copies is not None:
-                self.copies.close()
-            if not self.door.executors():
-                self.door.request_executors(1)
-        except Exception:  # the application has ended, or takes no requests
-            _log.debug("no executor was asked for", exc_info=True)
-
-    def _wants(self, query: RunningQuery) -> bool:
-        return any(wanted.wants(query) for wanted in self._wanted)
-
-    def _end_with_the_driver(self) -> None:
-        self.monitor.ended.wait()
-        with _LOCK:
-            for key, application in tuple(_APPLICATIONS.items()):
-                if application is self:
-                    del _APPLICATIONS[key]
-        self.end("the application has ended")
-
-
-_LOCK = threading.RLock()
-_APPLICATIONS: dict[str, _Application] = {}
-"""The applications of this process that have a loop, by Spark's id."""
 
 
 def attach(
@@ -259,6 +175,7 @@ def attach(
     backlog: Backlog | None = None,
     warm_up_stream: WarmUpStream | None = None,
     trace: Path | str | None = None,
+    page: int | str | None = None,
 ) -> Attachment:
     """Make running queries elastic within the bounds of ``policy``.
 
@@ -274,6 +191,9 @@ def attach(
     learn from. These three are the loop's: where the application is attached already, those of the
     first attachment hold.
 
+    ``page`` is a port of this machine (0 takes one that is free) on which a browser shows what goes
+    on, and ``/metrics`` tells Prometheus; ``"HOST:PORT"`` lets others look too. It changes nothing.
+
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
     where the session, its settings or a query do not allow it, or where the application is
     attached with another policy. The queries are not touched then. Settings that would only make
@@ -287,6 +207,7 @@ def attach(
         backlog=backlog,
         warm_up_stream=warm_up_stream,
         trace=trace,
+        page=page,
     )
 
 
@@ -299,6 +220,7 @@ def attach_with(
     backlog: Backlog | None = None,
     warm_up_stream: WarmUpStream | None = None,
     trace: Path | str | None = None,
+    page: int | str | None = None,
 ) -> Attachment:
     """Attach with another way to place state than the live one: for comparisons."""
     from elastream.spark.sessions.settings import advised, wrong_settings
@@ -306,33 +228,39 @@ def attach_with(
     door, wanted = _opened(target)
     for setting in advised(wrong_settings(door.spark)):
         _log.warning("%s", setting)
-    write = _writer(log)
-    with _LOCK:
-        key = door.application_id()
-        application = _APPLICATIONS.get(key)
-        if application is None:
-            application = _Application(
-                door,
-                policy,
-                backlog=backlog,
-                stream=warm_up_stream,
-                placement=placement,
-                trace=trace,
-            )
+    with ExitStack() as undo:
+        writers, server = [_writer(log)], None
+        if page is not None:
+            run = Run(f"application {door.application_id()}")
+            server = undo.enter_context(PageServer(run, page_address(page)))
+            writers.append(run.take)
+        with LOCK:
+            application = APPLICATIONS.get(door.application_id())
+            if application is not None and application.controller.policy != policy:
+                raise AlreadyAttachedError(
+                    f"the application {door.application_id()} is attached already, with another "
+                    "policy; detach that attachment first, or give the same policy"
+                )
+            joined = application is not None
+            if application is None:
+                application = Application(
+                    door,
+                    policy,
+                    backlog=backlog,
+                    stream=warm_up_stream,
+                    placement=placement,
+                    trace=trace,
+                )
             application.hold(wanted)
-            unlog = application.controller.add_log(write)
-            application.start()
-            _APPLICATIONS[key] = application
-            return Attachment(application, wanted, unlog)
-        if application.controller.policy != policy:
-            raise AlreadyAttachedError(
-                f"the application {key} is attached already, with another policy; detach that "
-                "attachment first, or give the same policy"
-            )
-        unlog = application.controller.add_log(write)
-        application.hold(wanted)
-    application.monitor.look_again()
-    return Attachment(application, wanted, unlog)
+            for write in writers:
+                undo.callback(application.controller.add_log(write))
+            if not joined:
+                application.start()
+                APPLICATIONS[door.application_id()] = application
+        attachment = Attachment(application, wanted, undo.pop_all(), server)
+    if joined:
+        application.monitor.look_again()
+    return attachment
 
 
 def _writer(log: Log) -> LogWriter:
@@ -350,14 +278,14 @@ def _writer(log: Log) -> LogWriter:
 
 def _opened(
     target: StreamingQuery | Sequence[StreamingQuery] | SparkSession,
-) -> tuple[PrivateDoor, _Wanted]:
+) -> tuple[PrivateDoor, Wanted]:
     """Open the door of the target's application, and refuse queries that cannot be steered."""
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.observe.shapes import refusal
     from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 
     if is_session(target):
-        return PrivateDoor.of(target), _Wanted(None)  # type: ignore[arg-type]
+        return PrivateDoor.of(target), Wanted(None)  # type: ignore[arg-type]
     queries = queries_of(target)
     door = PrivateDoor.of(session_of(queries[0]))
     running = [door.queries.of(query) for query in queries]
@@ -365,4 +293,4 @@ def _opened(
         why = refusal(door, query)
         if why is not None:
             raise QueryRefusedError(f"the query {query.label} {why}")
-    return door, _Wanted(frozenset(query.label for query in running))
+    return door, Wanted(frozenset(query.label for query in running))

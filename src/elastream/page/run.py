@@ -1,0 +1,80 @@
+"""What a page tells of a run: its records, its counts, and how it is now.
+
+Entries come from the loop as it decides, or from the lines of its log; what follows is the same.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from elastream.loop.decision_log import LogEntry
+from elastream.loop.decisions import Decision, line_of
+from elastream.loop.samples import Sample
+from elastream.loop.scene_lines import Json, SceneTeller, laid_over, whole_record
+from elastream.loop.scenes import Scene
+from elastream.page.counts import Counts
+from elastream.page.history import History
+
+__all__ = ["Run"]
+
+
+class Run:
+    """One run of an application, or several in the same log."""
+
+    def __init__(self, title: str, *, file: str | None = None) -> None:
+        self.title = title
+        self.file = file
+        """The log it is read from; ``None`` where it goes on in this process."""
+        self.history = History()
+        self.counts = Counts()
+        self.why_over: str | None = None
+        """Why nothing will follow; ``None`` where something may."""
+        self._teller = SceneTeller()
+        self._lock = threading.Lock()
+        self._scene: Scene | None = None
+        self._seen: Json | None = None
+
+    def take(self, entry: LogEntry) -> None:
+        """Take an entry of the loop in: it writes to this as to a log."""
+        if isinstance(entry, Decision):
+            self._take_decision(entry, line_of(entry))
+        elif isinstance(entry, Scene):
+            record, line = self._teller.tell(entry)
+            self._scene = entry
+            self._take_scene(record, line)
+
+    def take_line(self, entry: Decision | Sample | Json, line: str) -> None:
+        """Take a line of a log in, and what it tells."""
+        if isinstance(entry, Decision):
+            self._take_decision(entry, line)
+        elif isinstance(entry, dict) and (self._seen is not None or entry.get("whole")):
+            self._seen = laid_over(self._seen or entry, entry)
+            self._take_scene(entry, line)
+
+    def end(self, why: str) -> None:
+        """Say that nothing will follow, and why."""
+        self.why_over = self.why_over or why
+        self.history.close()
+
+    def seen(self) -> Json | None:
+        """Return how it is now, as a whole scene; ``None`` before one was shown."""
+        scene = self._scene
+        return self._seen if scene is None else whole_record(scene)
+
+    def metrics(self) -> tuple[bytes, str]:
+        """Return the metrics as Prometheus reads them, and what kind of text that is."""
+        from elastream.page.metrics import metrics_text
+
+        with self._lock:
+            return metrics_text(self.counts, self.seen())
+
+    def _take_decision(self, decision: Decision, line: str) -> None:
+        with self._lock:
+            self.counts.take_decision(decision)
+        self.history.append(line, None)
+        self.why_over = decision.reason if decision.kind == "detach" else None
+
+    def _take_scene(self, record: Json, line: str) -> None:
+        with self._lock:
+            self.counts.take_batches(record.get("batches", []))
+        self.history.append(line, record)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.page.runs import begun
+
+from elastream.model.errors import ElastreamError, ProblemError
+from elastream.page.run import Run
+from elastream.page.server import PageServer, checked_address, page_address
+
+FREE = ("127.0.0.1", 0)
+
+
+@contextmanager
+def asked(
+    server: PageServer, path: str, *, method: str = "GET", headers: dict[str, str] | None = None
+) -> Iterator[http.client.HTTPResponse]:
+    place = urlsplit(server.url)
+    assert place.hostname is not None
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
+    connection.request(method, path, headers=headers or {})
+    try:
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def events(response: http.client.HTTPResponse) -> Iterator[tuple[str, list[str], str | None]]:
+    """Yield the events of a stream: name, lines of data, id."""
+    name, data, number = "", [], None
+    for raw in response:
+        line = raw.decode().rstrip("\n")
+        key, _, value = line.partition(": ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            data.append(value)
+        elif key == "id":
+            number = value
+        elif not line and name:
+            yield name, data, number
+            name, data, number = "", [], None
+
+
+def kinds(lines: list[str]) -> set[str]:
+    return {json.loads(line)["kind"] for line in lines}
+
+
+@pytest.fixture
+def live() -> Iterator[tuple[Any, Any, Run, PageServer]]:
+    run = Run("a run")
+    cluster, loop = begun(run)
+    with loop, PageServer(run, FREE) as server:
+        cluster.advance(30)
+        yield cluster, loop, run, server
+
+
+def test_the_page_and_its_parts_are_served_and_nothing_else(live: Any) -> None:
+    *_, server = live
+    with asked(server, "/") as response:
+        text = response.read().decode()
+        assert response.status == 200
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+    assert "<html" in text
+    with asked(server, "/uPlot.min.js") as response:
+        assert response.headers["Content-Type"] == "text/javascript; charset=utf-8"
+        assert len(response.read()) == int(response.headers["Content-Length"])
+    for path in ("/../server.py", "/static/index.html", "/%2e%2e/server.py", "/__init__.py"):
+        with asked(server, path) as response:
+            assert response.status == 404
+
+
+def test_nothing_can_be_changed_through_it(live: Any) -> None:
+    *_, server = live
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        with asked(server, "/", method=method) as response:
+            assert response.status == 501
+
+
+def test_a_name_from_elsewhere_is_turned_away(live: Any) -> None:
+    *_, server = live
+    port = urlsplit(server.url).port
+    for path in ("/", "/events", "/metrics"):
+        with asked(server, path, headers={"Host": f"evil.example:{port}"}) as response:
+            assert response.status == 403
+    for name in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
+        with asked(server, "/", headers={"Host": name}) as response:
+            assert response.status == 200
+
+
+def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -> None:
+    _, loop, _, server = live
+    with asked(server, "/events") as response:
+        told = events(response)
+        name, data, _ = next(told)
+        assert name == "about"
+        about = json.loads(data[0])
+        assert (about["title"], about["live"], about["begins_later"]) == ("a run", True, False)
+        assert next(told)[0] == "reset"
+        name, lines, number = next(told)
+        assert name == "records"
+        assert {"attach", "join", "scene", "hold"} <= kinds(lines)
+        assert json.loads(next(x for x in lines if '"scene"' in x))["whole"]
+        before = number
+        loop.run_until("done")
+        more: list[str] = []
+        while "done" not in kinds(more):
+            name, lines, number = next(told)
+            assert name == "records"
+            more += lines
+        assert {"scale-out", "plan", "migrate", "done"} <= kinds(more)
+        loop.detach()
+        for name, data, _ in told:
+            if name == "end":
+                assert json.loads(data[0])["why"].startswith("detached")
+                break
+    with asked(server, "/events", headers={"Last-Event-ID": before or ""}) as response:
+        told = events(response)
+        assert next(told)[0] == "about"
+        name, lines, _ = next(told)
+        assert name == "records"  # and not a reset
+        assert "attach" not in kinds(lines)
+        assert "done" in kinds(lines)
+
+
+def test_metrics_are_what_prometheus_reads(live: Any) -> None:
+    *_, server = live
+    with asked(server, "/metrics") as response:
+        text = response.read().decode()
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert "elastream_executors" in families
+
+
+def test_a_reader_that_never_reads_holds_nobody_up() -> None:
+    run = Run("a run")
+    cluster, loop = begun(run)
+    with loop, PageServer(run, FREE) as server:
+        place = urlsplit(server.url)
+        with socket.create_connection((place.hostname, place.port)) as lazy:
+            lazy.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            cluster.advance(200)
+            assert loop.decisions
+            with asked(server, "/events") as response:
+                told = events(response)
+                assert [next(told)[0] for _ in range(3)] == ["about", "reset", "records"]
+
+
+def test_only_so_many_may_look_at_a_time(live: Any) -> None:
+    *_, server = live
+    place = urlsplit(server.url)
+    readers = []
+    for _ in range(33):
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+        connection.request("GET", "/events")
+        readers.append(connection)
+    responses = [reader.getresponse() for reader in readers]
+    assert sorted(response.status for response in responses) == [200] * 32 + [503]
+    for response in responses:
+        response.close()
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize(
+    ("page", "address"),
+    [
+        (4060, ("127.0.0.1", 4060)),
+        ("4060", ("127.0.0.1", 4060)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+        ("[::1]:0", ("::1", 0)),
+    ],
+)
+def test_a_page_is_a_port_or_a_host_and_a_port(page: int | str, address: object) -> None:
+    assert page_address(page) == address
+
+
+@pytest.mark.parametrize("page", ["", "x", "1:x", -1, 65536, True, "12.5"])
+def test_anything_else_is_refused(page: int | str) -> None:
+    with pytest.raises(ProblemError, match="page: "):
+        page_address(page)
+
+
+def test_a_port_in_use_is_one_clear_line() -> None:
+    with PageServer(Run("a run"), FREE) as server:
+        port = urlsplit(server.url).port or 0
+        with pytest.raises(ElastreamError, match=f"port {port}: Address already in use; give"):
+            checked_address(port)
+
+
+def test_a_page_that_is_closed_twice_is_closed() -> None:
+    server = PageServer(Run("a run"), FREE)
+    server.close()
+    server.close()
