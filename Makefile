@@ -13,7 +13,7 @@ TRIAL := dist/trial
 FLINK := .flink
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench flink docs lock dist clean
+.PHONY: help demo test test-slow test-page check bench flink docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,17 +35,22 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m elastream.spark.sessions.class_training
-	@$(BIN)/pytest -m "not slow" --numprocesses 3 --dist loadgroup
+	@$(BIN)/pytest -m "not slow and not components" --numprocesses 3 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
-	@HYPOTHESIS_PROFILE=search $(BIN)/pytest
+	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -m "not components"
+
+test-page: $(READY) ## try the page in Chromium and under Prometheus, Debian's, installed where they are missing
+	@command -v chromium chromedriver prometheus promtool > /dev/null \
+		|| { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium chromium-driver prometheus; }
+	@$(BIN)/pytest -m components tests/page_live
 
 check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow and not spark"
+	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow and not spark and not components"
 
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m elastream_lab.benchmarks

@@ -120,7 +120,9 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--planner", "best"),
         *_FILES,
         Call("--log", "--log text", "text: exists and is not a decision log"),
+        _wrong("--page", "x"),
     ),
+    "page": (_wrong("--port", "x", before="log.jsonl"),),
     "log": (Call("--json", "log.jsonl --json", '{"v": 2, "at_ms": 0', code=0),),
     "measure": (
         _wrong("--out", "/"),

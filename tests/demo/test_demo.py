@@ -22,6 +22,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedP
     folder = tmp_path_factory.mktemp("demo")
     files = ["--json", "summary.json", "--picture", "day.svg", "--log", "decisions.jsonl"]
     settings = ["--seconds", "20", "--executors-max", "3", "--planner", "single-step"]
+    settings += ["--page", "0"]
     done = subprocess.run(
         [*COMMAND, *settings, *files], cwd=folder, capture_output=True, text=True, timeout=1800
     )
@@ -45,6 +46,12 @@ def test_the_output_says_that_service_time_is_slept(
 ) -> None:
     assert "slept" in ran[0].stdout
     assert "exact against a batch count" in ran[0].stdout
+
+
+def test_the_demo_says_where_its_page_is(
+    ran: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    assert "shown on http://127.0.0.1:" in ran[0].stdout
 
 
 def test_the_demo_leaves_a_picture_and_a_log_of_decisions(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.spark.processes import kill
@@ -26,6 +30,7 @@ from elastream import (
     AlreadyAttachedError,
     Attachment,
     Decision,
+    ElastreamError,
     Infeasible,
     Policy,
     ProblemError,
@@ -35,6 +40,7 @@ from elastream import (
     attach,
     read_decisions,
 )
+from elastream.loop.scene_lines import laid_over
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.rivals.catalog import STEP_PLANNERS
@@ -152,6 +158,44 @@ def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused
         second.detach()
         attach(query, replace(STEPWISE, tau=0.4)).detach()
         assert query.isActive
+
+
+def test_a_page_shows_where_tasks_are_and_the_attachment_explains_itself(
+    spark: SparkSession, checkpoint: Path
+) -> None:
+    with (
+        counting(spark, checkpoint) as query,
+        attach(query, STEPWISE, page=0) as attachment,
+    ):
+        await_tasks(attachment)
+        assert attachment.page is not None
+        place = urlsplit(attachment.page)
+        connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
+        connection.request("GET", "/events")
+        seen: dict[str, Any] = {}
+        for line in connection.getresponse():
+            if line.startswith(b"data: ") and b'"scene"' in line:
+                seen = laid_over(seen, json.loads(line.removeprefix(b"data: ")))
+                if len(seen["tasks"]) == len(attachment.where()):
+                    break
+        connection.close()
+        places = {task: told[0] for task, told in seen["tasks"].items()}
+        assert places == {str(task): node for task, node in attachment.where().items()}
+        assert seen["executors"].keys() == {each.id for each in attachment.executors()}
+        assert "There are 2 executors." in attachment.explain()
+        assert "steady" in repr(attachment)
+        assert attachment._repr_html_().count("<tr>") == 3
+    with pytest.raises(ConnectionError):
+        HTTPConnection(place.hostname or "", place.port).request("GET", "/")
+
+
+def test_a_port_that_cannot_be_had_is_told_and_nothing_is_attached(
+    spark: SparkSession, checkpoint: Path
+) -> None:
+    with counting(spark, checkpoint) as query, socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(ElastreamError, match="the page cannot listen"):
+            attach(query, STEPWISE, page=taken.getsockname()[1])
+        attach(query, replace(STEPWISE, tau=0.5)).detach()
 
 
 def test_advise_only_decides_and_changes_nothing(spark: SparkSession, checkpoint: Path) -> None:
