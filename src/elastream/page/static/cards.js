@@ -1,0 +1,177 @@
+/** Cards beside the map: the change, the cost, what is not known. */
+import { element, setText } from "./dom.js";
+import { changeHead, cost, movedTasks } from "./sentences.js";
+import { bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole } from "./words.js";
+
+/** Phases in order, and what a step is called. */
+const STEPS = [
+  ["growing", "new executors"],
+  ["warming", "warm up"],
+  ["settling", "settle"],
+  ["planning", "plan"],
+  ["copying", "copy ahead"],
+  ["moving", "move"],
+  ["releasing", "give back"],
+];
+const GROWS = new Set(["growing", "warming", "settling"]);
+const SHRINKS = new Set(["releasing"]);
+
+/** @param {HTMLElement} body @param {import("./story.js").Frame} frame */
+export function showChange(heading, body, frame) {
+  const { scene, ended } = frame;
+  const section = body.closest("section");
+  if (scene?.change) {
+    section.dataset.state = "under-way";
+    setText(heading, "Change under way");
+    body.replaceChildren(...underWay(frame));
+  } else if (ended) {
+    section.dataset.state = ended.outcome;
+    setText(heading, "Last change");
+    body.replaceChildren(...afterwards(ended));
+  } else {
+    section.dataset.state = "none";
+    setText(heading, "Change");
+    body.replaceChildren(element("p", { class: "none" }, "None yet."));
+  }
+}
+
+/** @param {HTMLElement} body @param {import("./story.js").Frame} frame */
+export function showCost(body, frame) {
+  const spent = cost(frame);
+  if (!spent) {
+    body.replaceChildren(element("p", { class: "none" }, "Not known yet."));
+    return;
+  }
+  const { used, spares, full, saved, most } = spent;
+  const share = saved >= 0 ? `${percent(saved)} less` : `${percent(-saved)} more`;
+  const parts = [
+    element("p", { class: "lead" }, element("strong", {}, share), ` than ${counted(most, "executor")} all the time`),
+    gauge("used", executorTime(used), used / Math.max(full, used)),
+    gauge(`${most} all the time`, executorTime(full), full / Math.max(full, used), null, "plain"),
+  ];
+  if (spares > 0) parts.push(note(`${executorTime(spares)} of it for spares kept ready (${percent(spares / used)})`));
+  body.replaceChildren(...parts);
+}
+
+/** @param {HTMLElement} section @param {?import("./scenes.js").Scene} scene */
+export function showUnknown(section, scene) {
+  const told = scene?.loop.unknown ?? [];
+  section.hidden = told.length === 0;
+  const list = section.querySelector("ul");
+  const same = list.children.length === told.length
+    && told.every((text, at) => list.children[at].textContent === capital(text));
+  if (!same) list.replaceChildren(...told.map((text) => element("li", {}, capital(text))));
+}
+
+function underWay(frame) {
+  const { scene, story } = frame;
+  const { change } = scene;
+  const parts = [
+    element("p", { class: "lead" }, element("strong", {}, changeHead(change))),
+    note(capital(change.reason)),
+    steps(change),
+  ];
+  const { moved, all } = movedTasks(frame);
+  parts.push(gauge("partitions there", all ? `${moved} of ${all}` : "not planned yet", all ? moved / all : 0));
+  parts.push(bytesGauge(change.state_bytes_moved, story?.bytes, story?.leastBytes));
+  parts.push(facts([
+    ["Worst batch", worstWords(story?.worst)],
+    ["Time left", change.left_s == null ? "not known: the first of its kind" : timeLeft(change.left_s)],
+    ["Under way for", change.asked_ms == null ? "?" : duration((scene.atMs - change.asked_ms) / 1000)],
+    ...(change.replans ? [["Planned anew", counted(change.replans, "time")]] : []),
+  ]));
+  return parts;
+}
+
+function afterwards({ outcome, change, story, decision }) {
+  const { figures } = decision;
+  const after = figures.executors_after ?? change?.executors;
+  const before = figures.executors_before ?? change?.before;
+  const verb = outcome === "done" ? "done" : "abandoned";
+  const kind = change ? kindWords(change.kind) : "The change";
+  const parts = [
+    element("p", { class: "lead" }, element("strong", {}, `${kind}, ${before} → ${after}: ${verb}`), figures.seconds === undefined ? "" : ` in ${duration(figures.seconds)}`),
+  ];
+  if (outcome === "abandon") parts.push(note(capital(decision.reason)));
+  if (figures.executors_wanted !== undefined && figures.executors_wanted !== after) {
+    parts.push(note(`${counted(figures.executors_wanted, "executor")} were wanted`));
+  }
+  const moved = figures.state_bytes_moved ?? 0;
+  parts.push(bytesGauge(moved, Math.max(moved, story?.bytes ?? 0), story?.leastBytes));
+  parts.push(facts([
+    ["Partitions moved", figures.tasks_moved === undefined ? "?" : counted(figures.tasks_moved, "partition")],
+    ["Worst batch", figures.worst_batch_ms === undefined ? "?" : against(figures.worst_batch_ms, figures.median_batch_ms_before)],
+    ...(figures.state_bytes_ahead ? [["Copied ahead", bytes(figures.state_bytes_ahead)]] : []),
+  ]));
+  return parts;
+}
+
+function steps({ kind, phase }) {
+  const shown = STEPS.filter(([name]) => name === phase
+    || !(GROWS.has(name) && kind !== "scale-out") && !(SHRINKS.has(name) && kind !== "scale-in"));
+  const present = shown.findIndex(([name]) => name === phase);
+  const list = element("ol", { class: "steps", "aria-label": "Phases" });
+  shown.forEach(([, label], at) => {
+    const state = at < present ? "over" : at === present ? "now" : "ahead";
+    const item = element("li", { "data-state": state }, label);
+    if (at === present) item.setAttribute("aria-current", "step");
+    list.append(item);
+  });
+  if (present < 0) list.append(element("li", { "data-state": "now", "aria-current": "step" }, phaseWords(phase)));
+  return list;
+}
+
+/** State moved, beside the least that any plan could move. */
+function bytesGauge(moved, planned, least) {
+  const full = Math.max(moved, planned ?? 0, least ?? 0);
+  const words = planned == null ? bytes(moved) : moved >= planned ? bytes(moved) : `${bytes(moved)} of ${bytes(planned)}`;
+  const row = gauge("state moved", words, full ? moved / full : 0, full && least != null ? least / full : null);
+  row.append(element("p", { class: "under" }, leastWords(planned ?? moved, least)));
+  return row;
+}
+
+function leastWords(planned, least) {
+  if (least == null) return "The least possible is not known yet.";
+  if (planned <= least * 1.0005) return `The least possible: no plan moves less than ${bytes(least)}.`;
+  return `The least possible is ${bytes(least)}.`;
+}
+
+function worstWords(worst) {
+  if (!worst) return "none yet while state moves";
+  return `${against(worst.ms, worst.usualMs)} (${worst.query})`;
+}
+
+function against(ms, usual) {
+  return usual == null ? millis(ms) : `${millis(ms)}, usually ${millis(usual)}`;
+}
+
+function timeLeft(seconds) {
+  return seconds > 0 ? `about ${duration(Math.max(1, seconds))}` : "longer than last time";
+}
+
+function executorTime(seconds) {
+  return seconds < 36_000 ? `${whole(seconds)} executor-seconds` : `${whole(seconds / 3600)} executor-hours`;
+}
+
+function gauge(label, words, share, mark = null, look = "") {
+  const fill = element("div", { class: "fill" });
+  fill.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
+  const track = element("div", { class: `meter ${look}`, "aria-hidden": "true" }, fill);
+  if (mark !== null) {
+    const line = element("div", { class: "mark" });
+    line.style.left = `${100 * mark}%`;
+    track.append(line);
+  }
+  const head = element("div", { class: "label" }, element("span", {}, capital(label)), element("span", {}, words));
+  return element("div", { class: "gauge" }, head, track);
+}
+
+function facts(pairs) {
+  const list = element("dl", { class: "facts" });
+  for (const [name, value] of pairs) list.append(element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  return list;
+}
+
+function note(text) {
+  return element("p", { class: "note" }, text);
+}

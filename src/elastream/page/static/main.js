@@ -1,0 +1,198 @@
+/** The page: takes records in, and shows how it is at the moment chosen. */
+import { showChange, showCost, showUnknown } from "./cards.js";
+import { Charts } from "./charts.js";
+import { atMostEvery, byId, element, onceAFrame, setText } from "./dom.js";
+import { Feed } from "./feed.js";
+import { History } from "./history.js";
+import { StateMap } from "./map.js";
+import { fillTable, summary } from "./maptable.js";
+import { announcement, cost, modeBadge, sentence } from "./sentences.js";
+import { listen } from "./stream.js";
+import { loads, onTheme } from "./theme.js";
+import { TimeLine } from "./timeline.js";
+import { band, bytes, clock, counted, percent, short } from "./words.js";
+
+const SLOW_MS = 250;
+const TABLE_MS = 1_000;
+/** Standing further apart than this, two scenes are not one after the other. */
+const JUMP_MS = 120_000;
+
+const history = new History();
+const map = new StateMap(byId("map"));
+const feed = new Feed(byId("feed"), () => showSlow());
+const timeline = new TimeLine(history, (jumped) => {
+  jump ||= jumped;
+  show();
+});
+const charts = new Charts(byId("charts"), (ms) => timeline.seek(ms));
+
+let jump = true;
+let shownMs = null;
+let about = { live: true, begins_later: false };
+let torn = 0;
+let connection = "connecting";
+let chosenQuery = null;
+
+const show = onceAFrame(() => {
+  const frame = history.frameAt(timeline.seq);
+  showHead(frame);
+  showMap(frame);
+  timeline.show(sentence(frame));
+  showSlow();
+});
+
+const showSlow = atMostEvery(SLOW_MS, () => {
+  const seq = timeline.seq;
+  const frame = history.frameAt(seq);
+  feed.show(history, seq);
+  charts.show(history, frame.scene ?? history.head.scene, timeline.ms);
+  showChange(byId("change-heading"), byId("change-body"), frame);
+  showCost(byId("cost-body"), frame);
+  showUnknown(byId("unknown"), frame.scene);
+  showQueries(frame.scene);
+  showTable();
+});
+
+const showTable = atMostEvery(TABLE_MS, () => {
+  const frame = history.frameAt(timeline.seq);
+  setText(byId("announce"), announcement(frame));
+  if (!frame.scene) return;
+  fillTable(byId("map-table"), frame.scene);
+  setText(byId("map-summary"), summary(frame.scene));
+});
+
+function showHead(frame) {
+  const { scene } = frame;
+  setText(byId("sentence"), sentence(frame));
+  badge("mode", modeBadge(frame));
+  badge("connection", connectionBadge());
+  showNotice();
+  document.documentElement.dataset.records = String(history.taken);
+  const loop = scene?.loop ?? {};
+  const queries = [...(scene?.queries.values() ?? [])];
+  const spent = cost(frame);
+  figure("executors", scene ? String(scene.executors.size) : "?");
+  figure("bounds", scene ? `of ${loop.most}` : "");
+  figure("busy", percent(loop.utilisation));
+  figure("band", loop.marks ? `keep ${band(loop.marks)}` : "");
+  figure("in", short(sum(queries, "arrivals_per_s")));
+  figure("backlog", short(sum(queries, "backlog")));
+  figure("state", bytes(sum(queries, "state_bytes")));
+  figure("partitions", scene ? counted(scene.tasks.size, "partition") : "");
+  figure("saved", spent ? percent(spent.saved) : "?");
+}
+
+function showMap({ scene }) {
+  if (!scene) {
+    map.clear();
+    return;
+  }
+  const far = shownMs === null || scene.atMs < shownMs || scene.atMs - shownMs > JUMP_MS;
+  map.show(scene, jump || far);
+  jump = false;
+  shownMs = scene.atMs;
+}
+
+function showNotice() {
+  const told = [];
+  if (about.begins_later || history.first > 0) {
+    told.push(`The beginning is no longer in memory: this begins at ${clock(history.startMs)}.`);
+  }
+  if (torn) told.push(`${counted(torn, "line")} could not be read and ${torn === 1 ? "was" : "were"} passed over.`);
+  byId("notice").hidden = told.length === 0;
+  setText(byId("notice"), told.join(" "));
+}
+
+function connectionBadge() {
+  if (!timeline.live) return { state: "past", text: `as it was at ${clock(timeline.ms)}` };
+  if (connection === "live" && timeline.finished) return { state: "finished", text: "finished" };
+  return { state: connection, text: connection };
+}
+
+/** A button for each query: press it to see where its partitions are. */
+function showQueries(scene) {
+  const chips = byId("queries");
+  const names = [...(scene?.queries.keys() ?? [])];
+  if (chips.children.length !== names.length) {
+    chips.replaceChildren(...names.map(() => element("button", { type: "button", "aria-pressed": "false" })));
+    [...chips.children].forEach((chip) => chip.addEventListener("click", () => choose(chip.dataset.query)));
+  }
+  names.forEach((name, at) => {
+    const chip = chips.children[at];
+    const { tasks, idle } = scene.queries.get(name);
+    chip.dataset.query = name;
+    chip.setAttribute("aria-pressed", String(name === chosenQuery));
+    setText(chip, `${name}: ${counted(tasks, "partition")}${idle ? ", idle" : ""}`);
+  });
+}
+
+function choose(query) {
+  chosenQuery = query === chosenQuery ? null : query;
+  map.choose(chosenQuery);
+  showSlow();
+}
+
+function badge(id, { state, text }) {
+  byId(id).dataset.state = state;
+  setText(byId(id), text);
+}
+
+function figure(name, text) {
+  setText(byId(`figure-${name}`), text);
+}
+
+function sum(entries, member) {
+  const known = entries.map((each) => each[member]).filter((value) => value != null);
+  return known.length ? known.reduce((total, value) => total + value, 0) : null;
+}
+
+function drawLoadScale() {
+  const canvas = byId("load-scale");
+  const context = canvas.getContext("2d");
+  const width = canvas.width / loads.fills.length;
+  loads.fills.forEach((fill, at) => {
+    context.fillStyle = fill;
+    context.fillRect(Math.floor(at * width), 0, Math.ceil(width), canvas.height);
+  });
+}
+
+function take(line) {
+  try {
+    history.push(JSON.parse(line), line.length);
+  } catch {
+    torn += 1;
+  }
+}
+
+drawLoadScale();
+onTheme(drawLoadScale);
+listen("events", {
+  about(told) {
+    about = told;
+    setText(byId("title"), told.title ?? "");
+    document.title = told.title ? `${told.title} · elastream` : "elastream";
+    show();
+  },
+  reset() {
+    history.clear();
+    timeline.finished = false;
+    timeline.playing = false;
+    timeline.atMs = null;
+    torn = 0;
+    jump = true;
+    show();
+  },
+  records(lines) {
+    timeline.finished = false;
+    lines.filter(Boolean).forEach(take);
+    show();
+  },
+  end() {
+    timeline.finished = true;
+    show();
+  },
+  state(told) {
+    connection = told;
+    show();
+  },
+});
