@@ -289,7 +289,21 @@ def test_half_a_surrogate_pair_in_a_name_is_escaped() -> None:
     assert values(counts, None)["elastream_rows_total", "a\\ud800"] == 7
 
 
-odd = [None, True, 1.5, -1, 10**400, float("nan"), float("inf"), "", "let go", "0", [], [0], {}]
+odd: list[Any] = [
+    None,
+    True,
+    1.5,
+    -1,
+    10**400,
+    float("nan"),
+    float("inf"),
+    "",
+    "let go",
+    "0",
+    [],
+    [0],
+    {},
+]
 json_values = st.sampled_from([*odd, {"low": None, "high": "x"}])
 
 
