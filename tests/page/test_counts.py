@@ -83,7 +83,9 @@ def test_a_log_that_is_read_counts_the_same_as_the_run_did(tmp_path: Path) -> No
     watched, log = Watched(), tmp_path / "log.jsonl"
     with watched.loop(cluster, replace(POLICY, max_executors=8), log):
         cluster.advance(200)
-    assert read(log).counts.now == watched.counts.now
+    again = read(log)
+    assert again.counts.now == watched.counts.now
+    assert again.values == watched.values
 
 
 def test_a_change_that_is_given_up_counts_as_abandoned_and_what_moved_counts() -> None:
