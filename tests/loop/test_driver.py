@@ -313,6 +313,7 @@ def test_a_fault_of_the_loop_detaches_it_and_the_queries_run_on(
     assert "the loop failed and detaches; the queries run on" in caplog.text
     assert isinstance(bench.controller.state.phase, Detached)
     assert bench.controller.wait(0.0)
+    assert bench.decisions[-1].figures == {"failed": 1}
     before = len(bench.decisions)
     bench.controller.scale_to(4)
     bench.controller.detach()

@@ -107,6 +107,7 @@ def test_tasks_that_keep_straying_are_given_up_after_as_many_tries_as_any() -> N
     run.batches(12)
     verified = [decision for decision in run.decisions if decision.kind == "verify"]
     assert [decision.figures.get("tries") for decision in verified] == [1, 2, 3, 4, 5, None]
+    assert [decision.figures.get("asked_again") for decision in verified] == [4, 4, 4, 4, 4, None]
     assert verified[-1].reason == "4 tasks asked for in idle time stay elsewhere"
     assert run.cluster.where() == before
     assert run.state.queries[QUERY].strays == {}
@@ -158,6 +159,8 @@ def test_moves_in_idle_time_that_the_runtime_does_not_take_are_asked_for_at_the_
         if isinstance(state.phase, Steady):
             break
         assert acts(told) == [Place(ticket + 1, QUERY, {task(0): "b"})]
+        (asked,) = (each.decision for each in told if isinstance(each, Log))
+        assert asked.figures["asked_again"] == 1
     assert tickets == [1, 2, 3, 4, 5]
     assert "task query/0/0 not moved in 5 tries" in reasons(told)[0]
 

@@ -70,10 +70,22 @@ def test_a_move_that_does_not_hold_is_asked_for_again() -> None:
     run.batches(3)
     asked = [place.wanted for place in places(run)]
     assert asked == [asked[0]] * 3
-    assert [d.figures["tries"] for d in run.decisions if d.kind == "migrate"] == [0, 1, 2]
+    told = [decision.figures for decision in run.decisions if decision.kind == "migrate"]
+    assert [figures["tries"] for figures in told] == [0, 1, 2]
+    assert [figures["asked_again"] for figures in told] == [0, 2, 2]
     run.cluster.obeys = lambda _: True
     run.batches(10)
     assert run.kinds.count("done") == 1
+
+
+def test_of_what_is_asked_for_after_a_move_did_not_hold_only_that_move_is_asked_for_again() -> None:
+    run = harness(1900)
+    phase = until_moving(run)
+    one, *_ = first_step(phase)
+    run.cluster.obeys = lambda moved: moved != one
+    run.batches(2)
+    told = [decision.figures for decision in run.decisions if decision.kind == "migrate"]
+    assert [(figures["tasks"], figures["asked_again"]) for figures in told] == [(2, 0), (2, 1)]
 
 
 def test_a_migration_that_is_not_obeyed_is_abandoned_after_bounded_tries() -> None:

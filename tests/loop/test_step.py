@@ -326,6 +326,8 @@ def test_a_call_that_hangs_is_told_and_so_is_its_return() -> None:
         "a plan has not come back in 31 s; the loop goes on",
         "a plan came back after 75 s; nobody waited any more",
     ]
+    figures = [each.decision.figures for each in told if isinstance(each, Log)]
+    assert figures == [{"seconds": 31.4}, {"seconds": 75.0, "came_back": 1}]
 
 
 def test_work_of_others_is_smoothed_and_forgotten_with_its_executor() -> None:

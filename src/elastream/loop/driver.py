@@ -224,7 +224,7 @@ class Controller:
                 _logger.exception("the loop failed and detaches; the queries run on")
                 self._events.clear()
                 reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
-                self._write(note(self.state, "detach", reason))
+                self._write(note(self.state, "detach", reason, figures={"failed": 1}))
                 self._state = replace(self.state, phase=Detached())
                 self._write(RecordScene(self._state))
                 failed = True

@@ -226,7 +226,8 @@ def _verified(state: LoopState, query: Query) -> Transition:
     state = state.with_query(replace(query, strays=strays, verifications=tries))
     state, ticket = state.ticketed()
     why = f"{len(strays)} tasks are not where they were asked for in idle time: asked for again"
-    log = note(state, "verify", why, query=query.name, figures={"tries": tries})
+    figures = {"tries": tries, "asked_again": len(strays)}
+    log = note(state, "verify", why, query=query.name, figures=figures)
     return state, (log, Place(ticket, query.name, strays))
 
 

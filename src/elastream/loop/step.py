@@ -33,6 +33,7 @@ from elastream.loop.spares import tend_spares, tended
 from elastream.loop.standbys import recovered, stand_by, tend_standbys
 from elastream.loop.state import Detached, LoopState, Standbys, Transition, note
 from elastream.loop.steady import Steady, take_request, take_wanted
+from elastream.model.checks import Number
 from elastream.model.observation import Executor
 from elastream.model.words import counted
 
@@ -143,11 +144,13 @@ def _learnt(state: LoopState, result: object) -> Transition:
 
 
 def _stuck(state: LoopState, event: Stuck) -> Transition:
+    figures: dict[str, Number] = {"seconds": round(event.after_s, 1)}
     if event.back:
+        figures["came_back"] = 1
         reason = f"{event.what} came back after {event.after_s:.0f} s; nobody waited any more"
     else:
         reason = f"{event.what} has not come back in {event.after_s:.0f} s; the loop goes on"
-    return state, (note(state, "stuck", reason, figures={"seconds": round(event.after_s, 1)}),)
+    return state, (note(state, "stuck", reason, figures=figures),)
 
 
 def _abandon_requested(state: LoopState, why: str) -> Transition:

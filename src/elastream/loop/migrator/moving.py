@@ -333,11 +333,14 @@ class Moving(Phase):
         left = len(self.missing(query))
         again = f", asked for again ({tries})" if tries else ""
         idle = ", in idle time" if query.idle else ""
+        before = self.asked.get(query.name)
+        disobeyed = set() if before is None or not tries else set(before.tasks)
         figures: dict[str, Number] = {
             "tasks": len(tasks),
             "bytes": _bytes(query.load.tasks, tasks),
             "tasks_left": left,
             "tries": tries,
+            "asked_again": len(disobeyed.intersection(tasks)),
         }
         reason = f"{self.change.kind}: {_named(tasks)} to move{idle}{again}, {left} left"
         busy = state.policy.goal.utilisation(state.observed)
