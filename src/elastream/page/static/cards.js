@@ -1,7 +1,9 @@
 /** Cards beside the map: the change, the cost, what is not known. */
 import { element, setText } from "./dom.js";
 import { changeHead, cost, movedTasks } from "./sentences.js";
-import { bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole } from "./words.js";
+import {
+  aboutSeconds, bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole,
+} from "./words.js";
 
 /** Phases in order, and what a step is called. */
 const STEPS = [
@@ -146,7 +148,7 @@ function against(ms, usual) {
 }
 
 function timeLeft(seconds) {
-  return seconds > 0 ? `about ${duration(Math.max(1, seconds))}` : "longer than last time";
+  return seconds > 0 ? aboutSeconds(seconds) : "longer than last time";
 }
 
 function executorTime(seconds) {

@@ -161,7 +161,7 @@ function copyPlace({ copies: room }, count, small) {
   return { pitch, size, x: room.x, y: room.y + (small ? 3 : -1) };
 }
 
-/** What is about to move: an outline, and an arrow to where it is headed. */
+/** What is about to move: an outline, an arrow to where it is headed, how many an executor gets. */
 function headings(context, map) {
   const headed = [...map.cells.values()].filter((cell) => cell.task.heading !== null && !cell.aloft);
   if (!headed.length) return;
@@ -169,14 +169,36 @@ function headings(context, map) {
   context.setLineDash([3, 2]);
   context.lineWidth = map.grid.small ? 1.25 : 2;
   context.beginPath();
-  for (const { at } of headed) context.rect(at.x + 1, at.y + 1, at.w - 3, at.h - 3);
+  for (const { at } of headed) context.rect(at.x + 1, at.y + 1, Math.max(at.w - 3, 1), Math.max(at.h - 3, 1));
   context.stroke();
   context.setLineDash([]);
   context.lineWidth = 1.25;
-  context.globalAlpha = headed.length > MANY_ARROWS ? 0.28 : 0.75;
   context.fillStyle = theme.orange;
-  for (const cell of headed) arrow(context, cell, map.boxes.get(cell.task.heading));
+  context.globalAlpha = 0.75;
+  for (const cell of arrowed(map, headed)) arrow(context, cell, map.boxes.get(cell.task.heading));
   context.globalAlpha = 1;
+  comers(context, map, headed);
+}
+
+/** Of many arrows only those that have to do with what is pointed at. */
+function arrowed({ pointed }, headed) {
+  if (headed.length <= MANY_ARROWS) return headed;
+  const { key, executor } = pointed ?? {};
+  return headed.filter((cell) => cell.key === key
+    || (executor && (cell.task.executor === executor || cell.task.heading === executor)));
+}
+
+function comers(context, { boxes, grid }, headed) {
+  const counts = new Map();
+  for (const { task } of headed) counts.set(task.heading, (counts.get(task.heading) ?? 0) + 1);
+  for (const [name, count] of counts) {
+    const box = boxes.get(name);
+    if (!box) continue;
+    const { bricks } = box.inside;
+    const words = grid.small ? `+${count}` : `+${count} to come`;
+    const size = grid.small ? 10 : 12;
+    text(context, words, bricks.x + bricks.w, bricks.y + size / 2 + 1, size, "right", theme.warn, 650);
+  }
 }
 
 function arrow(context, { at, key }, box) {

@@ -1,5 +1,5 @@
 /** What goes on, in one sentence; whether it acts; what it has cost. Pure. */
-import { band, counted, duration, kindWords, percent, phaseWords } from "./words.js";
+import { aboutSeconds, band, counted, kindWords, percent, phaseWords, wantedWords } from "./words.js";
 
 /** @typedef {import("./story.js").Frame} Frame */
 
@@ -77,7 +77,7 @@ function changeSentence(frame) {
   const { moved, all } = movedTasks(frame);
   if (change.phase === "moving" && all) parts.push(`${moved} of ${counted(all, "partition")} there`);
   if (change.phase === "copying" && all) parts[0] += ` of ${counted(all, "partition")}`;
-  if (change.left_s) parts.push(`about ${duration(Math.max(1, change.left_s))} left`);
+  if (change.left_s) parts.push(`${aboutSeconds(change.left_s)} left`);
   return `${changeHead(change)}: ${parts.join(", ")}.`;
 }
 
@@ -103,8 +103,8 @@ function wantedBy(verdict) {
   if (!verdict) return null;
   if (verdict.kind === "advise") return { head: "Advises", why: verdict.reason };
   if (verdict.figures?.wanted === undefined) return null;
-  const why = verdict.reason.split(";")[0];
-  return { head: "Holding back", why: `${verdict.figures.wanted} wanted, ${why}` };
+  const what = wantedWords(verdict.figures.wanted, verdict.executors);
+  return { head: `Holding back a ${what}`, why: verdict.reason.split(";")[0] };
 }
 
 function cooldownLeft({ loop, atMs, change }) {

@@ -70,7 +70,8 @@ export class TimeLine {
     this.range.max = String(endMs);
     this.range.value = String(this.ms);
     this.range.setAttribute("aria-valuetext", `${clock(this.ms)}. ${words}`);
-    setText(byId("moment"), `${clock(this.ms)} / ${duration((endMs - startMs) / 1000)}`);
+    setText(byId("moment-now"), clock(this.ms));
+    setText(byId("run-length"), ` of ${duration((endMs - startMs) / 1000)}`);
     const runs = this.playing || (this.live && !this.finished);
     byId("play").dataset.playing = String(runs);
     byId("play").setAttribute("aria-label", runs ? "Pause" : "Play");
