@@ -18,14 +18,22 @@ const STEPS = [
 const GROWS = new Set(["growing", "warming", "settling"]);
 const SHRINKS = new Set(["releasing"]);
 
-/** @param {HTMLElement} body @param {import("./story.js").Frame} frame */
+/**
+ * @param {HTMLElement} heading
+ * @param {HTMLElement} body
+ * @param {import("./story.js").Frame} frame
+ */
 export function showChange(heading, body, frame) {
-  const { scene, ended } = frame;
+  const { scene, ended, advice } = frame;
   const section = body.closest("section");
   if (scene?.change) {
     section.dataset.state = "under-way";
     setText(heading, "Change under way");
     body.replaceChildren(...underWay(frame));
+  } else if (advice) {
+    section.dataset.state = "advice";
+    setText(heading, "Advice");
+    body.replaceChildren(element("p", { class: "lead" }, capital(advice.reason)));
   } else if (ended) {
     section.dataset.state = ended.outcome;
     setText(heading, "Last change");

@@ -50,7 +50,7 @@ function barScale({ scene }) {
 }
 
 function executorBox(context, map, box, scale) {
-  const { rect, inside, executor, name } = box;
+  const { rect, inside, executor } = box;
   const { small } = map.grid;
   context.fillStyle = theme.sunken;
   context.beginPath();
@@ -58,20 +58,25 @@ function executorBox(context, map, box, scale) {
   context.fill();
   const { head } = inside;
   const size = small ? 10 : 12.5;
-  const line = head.y + size / 2;
-  const state = executor.spare ? "spare" : executor.warm ? "" : "warming up";
-  const label = small ? name : `executor ${name}`;
-  text(context, label, head.x, line, size, "left", theme.ink, 600);
-  if (!small) {
-    const host = state || executor.host;
-    text(context, fitted(context, host, head.w - 130), head.x + labelWidth(context, label, size) + 8, line, 11.5, "left", theme.soft);
-  }
   const over = scale.marks && executor.busy !== null && executor.busy > scale.marks.high;
-  const busy = executor.busy === null ? "?" : percent(executor.busy);
-  const shown = small && state ? state.slice(0, 5) : busy;
-  text(context, shown, head.x + head.w, line, size, "right", over ? theme.warn : theme.ink, over ? 700 : 500);
+  boxHead(context, box, { size, small, over });
   bar(context, { x: head.x, y: head.y + size + (small ? 2 : 6), w: head.w, h: small ? 4 : 9 }, executor, scale, over);
   if (!small) queryLabels(context, map, box);
+}
+
+/** Its name, what it is, and how busy. */
+function boxHead(context, { inside: { head }, executor, name }, { size, small, over }) {
+  const y = head.y + size / 2;
+  const state = executor.spare ? "spare" : executor.warm ? "" : "warming up";
+  const busy = executor.busy === null ? "?" : percent(executor.busy);
+  const shown = small && state ? state.slice(0, 5) : busy;
+  text(context, shown, head.x + head.w, y, size, "right", over ? theme.warn : theme.ink, over ? 700 : 500);
+  const room = head.w - context.measureText(shown).width - 6;
+  const label = fitted(context, small ? name : `executor ${name}`, room, size, 600);
+  text(context, label, head.x, y, size, "left", theme.ink, 600);
+  if (small) return;
+  const from = context.measureText(label).width + 8;
+  text(context, fitted(context, state || executor.host, room - from), head.x + from, y, 11.5, "left", theme.soft);
 }
 
 /** Utilisation, with the band that the goal keeps and the limit that a plan keeps. */
@@ -266,13 +271,9 @@ function text(context, words, x, y, size, align, ink, weight = 400) {
   context.fillText(words, x, y);
 }
 
-function labelWidth(context, words, size) {
-  context.font = `600 ${size}px ${FONT}`;
-  return context.measureText(words).width;
-}
-
-function fitted(context, words, room, size = 11.5) {
-  context.font = `400 ${size}px ${FONT}`;
+/** The words, cut where there is no room for all. */
+function fitted(context, words, room, size = 11.5, weight = 400) {
+  context.font = `${weight} ${size}px ${FONT}`;
   if (context.measureText(words).width <= room) return words;
   for (let length = words.length - 1; length > 0; length--) {
     const cut = `${words.slice(0, length)}…`;

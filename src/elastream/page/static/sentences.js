@@ -81,14 +81,17 @@ function changeSentence(frame) {
   return `${changeHead(change)}: ${parts.join(", ")}.`;
 }
 
-function steadySentence({ scene, verdict }) {
+function steadySentence({ scene, verdict, advice }) {
   const { utilisation, marks } = scene.loop;
   const executors = counted(scene.executors.size, "executor");
   if (utilisation == null) return `Steady: ${executors}; how busy they are is not known yet.`;
   const busy = `${executors}, ${percent(utilisation)} busy`;
-  const wanted = wantedBy(verdict);
-  if (wanted) return `${wanted.head}: ${busy}${place(utilisation, marks)}; ${wanted.why}.`;
-  return `Steady: ${busy}${place(utilisation, marks)}.`;
+  const told = `${busy}${place(utilisation, marks)}`;
+  if (advice) return `Advises: ${advice.reason.split(":")[0]}. Now ${told}.`;
+  const wanted = verdict?.figures?.wanted;
+  if (wanted === undefined) return `Steady: ${told}.`;
+  const [why] = verdict.reason.split(";");
+  return `Holding back a ${wantedWords(wanted, verdict.executors)}: ${told}; ${why}.`;
 }
 
 function place(utilisation, marks) {
@@ -96,15 +99,6 @@ function place(utilisation, marks) {
   if (utilisation > marks.high) return `, above ${percent(marks.high)}`;
   if (utilisation < marks.low) return `, below ${percent(marks.low)}`;
   return `, within ${band(marks)}`;
-}
-
-/** Told from the last verdict: what was wanted and why it is not done. */
-function wantedBy(verdict) {
-  if (!verdict) return null;
-  if (verdict.kind === "advise") return { head: "Advises", why: verdict.reason };
-  if (verdict.figures?.wanted === undefined) return null;
-  const what = wantedWords(verdict.figures.wanted, verdict.executors);
-  return { head: `Holding back a ${what}`, why: verdict.reason.split(";")[0] };
 }
 
 function cooldownLeft({ loop, atMs, change }) {
