@@ -1,7 +1,9 @@
 /** Cards beside the map: the change, the cost, what is not known. */
 import { element, setText } from "./dom.js";
 import { changeHead, cost, movedTasks } from "./sentences.js";
-import { bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole } from "./words.js";
+import {
+  aboutSeconds, bytes, capital, counted, duration, kindWords, millis, percent, phaseWords, whole,
+} from "./words.js";
 
 /** Phases in order, and what a step is called. */
 const STEPS = [
@@ -16,14 +18,22 @@ const STEPS = [
 const GROWS = new Set(["growing", "warming", "settling"]);
 const SHRINKS = new Set(["releasing"]);
 
-/** @param {HTMLElement} body @param {import("./story.js").Frame} frame */
+/**
+ * @param {HTMLElement} heading
+ * @param {HTMLElement} body
+ * @param {import("./story.js").Frame} frame
+ */
 export function showChange(heading, body, frame) {
-  const { scene, ended } = frame;
+  const { scene, ended, advice } = frame;
   const section = body.closest("section");
   if (scene?.change) {
     section.dataset.state = "under-way";
     setText(heading, "Change under way");
     body.replaceChildren(...underWay(frame));
+  } else if (advice) {
+    section.dataset.state = "advice";
+    setText(heading, "Advice");
+    body.replaceChildren(element("p", { class: "lead" }, capital(advice.reason)));
   } else if (ended) {
     section.dataset.state = ended.outcome;
     setText(heading, "Last change");
@@ -146,7 +156,7 @@ function against(ms, usual) {
 }
 
 function timeLeft(seconds) {
-  return seconds > 0 ? `about ${duration(Math.max(1, seconds))}` : "longer than last time";
+  return seconds > 0 ? aboutSeconds(seconds) : "longer than last time";
 }
 
 function executorTime(seconds) {

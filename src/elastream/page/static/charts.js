@@ -159,7 +159,7 @@ class Chart {
     const options = {
       width: this.stage.clientWidth || 300,
       height: this.#height(),
-      padding: [6, 8, this.last ? 0 : 4, 0],
+      padding: [6, 28, this.last ? 0 : 4, 0],
       legend: { show: false },
       cursor: { sync: { key: "elastream" }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
       scales: { x: { time: false, range: (_, low, high) => timeRange(low, high) }, y: this.#yScale() },
@@ -217,7 +217,7 @@ class Chart {
       grid: { stroke: () => theme.line, width: 1 },
       ticks: { show: false },
       font: "11px system-ui, sans-serif",
-      space: 30,
+      space: 20,
       values: (_, splits) => splits.map((value) => kind.words(value).replace(" rows", "")),
     };
     if (kind.log) {

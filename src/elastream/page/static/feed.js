@@ -89,6 +89,6 @@ function fillRow(row, group) {
 
 function kindText({ kind, weight, count, wanted }) {
   const times = count > 1 ? ` ${counted(count, "time")}` : "";
-  if (weight === "held") return `held back${times}, ${wanted} wanted`;
+  if (weight === "held") return `held back${times}: ${wanted}`;
   return `${KIND_NAMES[kind] ?? kind}${times}`;
 }

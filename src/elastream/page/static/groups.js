@@ -10,8 +10,9 @@
  * @property {number} fromMs
  * @property {number} toMs
  * @property {Set<string>} queries
- * @property {?number} wanted executors wanted, where that was held back
+ * @property {?string} wanted what was held back
  */
+import { wantedWords } from "./words.js";
 
 /** Beginnings, ends and what nobody should miss; other kinds are turns of something under way. */
 const NEWS = new Set([
@@ -73,6 +74,6 @@ function newGroup({ seq, atMs, record }, weight) {
     fromMs: atMs,
     toMs: atMs,
     queries: new Set(record.query ? [record.query] : []),
-    wanted: record.figures?.wanted ?? null,
+    wanted: weight === "held" ? wantedWords(record.figures.wanted, record.executors) : null,
   };
 }

@@ -31,7 +31,7 @@ export class History {
     /** Number of the first record that is kept. */
     this.first = 0;
     this.characters = 0;
-    /** @type {{record: object, atMs: number, size: number}[]} */
+    /** @type {{record: object, atMs: ?number, size: number}[]} */
     this.kept = [];
     this.head = newFrame();
     /** @type {{seq: number, frame: object}[]} frames as they were *before* the record of `seq` */
@@ -63,8 +63,7 @@ export class History {
     if (record.kind === "sample") return;
     advance(this.head, record);
     const seq = this.end;
-    // Times never run back, so that they can be searched.
-    const atMs = Math.max(record.at_ms ?? 0, this.kept.at(-1)?.atMs ?? 0);
+    const atMs = this.#timeFor(record.at_ms ?? null);
     this.kept.push({ record, atMs, size });
     this.characters += size;
     if (record.kind === "scene") this.#noteFigures(atMs);
@@ -112,6 +111,16 @@ export class History {
       if (record.kind === "scene" && (atMs - from) * way > 0) return atMs;
     }
     return way > 0 ? this.endMs : this.startMs;
+  }
+
+  /** Times never run back, so that they can be searched; before the first is known, all have it. */
+  #timeFor(told) {
+    const before = this.kept.at(-1)?.atMs ?? null;
+    if (told === null || before === null) {
+      if (told !== null) for (const each of [...this.kept, ...this.decisions]) each.atMs = told;
+      return told ?? before;
+    }
+    return Math.max(told, before);
   }
 
   #noteFigures(atMs) {

@@ -11,6 +11,8 @@ import { taskParts } from "./scenes.js";
 
 const GAP = 10;
 const SMALL_GAP = 5;
+/** Boxes narrower than this have room for a name and a figure only. */
+const SMALL = 130;
 const COLUMN_GAP = 3;
 const LEAST_COLUMN_SHARE = 0.12;
 
@@ -24,7 +26,7 @@ const LEAST_COLUMN_SHARE = 0.12;
 export function boxGrid(width, count) {
   const wide = width > 600;
   const tallest = wide ? 250 : 190;
-  const wanted = wide ? 560 : 620;
+  const wanted = wide && count <= 40 ? 560 : 700;
   let best = null;
   for (let columns = 1; columns <= count; columns++) {
     const grid = gridOf(width, count, columns, tallest);
@@ -40,13 +42,13 @@ export function boxGrid(width, count) {
     w,
     h,
   }));
-  return { boxes, height, small: w < 130 };
+  return { boxes, height, small: w < SMALL };
 }
 
 function gridOf(width, count, columns, tallest) {
   const gap = width / columns < 140 ? SMALL_GAP : GAP;
   const w = (width - gap * (columns - 1)) / columns;
-  const h = Math.max(66, Math.min(tallest, w * 0.82));
+  const h = Math.max(72, Math.min(tallest, w * (w < SMALL ? 1.05 : 0.82)));
   const rows = Math.ceil(count / columns);
   return { columns, gap, w, h, height: rows * (h + gap) - gap };
 }
@@ -118,7 +120,8 @@ export function queryColumns(sizes, width) {
 }
 
 /**
- * Bricks in the order given, in rows from the ground up, as square as the order allows.
+ * Bricks in the order given, in rows from the ground up, as square as the order allows. The row on
+ * top need not reach all across.
  *
  * @param {{key: string, area: number}[]} items
  * @param {Rect} column `y + h` is the ground
@@ -140,7 +143,9 @@ export function wall(items, column) {
       skew = next;
       at += 1;
     }
-    const h = area / column.w;
+    const tight = area / column.w;
+    const square = Math.sqrt(area / row.length);
+    const h = at === items.length ? Math.max(tight, Math.min(square, ground - column.y)) : tight;
     ground -= h;
     layRow(bricks, row, { x: column.x, y: ground, h });
   }

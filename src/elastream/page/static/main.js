@@ -28,15 +28,18 @@ const charts = new Charts(byId("charts"), (ms) => timeline.seek(ms));
 
 let jump = true;
 let shownMs = null;
+let shownSeq = null;
 let about = { live: true, begins_later: false };
 let torn = 0;
 let connection = "connecting";
 let chosenQuery = null;
 
 const show = onceAFrame(() => {
-  const frame = history.frameAt(timeline.seq);
+  const seq = timeline.seq;
+  const frame = history.frameAt(seq);
   showHead(frame);
-  showMap(frame);
+  if (jump || seq !== shownSeq) showMap(frame);
+  shownSeq = seq;
   timeline.show(sentence(frame));
   showSlow();
 });
@@ -105,7 +108,9 @@ function showNotice() {
 
 function connectionBadge() {
   if (!timeline.live) return { state: "past", text: `as it was at ${clock(timeline.ms)}` };
-  if (connection === "live" && timeline.finished) return { state: "finished", text: "finished" };
+  if (timeline.finished) {
+    return { state: "finished", text: connection === "live" ? "finished" : "finished, not connected" };
+  }
   return { state: connection, text: connection };
 }
 

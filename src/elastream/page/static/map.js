@@ -11,6 +11,8 @@ const SETTLE_MS = 420;
 const FLIGHT_MS = 950;
 const STAGGER_MS = 350;
 const GLOW_MS = 2_600;
+const USUAL_SHARE = 0.98;
+const ROUND = [1, 1.5, 2, 3, 4, 6, 8, 10];
 
 /**
  * @typedef {import("./layout.js").Rect} Rect
@@ -131,7 +133,7 @@ export class StateMap {
     const inner = this.boxes.values().next().value?.inside.bricks ?? { w: 1, h: 1 };
     this.columns = queryColumns(this.#querySizes(), inner.w);
     const scale = brickScale(held, this.columns, inner.h);
-    this.loadMost = roundUp(Math.max(0.001, ...[...this.scene.tasks.values()].map((t) => t.work)));
+    this.#scaleLoads();
     const placed = new Set();
     for (const [name, queries] of held) {
       const box = this.boxes.get(name);
@@ -148,6 +150,13 @@ export class StateMap {
     for (const key of this.cells.keys()) if (!placed.has(key)) this.cells.delete(key);
   }
 
+  /** A few tasks far above all others must not make the others look alike. */
+  #scaleLoads() {
+    const works = [...this.scene.tasks.values()].map((task) => task.work).sort((a, b) => a - b);
+    this.loadMost = roundUp(Math.max(0.001, works[Math.ceil(USUAL_SHARE * (works.length - 1))] ?? 0));
+    this.loadBeyond = works.at(-1) > this.loadMost;
+  }
+
   #querySizes() {
     const sizes = new Map([...this.scene.queries.keys()].map((query) => [query, 0]));
     for (const [key, task] of this.scene.tasks) {
@@ -160,7 +169,7 @@ export class StateMap {
   /** Send a brick to where it belongs now. */
   #bind(key, query, to, jumped, order) {
     const task = this.scene.tasks.get(key);
-    const shade = Math.round((task.work / this.loadMost) * (loads.fills.length - 1));
+    const shade = Math.round(clamp(task.work / this.loadMost) * (loads.fills.length - 1));
     const cell = this.cells.get(key);
     if (!cell) {
       const from = shrunk(to);
@@ -251,7 +260,8 @@ export class StateMap {
   // Telling
 
   #tell() {
-    setText(byId("load-most"), `0 to ${this.loadMost ?? "?"} cores of work`);
+    const more = this.loadBeyond ? " or more" : "";
+    setText(byId("load-most"), `0 to ${this.loadMost ?? "?"}${more} cores of work`);
     if (this.pointed) this.#point(this.pointed);
   }
 
@@ -358,9 +368,9 @@ function eased(share) {
   return share < 0.5 ? 4 * share ** 3 : 1 - (2 - 2 * share) ** 3 / 2;
 }
 
-/** The next of 1, 2, 5, 10, ... so that the scale of colours seldom changes. */
+/** The next round number, so that the scale of colours seldom changes. */
 function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 2, 5, 10].find((each) => each * power >= value * 0.999);
-  return Number((step * power).toPrecision(1));
+  const step = ROUND.find((each) => each * power >= value * 0.999);
+  return Number((step * power).toPrecision(2));
 }

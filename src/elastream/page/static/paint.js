@@ -50,7 +50,7 @@ function barScale({ scene }) {
 }
 
 function executorBox(context, map, box, scale) {
-  const { rect, inside, executor, name } = box;
+  const { rect, inside, executor } = box;
   const { small } = map.grid;
   context.fillStyle = theme.sunken;
   context.beginPath();
@@ -58,20 +58,25 @@ function executorBox(context, map, box, scale) {
   context.fill();
   const { head } = inside;
   const size = small ? 10 : 12.5;
-  const line = head.y + size / 2;
-  const state = executor.spare ? "spare" : executor.warm ? "" : "warming up";
-  const label = small ? name : `executor ${name}`;
-  text(context, label, head.x, line, size, "left", theme.ink, 600);
-  if (!small) {
-    const host = state || executor.host;
-    text(context, fitted(context, host, head.w - 130), head.x + labelWidth(context, label, size) + 8, line, 11.5, "left", theme.soft);
-  }
   const over = scale.marks && executor.busy !== null && executor.busy > scale.marks.high;
-  const busy = executor.busy === null ? "?" : percent(executor.busy);
-  const shown = small && state ? state.slice(0, 5) : busy;
-  text(context, shown, head.x + head.w, line, size, "right", over ? theme.warn : theme.ink, over ? 700 : 500);
+  boxHead(context, box, { size, small, over });
   bar(context, { x: head.x, y: head.y + size + (small ? 2 : 6), w: head.w, h: small ? 4 : 9 }, executor, scale, over);
   if (!small) queryLabels(context, map, box);
+}
+
+/** Its name, what it is, and how busy. */
+function boxHead(context, { inside: { head }, executor, name }, { size, small, over }) {
+  const y = head.y + size / 2;
+  const state = executor.spare ? "spare" : executor.warm ? "" : "warming up";
+  const busy = executor.busy === null ? "?" : percent(executor.busy);
+  const shown = small && state ? state.slice(0, 5) : busy;
+  text(context, shown, head.x + head.w, y, size, "right", over ? theme.warn : theme.ink, over ? 700 : 500);
+  const room = head.w - context.measureText(shown).width - 6;
+  const label = fitted(context, small ? name : `executor ${name}`, room, size, 600);
+  text(context, label, head.x, y, size, "left", theme.ink, 600);
+  if (small) return;
+  const from = context.measureText(label).width + 8;
+  text(context, fitted(context, state || executor.host, room - from), head.x + from, y, 11.5, "left", theme.soft);
 }
 
 /** Utilisation, with the band that the goal keeps and the limit that a plan keeps. */
@@ -161,7 +166,7 @@ function copyPlace({ copies: room }, count, small) {
   return { pitch, size, x: room.x, y: room.y + (small ? 3 : -1) };
 }
 
-/** What is about to move: an outline, and an arrow to where it is headed. */
+/** What is about to move: an outline, an arrow to where it is headed, how many an executor gets. */
 function headings(context, map) {
   const headed = [...map.cells.values()].filter((cell) => cell.task.heading !== null && !cell.aloft);
   if (!headed.length) return;
@@ -169,14 +174,36 @@ function headings(context, map) {
   context.setLineDash([3, 2]);
   context.lineWidth = map.grid.small ? 1.25 : 2;
   context.beginPath();
-  for (const { at } of headed) context.rect(at.x + 1, at.y + 1, at.w - 3, at.h - 3);
+  for (const { at } of headed) context.rect(at.x + 1, at.y + 1, Math.max(at.w - 3, 1), Math.max(at.h - 3, 1));
   context.stroke();
   context.setLineDash([]);
   context.lineWidth = 1.25;
-  context.globalAlpha = headed.length > MANY_ARROWS ? 0.28 : 0.75;
   context.fillStyle = theme.orange;
-  for (const cell of headed) arrow(context, cell, map.boxes.get(cell.task.heading));
+  context.globalAlpha = 0.75;
+  for (const cell of arrowed(map, headed)) arrow(context, cell, map.boxes.get(cell.task.heading));
   context.globalAlpha = 1;
+  comers(context, map, headed);
+}
+
+/** Of many arrows only those that have to do with what is pointed at. */
+function arrowed({ pointed }, headed) {
+  if (headed.length <= MANY_ARROWS) return headed;
+  const { key, executor } = pointed ?? {};
+  return headed.filter((cell) => cell.key === key
+    || (executor && (cell.task.executor === executor || cell.task.heading === executor)));
+}
+
+function comers(context, { boxes, grid }, headed) {
+  const counts = new Map();
+  for (const { task } of headed) counts.set(task.heading, (counts.get(task.heading) ?? 0) + 1);
+  for (const [name, count] of counts) {
+    const box = boxes.get(name);
+    if (!box) continue;
+    const { bricks } = box.inside;
+    const words = grid.small ? `+${count}` : `+${count} to come`;
+    const size = grid.small ? 10 : 12;
+    text(context, words, bricks.x + bricks.w, bricks.y + size / 2 + 1, size, "right", theme.warn, 650);
+  }
 }
 
 function arrow(context, { at, key }, box) {
@@ -244,13 +271,9 @@ function text(context, words, x, y, size, align, ink, weight = 400) {
   context.fillText(words, x, y);
 }
 
-function labelWidth(context, words, size) {
-  context.font = `600 ${size}px ${FONT}`;
-  return context.measureText(words).width;
-}
-
-function fitted(context, words, room, size = 11.5) {
-  context.font = `400 ${size}px ${FONT}`;
+/** The words, cut where there is no room for all. */
+function fitted(context, words, room, size = 11.5, weight = 400) {
+  context.font = `${weight} ${size}px ${FONT}`;
   if (context.measureText(words).width <= room) return words;
   for (let length = words.length - 1; length > 0; length--) {
     const cut = `${words.slice(0, length)}…`;

@@ -1,5 +1,5 @@
 /** What goes on, in one sentence; whether it acts; what it has cost. Pure. */
-import { band, counted, duration, kindWords, percent, phaseWords } from "./words.js";
+import { aboutSeconds, band, counted, kindWords, percent, phaseWords, wantedWords } from "./words.js";
 
 /** @typedef {import("./story.js").Frame} Frame */
 
@@ -77,18 +77,21 @@ function changeSentence(frame) {
   const { moved, all } = movedTasks(frame);
   if (change.phase === "moving" && all) parts.push(`${moved} of ${counted(all, "partition")} there`);
   if (change.phase === "copying" && all) parts[0] += ` of ${counted(all, "partition")}`;
-  if (change.left_s) parts.push(`about ${duration(Math.max(1, change.left_s))} left`);
+  if (change.left_s) parts.push(`${aboutSeconds(change.left_s)} left`);
   return `${changeHead(change)}: ${parts.join(", ")}.`;
 }
 
-function steadySentence({ scene, verdict }) {
+function steadySentence({ scene, verdict, advice }) {
   const { utilisation, marks } = scene.loop;
   const executors = counted(scene.executors.size, "executor");
   if (utilisation == null) return `Steady: ${executors}; how busy they are is not known yet.`;
   const busy = `${executors}, ${percent(utilisation)} busy`;
-  const wanted = wantedBy(verdict);
-  if (wanted) return `${wanted.head}: ${busy}${place(utilisation, marks)}; ${wanted.why}.`;
-  return `Steady: ${busy}${place(utilisation, marks)}.`;
+  const told = `${busy}${place(utilisation, marks)}`;
+  if (advice) return `Advises: ${advice.reason.split(":")[0]}. Now ${told}.`;
+  const wanted = verdict?.figures?.wanted;
+  if (wanted === undefined) return `Steady: ${told}.`;
+  const [why] = verdict.reason.split(";");
+  return `Holding back a ${wantedWords(wanted, verdict.executors)}: ${told}; ${why}.`;
 }
 
 function place(utilisation, marks) {
@@ -96,15 +99,6 @@ function place(utilisation, marks) {
   if (utilisation > marks.high) return `, above ${percent(marks.high)}`;
   if (utilisation < marks.low) return `, below ${percent(marks.low)}`;
   return `, within ${band(marks)}`;
-}
-
-/** Told from the last verdict: what was wanted and why it is not done. */
-function wantedBy(verdict) {
-  if (!verdict) return null;
-  if (verdict.kind === "advise") return { head: "Advises", why: verdict.reason };
-  if (verdict.figures?.wanted === undefined) return null;
-  const why = verdict.reason.split(";")[0];
-  return { head: "Holding back", why: `${verdict.figures.wanted} wanted, ${why}` };
 }
 
 function cooldownLeft({ loop, atMs, change }) {

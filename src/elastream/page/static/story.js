@@ -19,13 +19,14 @@
  * @property {?Scene} scene
  * @property {?ChangeStory} story
  * @property {?Ended} ended
- * @property {?object} verdict the last decision to hold or to advise
+ * @property {?object} verdict the last decision to hold
+ * @property {?object} advice the last decision to advise, until all is well again
  */
 import { copyScene, layOver } from "./scenes.js";
 
 /** @returns {Frame} */
 export function newFrame() {
-  return { scene: null, story: null, ended: null, verdict: null };
+  return { scene: null, story: null, ended: null, verdict: null, advice: null };
 }
 
 /** @param {Frame} frame @returns {Frame} a frame that later records do not change */
@@ -65,8 +66,11 @@ function noteBatches(story, scene) {
 function takeDecision(frame, decision) {
   switch (decision.kind) {
     case "hold":
-    case "advise":
       frame.verdict = decision;
+      if (decision.figures?.wanted === undefined) frame.advice = null;
+      break;
+    case "advise":
+      frame.advice = decision;
       break;
     case "plan":
       if (frame.story) notePlan(frame, decision.figures ?? {});

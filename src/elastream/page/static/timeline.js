@@ -21,8 +21,13 @@ export class TimeLine {
     this.finished = false;
     this.range = byId("scrubber");
     this.#listen();
-    onTheme(() => this.#drawTicks());
-    new ResizeObserver(() => this.#drawTicks()).observe(byId("ticks"));
+    this.size = { width: 0, height: 0 };
+    this.drawn = "";
+    onTheme(() => this.#drawTicks(true));
+    new ResizeObserver(([{ contentRect: { width, height } }]) => {
+      this.size = { width, height };
+      this.#drawTicks(true);
+    }).observe(byId("ticks"));
   }
 
   /** Whether the newest is shown, whatever comes. */
@@ -70,7 +75,8 @@ export class TimeLine {
     this.range.max = String(endMs);
     this.range.value = String(this.ms);
     this.range.setAttribute("aria-valuetext", `${clock(this.ms)}. ${words}`);
-    setText(byId("moment"), `${clock(this.ms)} / ${duration((endMs - startMs) / 1000)}`);
+    setText(byId("moment-now"), clock(this.ms));
+    setText(byId("run-length"), ` of ${duration((endMs - startMs) / 1000)}`);
     const runs = this.playing || (this.live && !this.finished);
     byId("play").dataset.playing = String(runs);
     byId("play").setAttribute("aria-label", runs ? "Pause" : "Play");
@@ -129,17 +135,19 @@ export class TimeLine {
     }
   }
 
-  #drawTicks() {
+  /** @param {boolean} anew also where the changes are as they were */
+  #drawTicks(anew = false) {
+    const { width, height } = this.size;
+    const { startMs, endMs, spans } = this.history;
+    const state = [startMs, endMs, spans.length, spans.at(-1)?.toMs].join(" ");
+    if (!width || (state === this.drawn && !anew)) return;
+    this.drawn = state;
     const canvas = byId("ticks");
     const ratio = window.devicePixelRatio || 1;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (!width) return;
-    if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-    if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    const { startMs, endMs, spans } = this.history;
     const scale = (width - THUMB) / Math.max(1, endMs - startMs);
     const place = (ms) => THUMB / 2 + (Math.min(Math.max(ms, startMs), endMs) - startMs) * scale;
     for (const { kind, fromMs, toMs } of spans) {

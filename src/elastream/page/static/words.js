@@ -65,6 +65,11 @@ export function duration(seconds) {
   return twoParts(Math.floor(all / 3600), "h", Math.floor((all % 3600) / 60), "min");
 }
 
+/** @param {number} seconds expected, so not told to the tenth @returns {string} */
+export function aboutSeconds(seconds) {
+  return `about ${duration(Math.max(1, Math.round(seconds)))}`;
+}
+
 /** @param {?number} ms @returns {string} */
 export function millis(ms) {
   if (ms == null) return "?";
@@ -93,6 +98,12 @@ export function band(marks) {
 /** @param {string} kind of a change @returns {string} */
 export function kindWords(kind) {
   return KIND_WORDS[kind] ?? capital(String(kind));
+}
+
+/** @param {number} wanted @param {number} executors there are @returns {string} as "scale-out to 6" */
+export function wantedWords(wanted, executors) {
+  if (wanted === executors) return "rebalance";
+  return `${wanted > executors ? "scale-out" : "scale-in"} to ${wanted}`;
 }
 
 /** @param {string} phase @returns {string} */
