@@ -231,7 +231,7 @@ def attach_with(
     with ExitStack() as undo:
         writers, server = [_writer(log)], None
         if page is not None:
-            run = Run(f"application {door.application_id()}")
+            run = Run(door.spark.sparkContext.appName or "an application")
             server = undo.enter_context(PageServer(run, page_address(page)))
             writers.append(run.take)
         with LOCK:

@@ -5,8 +5,6 @@ Entries come from the loop as it decides, or from the lines of its log; what fol
 
 from __future__ import annotations
 
-import threading
-
 from elastream.loop.decision_log import LogEntry
 from elastream.loop.decisions import Decision, line_of
 from elastream.loop.samples import Sample
@@ -30,7 +28,6 @@ class Run:
         self.why_over: str | None = None
         """Why nothing will follow; ``None`` where something may."""
         self._teller = SceneTeller()
-        self._lock = threading.Lock()
         self._scene: Scene | None = None
         self._seen: Json | None = None
 
@@ -61,20 +58,20 @@ class Run:
         scene = self._scene
         return self._seen if scene is None else whole_record(scene)
 
-    def metrics(self) -> tuple[bytes, str]:
-        """Return the metrics as Prometheus reads them, and what kind of text that is."""
+    def metrics(self, accept: str = "") -> tuple[bytes, str]:
+        """Return the metrics as Prometheus reads them, and what kind of text that is.
+
+        ``accept`` is what the one who asks takes, as its header says.
+        """
         from elastream.page.metrics import metrics_text
 
-        with self._lock:
-            return metrics_text(self.counts, self.seen())
+        return metrics_text(self.counts, self.seen(), accept)
 
     def _take_decision(self, decision: Decision, line: str) -> None:
-        with self._lock:
-            self.counts.take_decision(decision)
+        self.counts.take_decision(decision)
         self.history.append(line, None)
         self.why_over = decision.reason if decision.kind == "detach" else None
 
     def _take_scene(self, record: Json, line: str) -> None:
-        with self._lock:
-            self.counts.take_batches(record.get("batches", []))
+        self.counts.take_batches(record.get("batches", []))
         self.history.append(line, record)

@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/events":
             self._stream()
         elif path == "/metrics":
-            text, kind = self.server.run.metrics()
+            text, kind = self.server.run.metrics(self.headers.get("Accept", ""))
             self._send(HTTPStatus.OK, text, kind)
         else:
             self._send_static("index.html" if path == "/" else path.removeprefix("/"))
