@@ -13,7 +13,7 @@ TRIAL := dist/trial
 FLINK := .flink
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-page check bench flink docs lock dist clean
+.PHONY: help demo test test-slow test-page components check bench flink docs lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,10 +40,13 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 test-slow: $(READY) ## run the long trials too
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -m "not components"
 
-test-page: $(READY) ## try the page in Chromium and under Prometheus, Debian's, installed where they are missing
-	@command -v chromium chromedriver prometheus promtool > /dev/null \
-		|| { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium chromium-driver prometheus; }
+test-page: $(READY) components ## try the page in Chromium and the metrics under Prometheus
 	@$(BIN)/pytest -m components tests/page_live
+
+components: ## install what test-page needs besides, from Debian's packages, where it is missing
+	@{ command -v chromium && command -v chromedriver && command -v prometheus && command -v promtool; } > /dev/null \
+		|| { apt-get -qq update && apt-get -qq install --yes --no-install-recommends \
+			chromium chromium-driver prometheus > /dev/null; }
 
 check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@$(BIN)/ruff format .
