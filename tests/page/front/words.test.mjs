@@ -71,14 +71,14 @@ test("cost is held against the full cluster", () => {
 });
 
 test("what says the same is folded together", () => {
-  const hold = (seq, wanted) => ({ seq, atMs: seq, record: { kind: "hold", reason: `r${seq}`, executors: 3, query: "q", figures: wanted ? { wanted } : {} } });
+  const hold = (seq, wanted) => ({ seq, atMs: seq, record: { kind: "hold", reason: wanted ? `r${seq}; scale-out to ${wanted} wanted` : `r${seq}`, executors: 3, query: "q", figures: wanted ? { wanted } : {} } });
   const told = [hold(0), hold(1), hold(2, 4), hold(3, 4), hold(4), { seq: 5, atMs: 5, record: { kind: "scale-out", reason: "out", figures: {} } }];
   const all = groupsUpTo(told, 5, { all: true, most: 9 });
   assert.deepEqual(all.map(({ kind, count, wanted }) => [kind, count, wanted]), [
     ["scale-out", 1, null], ["hold", 1, null], ["hold", 2, "scale-out to 4"], ["hold", 2, null],
   ]);
   assert.deepEqual(groupsUpTo(told, 9, { all: false, most: 9 }).map(({ weight }) => weight), ["news", "held"]);
-  assert.deepEqual(groupsUpTo(told, 3, { all: true, most: 1 }).map(({ reason, key }) => [reason, key]), [["r3", 2]]);
+  assert.deepEqual(groupsUpTo(told, 3, { all: true, most: 1 }).map(({ reason, key }) => [reason, key]), [["r3; scale-out to 4 wanted", 2]]);
 });
 
 test("bricks have the area of their state and stay in their column", () => {

@@ -82,6 +82,8 @@ export class Charts {
     this.charts = KINDS.map((kind, at) => new Chart(parent, kind, this, at === KINDS.length - 1));
     this.seek = seek;
     this.hoverMs = null;
+    /** How much of the time is shown; null for all. */
+    this.spanMs = null;
     new ResizeObserver(() => this.charts.forEach((chart) => chart.resize())).observe(parent);
     onTheme(() => this.charts.forEach((chart) => chart.plot?.redraw(false)));
   }
@@ -162,7 +164,7 @@ class Chart {
       padding: [6, 28, this.last ? 0 : 4, 0],
       legend: { show: false },
       cursor: { sync: { key: "elastream" }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
-      scales: { x: { time: false, range: (_, low, high) => timeRange(low, high) }, y: this.#yScale() },
+      scales: { x: { time: false, range: (_, low, high) => timeRange(low, high, this.owner) }, y: this.#yScale() },
       axes: [this.#timeAxis(), this.#yAxis()],
       series: [{}, ...wanted.map((line) => lineOptions(line, kind))],
       hooks: {
@@ -301,9 +303,13 @@ function besideBatches(queries) {
   return more > 0 ? `${dotted}; ${more} more queries not drawn` : dotted;
 }
 
-function timeRange(low, high) {
+/** All of it, or as much as is asked for around the moment shown. */
+function timeRange(low, high, { spanMs, atMs }) {
   if (low == null) return [0, 1000];
-  return high - low < 1000 ? [low, low + 1000] : [low, high];
+  if (high - low < 1000) return [low, low + 1000];
+  if (!spanMs || high - low <= spanMs) return [low, high];
+  const end = Math.min(high, Math.max(low + spanMs, atMs + spanMs / 3));
+  return [end - spanMs, end];
 }
 
 function logSplits(least, most) {

@@ -22,9 +22,17 @@ const KIND_NAMES = {
 };
 
 export class Feed {
-  /** @param {HTMLOListElement} list @param {() => void} changed called when the choice changes */
-  constructor(list, changed) {
+  /**
+   * @param {HTMLOListElement} list
+   * @param {() => void} changed called when the choice changes
+   * @param {(atMs: number) => void} seek
+   */
+  constructor(list, changed, seek) {
     this.list = list;
+    list.addEventListener("click", ({ target }) => {
+      const button = target.closest("button");
+      if (button) seek(Number(button.value));
+    });
     this.all = false;
     /** @type {Map<string, HTMLLIElement>} */
     this.rows = new Map();
@@ -72,18 +80,20 @@ function newRow() {
     "li", {},
     element("span", { class: "kind" }),
     element("span", { class: "about" }),
-    element("time"),
+    // Out of the order of tabs: the time line goes from change to change by keys.
+    element("button", { type: "button", tabindex: "-1", title: "Go to this moment" }, element("time")),
     element("p"),
   );
 }
 
 function fillRow(row, group) {
-  const [kind, about, time, reason] = row.children;
+  const [kind, about, button, reason] = row.children;
   row.dataset.kind = group.kind;
   row.dataset.weight = group.weight;
   setText(kind, kindText(group));
   setText(about, [...group.queries].slice(0, 3).join(", "));
-  setText(time, group.count > 1 ? `${clock(group.fromMs)} – ${clock(group.toMs)}` : clock(group.toMs));
+  button.value = String(group.toMs);
+  setText(button.firstChild, group.count > 1 ? `${clock(group.fromMs)} – ${clock(group.toMs)}` : clock(group.toMs));
   setText(reason, group.reason);
 }
 

@@ -74,6 +74,6 @@ function newGroup({ seq, atMs, record }, weight) {
     fromMs: atMs,
     toMs: atMs,
     queries: new Set(record.query ? [record.query] : []),
-    wanted: weight === "held" ? wantedWords(record.figures.wanted, record.executors) : null,
+    wanted: weight === "held" ? wantedWords(record) : null,
   };
 }

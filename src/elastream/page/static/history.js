@@ -14,6 +14,9 @@ const FRAME_EVERY = 100;
 
 const BEGINNINGS = new Set(["scale-out", "scale-in", "rebalance", "move"]);
 const ENDS = new Set(["done", "abandon"]);
+const QUIET = new Set(["hold", "wait"]);
+/** Decisions that are kept beyond their records. */
+const KEPT_OLDER = 500;
 
 /** @typedef {{seq: number, atMs: number, record: object}} Told a decision and its number */
 /** @typedef {{kind: string, fromMs: number, toMs: ?number}} Span a change, or a loss */
@@ -150,6 +153,14 @@ export class History {
     }
   }
 
+  /** Those of dropped records too, as far as they were more than to hold or to wait. */
+  #decisionsSince(seq) {
+    const from = this.decisions.findIndex((each) => each.seq >= seq);
+    const older = from < 0 ? this.decisions : this.decisions.slice(0, from);
+    const lasting = older.filter(({ record }) => !QUIET.has(record.kind)).slice(-KEPT_OLDER);
+    return from < 0 ? lasting : [...lasting, ...this.decisions.slice(from)];
+  }
+
   #dropOldest() {
     const { records, characters } = this.limits;
     if (this.kept.length <= records + DROPPED_AT_ONCE && this.characters <= characters) return;
@@ -161,7 +172,7 @@ export class History {
     this.first = seq;
     this.cursor = null;
     this.frames = [base, ...this.frames.filter((each) => each.seq > seq)];
-    this.decisions = this.decisions.filter((each) => each.seq >= seq);
+    this.decisions = this.#decisionsSince(seq);
     this.spans = this.spans.filter((span) => (span.toMs ?? Infinity) >= this.startMs);
   }
 }

@@ -26,7 +26,7 @@ const LEAST_COLUMN_SHARE = 0.12;
 export function boxGrid(width, count) {
   const wide = width > 600;
   const tallest = wide ? 250 : 190;
-  const wanted = wide && count <= 40 ? 560 : 700;
+  const wanted = wide && count <= 40 ? 620 : 700;
   let best = null;
   for (let columns = 1; columns <= count; columns++) {
     const grid = gridOf(width, count, columns, tallest);

@@ -10,7 +10,7 @@ import { announcement, cost, modeBadge, sentence } from "./sentences.js";
 import { listen } from "./stream.js";
 import { loads, onTheme } from "./theme.js";
 import { TimeLine } from "./timeline.js";
-import { band, bytes, clock, counted, percent, short } from "./words.js";
+import { band, bytes, clock, counted, percent, short, spareCount } from "./words.js";
 
 const SLOW_MS = 250;
 const TABLE_MS = 1_000;
@@ -19,7 +19,7 @@ const JUMP_MS = 120_000;
 
 const history = new History();
 const map = new StateMap(byId("map"));
-const feed = new Feed(byId("feed"), () => showSlow());
+const feed = new Feed(byId("feed"), () => showSlow(), (ms) => timeline.seek(ms));
 const timeline = new TimeLine(history, (jumped) => {
   jump ||= jumped;
   show();
@@ -75,7 +75,8 @@ function showHead(frame) {
   const queries = [...(scene?.queries.values() ?? [])];
   const spent = cost(frame);
   figure("executors", scene ? String(scene.executors.size) : "?");
-  figure("bounds", scene ? `of ${loop.most}` : "");
+  const spares = scene ? spareCount(scene.executors) : 0;
+  figure("bounds", scene ? `of ${loop.most}${spares ? `, ${counted(spares, "spare")}` : ""}` : "");
   figure("busy", percent(loop.utilisation));
   figure("band", loop.marks ? `keep ${band(loop.marks)}` : "");
   figure("in", short(sum(queries, "arrivals_per_s")));
@@ -127,7 +128,8 @@ function showQueries(scene) {
     const { tasks, idle } = scene.queries.get(name);
     chip.dataset.query = name;
     chip.setAttribute("aria-pressed", String(name === chosenQuery));
-    setText(chip, `${name}: ${counted(tasks, "partition")}${idle ? ", idle" : ""}`);
+    chip.title = name;
+    setText(chip, `${map.numbered ? `${at + 1} · ` : ""}${name}: ${counted(tasks, "partition")}${idle ? ", idle" : ""}`);
   });
 }
 
@@ -169,6 +171,10 @@ function take(line) {
   }
 }
 
+byId("span").addEventListener("change", () => {
+  charts.spanMs = 1000 * Number(byId("span").value) || null;
+  showSlow();
+});
 drawLoadScale();
 onTheme(drawLoadScale);
 listen("events", {

@@ -51,6 +51,8 @@ export class StateMap {
     this.slots = new Map();
     this.grid = { boxes: [], height: 0, small: false };
     this.scene = null;
+    /** Whether columns bear the numbers of their queries, for want of room for names. */
+    this.numbered = false;
     this.query = null;
     this.pointed = null;
     this.width = 0;
@@ -132,6 +134,7 @@ export class StateMap {
     const held = gathered(this.scene);
     const inner = this.boxes.values().next().value?.inside.bricks ?? { w: 1, h: 1 };
     this.columns = queryColumns(this.#querySizes(), inner.w);
+    this.numbered = !paint.namesFit(this.context, this.columns);
     const scale = brickScale(held, this.columns, inner.h);
     this.#scaleLoads();
     const placed = new Set();
@@ -292,7 +295,7 @@ export class StateMap {
     this.pointed = cell || box ? thing : null;
     const tip = byId("tip");
     tip.hidden = !this.pointed;
-    if (cell) showTip(tip, taskTip(this.scene, thing.key), cell.to, this.width);
+    if (cell) showTip(tip, taskTip(thing.key, cell.task), cell.to, this.width);
     else if (box) showTip(tip, executorTip(this.scene, box), box.rect, this.width);
     this.redraw();
   }

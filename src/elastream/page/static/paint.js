@@ -5,6 +5,7 @@ import { busyLimit } from "./tips.js";
 import { percent } from "./words.js";
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+const LABEL_SIZE = 10.5;
 const MANY_ARROWS = 48;
 
 /**
@@ -97,16 +98,24 @@ function bar(context, { x, y, w, h }, { busy }, { marks, limit, end }, over) {
   context.fillRect(at(limit) - 0.75, y - 2, 1.5, h + 4);
 }
 
-function queryLabels(context, { columns, query }, { inside }) {
+/** Whether every column is wide enough for the name of its query. */
+export function namesFit(context, columns) {
+  context.font = `400 ${LABEL_SIZE}px ${FONT}`;
+  return [...columns].every(([name, { w }]) => context.measureText(name).width <= w);
+}
+
+/** Below each column the name of its query, or its number where there is no room. */
+function queryLabels(context, { columns, query, numbered }, { inside }) {
   const { bricks, copies } = inside;
+  let number = 0;
   for (const [name, { x, w }] of columns) {
-    const label = fitted(context, name, w - 2, 10.5);
-    if (label.length < 2) continue;
+    number += 1;
     const ink = query && query !== name ? theme.faint : theme.soft;
-    text(context, label, bricks.x + x, copies.y + copies.h - 2, 10.5, "left", ink);
+    const label = numbered ? String(number) : name;
+    text(context, label, bricks.x + x, copies.y + copies.h - 2, LABEL_SIZE, "left", ink);
+    context.fillStyle = theme.line;
+    context.fillRect(bricks.x + x, bricks.y + bricks.h + 1, w, 1);
   }
-  context.fillStyle = theme.line;
-  for (const { x, w } of columns.values()) context.fillRect(bricks.x + x, bricks.y + bricks.h + 1, w, 1);
 }
 
 /** Bricks that are where they belong, by colour so that there is one fill for each. */

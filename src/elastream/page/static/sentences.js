@@ -1,5 +1,7 @@
 /** What goes on, in one sentence; whether it acts; what it has cost. Pure. */
-import { aboutSeconds, band, counted, kindWords, percent, phaseWords, wantedWords } from "./words.js";
+import {
+  aboutSeconds, band, counted, executorWords, kindWords, percent, phaseWords, spareCount, wantedWords,
+} from "./words.js";
 
 /** @typedef {import("./story.js").Frame} Frame */
 
@@ -8,7 +10,7 @@ export function sentence(frame) {
   const { scene } = frame;
   if (!scene) return "Waiting for the first scene.";
   if (scene.loop.mode === "let go") {
-    return `Let go: the queries run on as they are, on ${counted(scene.executors.size, "executor")}.`;
+    return `Let go: the queries run on as they are, on ${executorWords(scene)}.`;
   }
   return scene.change ? changeSentence(frame) : steadySentence(frame);
 }
@@ -23,7 +25,7 @@ export function announcement({ scene }) {
   if (!scene) return "Waiting for the first scene.";
   if (scene.loop.mode === "let go") return "elastream has let go.";
   if (scene.change) return `${changeHead(scene.change)}: ${phaseWords(scene.change.phase)}.`;
-  return `Steady, ${counted(scene.executors.size, "executor")}.`;
+  return `Steady, ${executorWords(scene)}.`;
 }
 
 /** @param {Frame} frame @returns {{state: string, text: string}} */
@@ -72,7 +74,8 @@ function changeSentence(frame) {
   const { change } = frame.scene;
   const parts = [phaseWords(change.phase)];
   if (change.phase === "growing") {
-    parts[0] += `, ${frame.scene.executors.size} of ${change.executors} there`;
+    const there = frame.scene.executors.size - spareCount(frame.scene.executors);
+    parts[0] += `, ${there} of ${change.executors} there`;
   }
   const { moved, all } = movedTasks(frame);
   if (change.phase === "moving" && all) parts.push(`${moved} of ${counted(all, "partition")} there`);
@@ -83,15 +86,14 @@ function changeSentence(frame) {
 
 function steadySentence({ scene, verdict, advice }) {
   const { utilisation, marks } = scene.loop;
-  const executors = counted(scene.executors.size, "executor");
+  const executors = executorWords(scene);
   if (utilisation == null) return `Steady: ${executors}; how busy they are is not known yet.`;
   const busy = `${executors}, ${percent(utilisation)} busy`;
   const told = `${busy}${place(utilisation, marks)}`;
   if (advice) return `Advises: ${advice.reason.split(":")[0]}. Now ${told}.`;
-  const wanted = verdict?.figures?.wanted;
-  if (wanted === undefined) return `Steady: ${told}.`;
+  if (verdict?.figures?.wanted === undefined) return `Steady: ${told}.`;
   const [why] = verdict.reason.split(";");
-  return `Holding back a ${wantedWords(wanted, verdict.executors)}: ${told}; ${why}.`;
+  return `Holding back a ${wantedWords(verdict)}: ${told}; ${why}.`;
 }
 
 function place(utilisation, marks) {

@@ -4,10 +4,9 @@ import { bytes, counted, percent } from "./words.js";
 
 /** @typedef {{title: string, rows: string[]}} Tip */
 
-/** @param {import("./scenes.js").Scene} scene @param {string} key @returns {Tip} */
-export function taskTip(scene, key) {
+/** @param {string} key @param {import("./scenes.js").Task} task @returns {Tip} */
+export function taskTip(key, task) {
   const { query, operator, partition } = partsOf(key);
-  const task = scene.tasks.get(key);
   const rows = [
     `operator ${operator}, on executor ${task.executor}`,
     `state ${bytes(task.bytes)}`,

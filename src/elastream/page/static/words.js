@@ -100,10 +100,31 @@ export function kindWords(kind) {
   return KIND_WORDS[kind] ?? capital(String(kind));
 }
 
-/** @param {number} wanted @param {number} executors there are @returns {string} as "scale-out to 6" */
-export function wantedWords(wanted, executors) {
-  if (wanted === executors) return "rebalance";
-  return `${wanted > executors ? "scale-out" : "scale-in"} to ${wanted}`;
+/**
+ * What a decision to hold held back, as "scale-out to 6"; told by its reason, for the executors
+ * counted beside it may be spares.
+ *
+ * @param {{reason: string, figures: object}} decision
+ * @returns {string}
+ */
+export function wantedWords({ reason, figures }) {
+  const told = /\b(scale-out|scale-in|rebalance|move)( to \d+)? wanted/.exec(reason);
+  if (!told) return counted(figures.wanted, "executor");
+  return told[1] === "rebalance" ? told[1] : `${told[1]}${told[2] ?? ""}`;
+}
+
+/** @param {import("./scenes.js").Scene} scene @returns {string} as "3 executors and 1 spare" */
+export function executorWords({ executors }) {
+  const spares = spareCount(executors);
+  const working = counted(executors.size - spares, "executor");
+  return spares ? `${working} and ${counted(spares, "spare")}` : working;
+}
+
+/** @param {Map<string, {spare: boolean}>} executors @returns {number} */
+export function spareCount(executors) {
+  let spares = 0;
+  for (const { spare } of executors.values()) spares += spare ? 1 : 0;
+  return spares;
 }
 
 /** @param {string} phase @returns {string} */
