@@ -25,6 +25,7 @@ from elastream.loop.events import (
     BatchObserved,
     Cancel,
     ExecutorsChanged,
+    Log,
     MoveRequested,
     Place,
     Plan,
@@ -107,6 +108,9 @@ def test_moves_that_the_runtime_does_not_take_are_told_and_asked_for_again() -> 
     state, _ = after(state, MoveRequested({task(0): "b"}), BatchObserved(batch(1, "aaaa")))
     state, told = step(state, Answered(1, Failure("the door is shut")))
     assert reasons(told) == ["the runtime did not take the moves: the door is shut"]
+    assert [each.decision.figures for each in told if isinstance(each, Log)] == [
+        {"tasks_refused": 1}
+    ]
     state, told = step(state, BatchObserved(batch(2, "aaaa")))
     assert acts(told) == [Place(2, QUERY, {task(0): "b"})]
     state, told = step(state, BatchObserved(batch(3, "baaa")))

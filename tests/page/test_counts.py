@@ -127,6 +127,15 @@ def test_moves_that_do_not_hold_are_counted_as_asked_again() -> None:
     assert watched.counts.now.queries["query"].asked_again == 2 * 4
 
 
+def test_moves_that_the_runtime_does_not_take_are_counted() -> None:
+    now = counted(
+        decision("wait", "q", tasks_refused=3),
+        decision("wait", "q"),
+        decision("lost", "q", tasks_refused=2),
+    )
+    assert (now.queries["q"].refused, now.executors_lost) == (5, 0)
+
+
 def test_executors_that_are_lost_are_counted() -> None:
     cluster, watched = SimulatedCluster(even_workload(8, 1000)), Watched()
     with watched.loop(cluster, BY_HAND):
@@ -233,6 +242,7 @@ FIGURES = [
     "state_bytes_to_move",
     "state_bytes_lower_bound",
     "asked_again",
+    "tasks_refused",
     "executors_lost",
     "dropped",
     "failed",
@@ -281,6 +291,7 @@ def numbers(now: Counted) -> dict[Any, float]:
     }
     for name, query in now.queries.items():
         found |= {(name, "rows"): query.rows, (name, "again"): query.asked_again}
+        found[name, "refused"] = query.refused
         found |= spread((name, "batch_s"), query.batch_s)
     for how, took in now.changes.items():
         found |= spread(how, took)

@@ -158,7 +158,8 @@ def recovered(state: LoopState, ticket: int, result: object) -> Transition:
         return state, ()
     if not isinstance(result, Placed):
         why = result.why if isinstance(result, Failure) else "no answer"
-        return state, (note(state, "lost", f"tasks were not placed: {why}", query=query.name),)
+        why, figures = f"tasks were not placed: {why}", {"tasks_refused": len(recovery.wanted)}
+        return state, (note(state, "lost", why, query=query.name, figures=figures),)
     size = sum(query.load.tasks[task].state_bytes for task in result.ahead)
     figures = {
         "tasks": len(recovery.wanted),

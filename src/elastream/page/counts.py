@@ -74,6 +74,8 @@ class QueryCounts:
     """How long its batches took."""
     asked_again: Number = 0
     """Moves of its tasks that were asked for again because they did not hold."""
+    refused: Number = 0
+    """Moves of its tasks that the runtime did not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,9 @@ def _with_decision(counted: Counted, decision: Decision) -> Counted:
         case "done" | "abandon" if "seconds" in figures:  # else it was but a request
             return _with_end(counted, "done" if kind == "done" else "abandoned", figures)
         case "migrate" | "verify" if decision.query is not None:
-            return _with_asking(counted, decision.query, figures.get("asked_again", 0))
+            return _with_moves(counted, decision.query, asked_again=figures.get("asked_again", 0))
+        case "wait" | "lost" if decision.query is not None and "tasks_refused" in figures:
+            return _with_moves(counted, decision.query, refused=figures["tasks_refused"])
         case "lost":
             lost = counted.executors_lost + figures.get("executors_lost", 0)
             return replace(counted, executors_lost=lost)
@@ -230,9 +234,13 @@ def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Number])
     )
 
 
-def _with_asking(counted: Counted, query: str, tasks: Number) -> Counted:
+def _with_moves(
+    counted: Counted, query: str, *, asked_again: Number = 0, refused: Number = 0
+) -> Counted:
     before = counted.queries.get(query, QueryCounts())
-    after = replace(before, asked_again=before.asked_again + tasks)
+    after = replace(
+        before, asked_again=before.asked_again + asked_again, refused=before.refused + refused
+    )
     return _bounded(replace(counted, queries={**counted.queries, query: after}))
 
 

@@ -216,6 +216,12 @@ def _of_queries(counted: Counted, view: View) -> Iterator[Metric]:
         [((name,), query.asked_again) for name, query in queries],
         _QUERY,
     )
+    yield _counter(
+        "moves_refused",
+        "Moves of partitions that the runtime did not take.",
+        [((name,), query.refused) for name, query in queries],
+        _QUERY,
+    )
     for name, what, samples in (
         ("backlog_rows", "Rows that wait.", view.of_queries("backlog")),
         ("arriving_rows_per_second", "Rows that arrive.", view.of_queries("arrivals_per_s")),

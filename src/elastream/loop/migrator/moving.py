@@ -233,7 +233,8 @@ class Moving(Phase):
             if not isinstance(result, Failure):
                 return state, ()
             why = f"the runtime did not take the moves: {result.why}"
-            return state, (note(state, "wait", why, query=name),)
+            figures = {"tasks_refused": len(entry.tasks)}
+            return state, (note(state, "wait", why, query=name, figures=figures),)
         tasks = entry.tasks
         believed = {**query.believed, **{task: self.target.goal[task] for task in tasks}}
         state = state.with_query(replace(query, believed=believed, verifications=0))
