@@ -282,7 +282,8 @@ def test_a_new_run_of_a_query_begins_from_nothing() -> None:
 
 def test_a_query_that_leaves_says_why_and_an_earlier_run_cannot() -> None:
     state = attached("a")
-    assert step(state, QueryLeft(5, QUERY, "run 0", "stopped")) == (replace(state, now_ms=5), ())
+    later = replace(state, now_ms=5, executor_s=0.005)
+    assert step(state, QueryLeft(5, QUERY, "run 0", "stopped")) == (later, ())
     state, told = step(state, QueryLeft(6, QUERY, RUN, "stopped"))
     assert (kinds(told), reasons(told)) == (["leave"], ["stopped"])
     assert state.queries == {}
