@@ -108,7 +108,8 @@ function showNotice() {
 }
 
 function connectionBadge() {
-  if (!timeline.live) return { state: "past", text: `as it was at ${clock(timeline.ms)}` };
+  const lost = connection === "reconnecting" && !timeline.finished;
+  if (!timeline.live && !lost) return { state: "past", text: `as it was at ${clock(timeline.ms)}` };
   if (timeline.finished) {
     return { state: "finished", text: connection === "live" ? "finished" : "finished, not connected" };
   }
