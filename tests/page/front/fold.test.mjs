@@ -89,6 +89,7 @@ test("a log that is large for its lines is cut as well", () => {
 test("what came before the first known time has that time", () => {
   const history = new History();
   history.push({ kind: "attach", at_ms: null, reason: "", figures: {} });
+  assert.throws(() => history.push({ kind: "hold", at_ms: 1 }), TypeError);
   history.push(wholeLine(5000, {}));
   history.push({ kind: "hold", at_ms: 4000, reason: "", figures: {} });
   assert.deepEqual(history.kept.map((each) => each.atMs), [5000, 5000, 5000]);
@@ -100,11 +101,13 @@ test("a change is told with its plan, its worst batch and its end", () => {
   const change = { kind: "scale-out", asked_ms: 100, phase: "planning", tasks_moved: 0, state_bytes_moved: 0, usual_ms: { q: 7 } };
   const figures = { tasks_to_move: 2, state_bytes_to_move: 30, state_bytes_lower_bound: 25 };
   history.push(wholeLine(0, {}));
+  history.push({ kind: "hold", at_ms: 90, reason: "", figures: { wanted: 3 } });
   history.push({ kind: "scale-out", at_ms: 100, reason: "", figures: {} });
   history.push({ kind: "scene", at_ms: 100, change });
   history.push({ kind: "plan", at_ms: 110, reason: "", figures });
   history.push({ kind: "scene", at_ms: 120, change: { ...change, phase: "moving" }, batches: [["q", 1, 120, 90, 1], ["q", 2, 121, 40, 1]] });
-  const { story } = history.head;
+  const { story, verdict } = history.head;
+  assert.equal(verdict, null);
   assert.deepEqual([story.tasks, story.bytes, story.leastBytes], [2, 30, 25]);
   assert.deepEqual(story.worst, { query: "q", ms: 90, usualMs: 7 });
   history.push({ kind: "done", at_ms: 130, reason: "", figures: {} });

@@ -16,7 +16,6 @@ const STEPS = [
   ["releasing", "give back"],
 ];
 const GROWS = new Set(["growing", "warming", "settling"]);
-const SHRINKS = new Set(["releasing"]);
 
 /**
  * @param {HTMLElement} heading
@@ -55,11 +54,13 @@ export function showCost(body, frame) {
   const { used, spares, full, saved, most } = spent;
   const share = saved >= 0 ? `${percent(saved)} less` : `${percent(-saved)} more`;
   const parts = [
-    element("p", { class: "lead" }, element("strong", {}, share), ` than ${counted(most, "executor")} all the time`),
+    lead(share, ` than ${counted(most, "executor")} all the time`),
     gauge("used", executorTime(used), used / Math.max(full, used)),
     gauge(`${most} all the time`, executorTime(full), full / Math.max(full, used), null, "plain"),
   ];
-  if (spares > 0) parts.push(note(`${executorTime(spares)} of it for spares kept ready (${percent(spares / used)})`));
+  if (spares > 0) {
+    parts.push(note(`${executorTime(spares)} of it for spares kept ready (${percent(spares / used)})`));
+  }
   body.replaceChildren(...parts);
 }
 
@@ -77,12 +78,13 @@ function underWay(frame) {
   const { scene, story } = frame;
   const { change } = scene;
   const parts = [
-    element("p", { class: "lead" }, element("strong", {}, changeHead(change))),
+    lead(changeHead(change)),
     note(capital(change.reason)),
     steps(change),
   ];
   const { moved, all } = movedTasks(frame);
-  parts.push(gauge("partitions there", all ? `${moved} of ${all}` : "not planned yet", all ? moved / all : 0));
+  const there = all ? `${moved} of ${all}` : "not planned yet";
+  parts.push(gauge("partitions there", there, all ? moved / all : 0));
   parts.push(bytesGauge(change.state_bytes_moved, story?.bytes, story?.leastBytes));
   parts.push(facts([
     ["Worst batch", worstWords(story?.worst)],
@@ -99,9 +101,8 @@ function afterwards({ outcome, change, story, decision }) {
   const before = figures.executors_before ?? change?.before;
   const verb = outcome === "done" ? "done" : "abandoned";
   const kind = change ? kindWords(change.kind) : "The change";
-  const parts = [
-    element("p", { class: "lead" }, element("strong", {}, `${kind}, ${before} → ${after}: ${verb}`), figures.seconds === undefined ? "" : ` in ${duration(figures.seconds)}`),
-  ];
+  const took = figures.seconds === undefined ? "" : ` in ${duration(figures.seconds)}`;
+  const parts = [lead(`${kind}, ${before} → ${after}: ${verb}`, took)];
   if (outcome === "abandon") parts.push(note(capital(decision.reason)));
   if (figures.executors_wanted !== undefined && figures.executors_wanted !== after) {
     parts.push(note(`${counted(figures.executors_wanted, "executor")} were wanted`));
@@ -109,16 +110,16 @@ function afterwards({ outcome, change, story, decision }) {
   const moved = figures.state_bytes_moved ?? 0;
   parts.push(bytesGauge(moved, Math.max(moved, story?.bytes ?? 0), story?.leastBytes));
   parts.push(facts([
-    ["Partitions moved", figures.tasks_moved === undefined ? "?" : counted(figures.tasks_moved, "partition")],
-    ["Worst batch", figures.worst_batch_ms === undefined ? "?" : against(figures.worst_batch_ms, figures.median_batch_ms_before)],
+    ["Partitions moved", String(figures.tasks_moved ?? "?")],
+    ["Worst batch", against(figures.worst_batch_ms, figures.median_batch_ms_before)],
     ...(figures.state_bytes_ahead ? [["Copied ahead", bytes(figures.state_bytes_ahead)]] : []),
   ]));
   return parts;
 }
 
 function steps({ kind, phase }) {
-  const shown = STEPS.filter(([name]) => name === phase
-    || !(GROWS.has(name) && kind !== "scale-out") && !(SHRINKS.has(name) && kind !== "scale-in"));
+  const shown = STEPS.filter(([name]) => name === phase || belongs(name, kind));
+  if (!STEPS.some(([name]) => name === phase)) shown.push([phase, phaseWords(phase)]);
   const present = shown.findIndex(([name]) => name === phase);
   const list = element("ol", { class: "steps", "aria-label": "Phases" });
   shown.forEach(([, label], at) => {
@@ -127,15 +128,21 @@ function steps({ kind, phase }) {
     if (at === present) item.setAttribute("aria-current", "step");
     list.append(item);
   });
-  if (present < 0) list.append(element("li", { "data-state": "now", "aria-current": "step" }, phaseWords(phase)));
   return list;
+}
+
+/** Whether changes of a kind go through a phase as a rule. */
+function belongs(phase, kind) {
+  if (GROWS.has(phase)) return kind === "scale-out";
+  return phase !== "releasing" || kind === "scale-in";
 }
 
 /** State moved, beside the least that any plan could move. */
 function bytesGauge(moved, planned, least) {
   const full = Math.max(moved, planned ?? 0, least ?? 0);
-  const words = planned == null ? bytes(moved) : moved >= planned ? bytes(moved) : `${bytes(moved)} of ${bytes(planned)}`;
-  const row = gauge("state moved", words, full ? moved / full : 0, full && least != null ? least / full : null);
+  const words = planned > moved ? `${bytes(moved)} of ${bytes(planned)}` : bytes(moved);
+  const mark = full && least != null ? least / full : null;
+  const row = gauge("state moved", words, full ? moved / full : 0, mark);
   row.append(element("p", { class: "under" }, leastWords(planned ?? moved, least)));
   return row;
 }
@@ -172,14 +179,20 @@ function gauge(label, words, share, mark = null, look = "") {
     line.style.left = `${100 * mark}%`;
     track.append(line);
   }
-  const head = element("div", { class: "label" }, element("span", {}, capital(label)), element("span", {}, words));
-  return element("div", { class: "gauge" }, head, track);
+  const names = [capital(label), words].map((part) => element("span", {}, part));
+  return element("div", { class: "gauge" }, element("div", { class: "label" }, ...names), track);
 }
 
 function facts(pairs) {
   const list = element("dl", { class: "facts" });
-  for (const [name, value] of pairs) list.append(element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  for (const [name, value] of pairs) {
+    list.append(element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  }
   return list;
+}
+
+function lead(strong, rest = "") {
+  return element("p", { class: "lead" }, element("strong", {}, strong), rest);
 }
 
 function note(text) {

@@ -24,7 +24,7 @@ const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 720
  * @property {(scene: object) => Line[]} lines
  * @property {(value: ?number) => string} words
  * @property {(scene: object) => ?{low: number, high: number, at?: number}} [zone] shaded behind
- * @property {(scene: object) => {value: number, colour: string, label: string}[]} [marks]
+ * @property {(scene: object) => {value: number, colour: string}[]} [marks]
  * @property {(scene: object) => string} [beside] what else the head tells
  * @property {number} [least] the axis reaches up to this at least
  * @property {boolean} [log]
@@ -68,8 +68,8 @@ const KINDS = [
       name: `batch ${query}`, label: query, colour: () => lines[at % lines.length],
     })),
     words: millis,
-    marks: ({ queries }) => [...queries].slice(0, MOST_QUERIES)
-      .map(([query, { trigger_ms: value }], at) => ({ value, colour: lines[at % lines.length], label: query }))
+    marks: ({ queries }) => [...queries.values()].slice(0, MOST_QUERIES)
+      .map(({ trigger_ms: value }, at) => ({ value, colour: lines[at % lines.length] }))
       .filter(({ value }) => value > 0),
     beside: ({ queries }) => besideBatches(queries),
     log: true,
@@ -137,7 +137,10 @@ class Chart {
     const { scene, series, atMs, hoverMs } = this.owner;
     if (!scene) return;
     const at = lastAtMost(series.times, hoverMs ?? atMs, (time) => time);
-    const told = this.lines.map((line) => ({ line, words: this.kind.words(lastKnown(series.column(line.name), at)) }));
+    const told = this.lines.map((line) => {
+      const value = lastKnown(series.column(line.name), at);
+      return { line, words: this.kind.words(value) };
+    });
     this.values.replaceChildren(...told.map(({ line, words }) => valueOf(line, words)));
     setText(this.aside, hoverMs === null ? this.kind.beside?.(scene) ?? "" : `at ${clock(hoverMs)}`);
     const label = told.map(({ line, words }) => `${line.label} ${words}`.trim()).join(", ");
@@ -164,18 +167,22 @@ class Chart {
       padding: [6, 28, this.last ? 0 : 4, 0],
       legend: { show: false },
       cursor: { sync: { key: "elastream" }, drag: { x: false, y: false }, y: false, points: { size: 6 } },
-      scales: { x: { time: false, range: (_, low, high) => timeRange(low, high, this.owner) }, y: this.#yScale() },
+      scales: {
+        x: { time: false, range: (_, low, high) => timeRange(low, high, this.owner) },
+        y: this.#yScale(),
+      },
       axes: [this.#timeAxis(), this.#yAxis()],
       series: [{}, ...wanted.map((line) => lineOptions(line, kind))],
       hooks: {
         drawClear: [(plot) => this.#behind(plot)],
         draw: [(plot) => this.#before(plot)],
-        setCursor: [(plot) => this.owner.hover(plot.cursor.left >= 0 ? plot.posToVal(plot.cursor.left, "x") : null)],
+        setCursor: [(plot) => this.owner.hover(pointedMs(plot))],
       },
     };
     this.plot = new uPlot(options, [[], ...wanted.map(() => [])], this.stage);
     this.plot.over.addEventListener("click", () => {
-      if (this.plot.cursor.left >= 0) this.owner.seek(this.plot.posToVal(this.plot.cursor.left, "x"));
+      const ms = pointedMs(this.plot);
+      if (ms !== null) this.owner.seek(ms);
     });
   }
 
@@ -266,6 +273,11 @@ class Chart {
   }
 }
 
+/** @returns {?number} the moment under the cursor */
+function pointedMs(plot) {
+  return plot.cursor.left >= 0 ? plot.posToVal(plot.cursor.left, "x") : null;
+}
+
 function lineOptions({ colour, dash }, kind) {
   return {
     stroke: colour,
@@ -297,10 +309,11 @@ function level({ ctx, bbox, valToPos }, value, colour) {
 }
 
 function besideBatches(queries) {
-  const triggers = [...queries.values()].map((query) => query.trigger_ms).filter((ms) => ms > 0);
-  const more = queries.size - MOST_QUERIES;
-  const dotted = triggers.length ? `dotted: a batch every ${[...new Set(triggers)].slice(0, 4).map(millis).join(", ")}` : "";
-  return more > 0 ? `${dotted}; ${more} more queries not drawn` : dotted;
+  const triggers = new Set([...queries.values()].map((query) => query.trigger_ms).filter((ms) => ms > 0));
+  const told = [];
+  if (triggers.size) told.push(`dotted: a batch every ${[...triggers].slice(0, 4).map(millis).join(", ")}`);
+  if (queries.size > MOST_QUERIES) told.push(`${queries.size - MOST_QUERIES} more queries are not drawn`);
+  return told.join("; ");
 }
 
 /** All of it, or as much as is asked for around the moment shown. */

@@ -41,7 +41,11 @@ export function atMostEvery(ms, work) {
   };
 }
 
-/** Call `work` once with the next frame, however often it is asked for. @param {(now: number) => void} work */
+/**
+ * Call `work` once with the next frame, however often it is asked for.
+ *
+ * @param {(now: number) => void} work
+ */
 export function onceAFrame(work) {
   let asked = false;
   return () => {

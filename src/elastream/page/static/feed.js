@@ -93,7 +93,8 @@ function fillRow(row, group) {
   setText(kind, kindText(group));
   setText(about, [...group.queries].slice(0, 3).join(", "));
   button.value = String(group.toMs);
-  setText(button.firstChild, group.count > 1 ? `${clock(group.fromMs)} – ${clock(group.toMs)}` : clock(group.toMs));
+  const since = group.count > 1 ? `${clock(group.fromMs)} – ` : "";
+  setText(button.firstChild, `${since}${clock(group.toMs)}`);
   setText(reason, group.reason);
 }
 

@@ -60,8 +60,13 @@ export class History {
     return this.kept.at(-1)?.atMs ?? 0;
   }
 
-  /** @param {object} record @param {number} size of its line, in characters */
+  /**
+   * @param {object} record
+   * @param {number} size of its line, in characters
+   * @throws {TypeError} where it is no record; nothing is changed then
+   */
   push(record, size = 0) {
+    check(record);
     this.taken += 1;
     if (record.kind === "sample") return;
     advance(this.head, record);
@@ -177,6 +182,11 @@ export class History {
   }
 }
 
+function check({ kind, at_ms: atMs, reason, figures }) {
+  const told = kind === "scene" || kind === "sample" || (typeof reason === "string" && figures);
+  if (!told || !(atMs === null || atMs >= 0)) throw new TypeError("not a record of a decision log");
+}
+
 /** @returns {number} index of the last entry whose key is at most `value`, -1 where there is none */
 export function lastAtMost(entries, value, keyOf) {
   let low = 0;
@@ -189,7 +199,8 @@ export function lastAtMost(entries, value, keyOf) {
   return low - 1;
 }
 
-function sumOfKnown(entries, member) {
+/** @returns {?number} null where no entry knows the member */
+export function sumOfKnown(entries, member) {
   const known = entries.map((each) => each[member]).filter((value) => value != null);
   return known.length ? known.reduce((sum, value) => sum + value, 0) : null;
 }

@@ -3,7 +3,7 @@ import { showChange, showCost, showUnknown } from "./cards.js";
 import { Charts } from "./charts.js";
 import { atMostEvery, byId, element, onceAFrame, setText } from "./dom.js";
 import { Feed } from "./feed.js";
-import { History } from "./history.js";
+import { History, sumOfKnown } from "./history.js";
 import { StateMap } from "./map.js";
 import { fillTable, summary } from "./maptable.js";
 import { announcement, cost, modeBadge, sentence } from "./sentences.js";
@@ -79,9 +79,9 @@ function showHead(frame) {
   figure("bounds", scene ? `of ${loop.most}${spares ? `, ${counted(spares, "spare")}` : ""}` : "");
   figure("busy", percent(loop.utilisation));
   figure("band", loop.marks ? `keep ${band(loop.marks)}` : "");
-  figure("in", short(sum(queries, "arrivals_per_s")));
-  figure("backlog", short(sum(queries, "backlog")));
-  figure("state", bytes(sum(queries, "state_bytes")));
+  figure("in", short(sumOfKnown(queries, "arrivals_per_s")));
+  figure("backlog", short(sumOfKnown(queries, "backlog")));
+  figure("state", bytes(sumOfKnown(queries, "state_bytes")));
   figure("partitions", scene ? counted(scene.tasks.size, "partition") : "");
   figure("saved", spent ? percent(spent.saved) : "?");
 }
@@ -102,13 +102,14 @@ function showNotice() {
   if (about.begins_later || history.first > 0) {
     told.push(`The beginning is no longer in memory: this begins at ${clock(history.startMs)}.`);
   }
-  if (torn) told.push(`${counted(torn, "line")} could not be read and ${torn === 1 ? "was" : "were"} passed over.`);
+  if (torn) told.push(`Passed over ${counted(torn, "line")} that could not be read.`);
   byId("notice").hidden = told.length === 0;
   setText(byId("notice"), told.join(" "));
 }
 
 function connectionBadge() {
-  if (!timeline.live) return { state: "past", text: `as it was at ${clock(timeline.ms)}` };
+  const lost = connection === "reconnecting" && !timeline.finished;
+  if (!timeline.live && !lost) return { state: "past", text: `as it was at ${clock(timeline.ms)}` };
   if (timeline.finished) {
     return { state: "finished", text: connection === "live" ? "finished" : "finished, not connected" };
   }
@@ -129,7 +130,8 @@ function showQueries(scene) {
     chip.dataset.query = name;
     chip.setAttribute("aria-pressed", String(name === chosenQuery));
     chip.title = name;
-    setText(chip, `${map.numbered ? `${at + 1} · ` : ""}${name}: ${counted(tasks, "partition")}${idle ? ", idle" : ""}`);
+    const number = map.numbered ? `${at + 1} · ` : "";
+    setText(chip, `${number}${name}: ${counted(tasks, "partition")}${idle ? ", idle" : ""}`);
   });
 }
 
@@ -146,11 +148,6 @@ function badge(id, { state, text }) {
 
 function figure(name, text) {
   setText(byId(`figure-${name}`), text);
-}
-
-function sum(entries, member) {
-  const known = entries.map((each) => each[member]).filter((value) => value != null);
-  return known.length ? known.reduce((total, value) => total + value, 0) : null;
 }
 
 function drawLoadScale() {

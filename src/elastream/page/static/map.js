@@ -11,6 +11,7 @@ const SETTLE_MS = 420;
 const FLIGHT_MS = 950;
 const STAGGER_MS = 350;
 const GLOW_MS = 2_600;
+const LEAST_LOAD = 0.001;
 const USUAL_SHARE = 0.98;
 const ROUND = [1, 1.5, 2, 3, 4, 6, 8, 10];
 
@@ -134,7 +135,7 @@ export class StateMap {
     const held = gathered(this.scene);
     const inner = this.boxes.values().next().value?.inside.bricks ?? { w: 1, h: 1 };
     this.columns = queryColumns(this.#querySizes(), inner.w);
-    this.numbered = !paint.namesFit(this.context, this.columns);
+    this.numbered = !this.grid.small && !paint.namesFit(this.context, this.columns);
     const scale = brickScale(held, this.columns, inner.h);
     this.#scaleLoads();
     const placed = new Set();
@@ -156,7 +157,7 @@ export class StateMap {
   /** A few tasks far above all others must not make the others look alike. */
   #scaleLoads() {
     const works = [...this.scene.tasks.values()].map((task) => task.work).sort((a, b) => a - b);
-    this.loadMost = roundUp(Math.max(0.001, works[Math.ceil(USUAL_SHARE * (works.length - 1))] ?? 0));
+    this.loadMost = roundUp(Math.max(LEAST_LOAD, works[Math.ceil(USUAL_SHARE * (works.length - 1))] ?? 0));
     this.loadBeyond = works.at(-1) > this.loadMost;
   }
 
@@ -237,7 +238,7 @@ export class StateMap {
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     if (this.scene) {
       context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-      paint.picture(context, this, now);
+      paint.picture(context, this);
     }
     const ms = performance.now() - begun;
     this.frames.count += 1;
@@ -264,7 +265,8 @@ export class StateMap {
 
   #tell() {
     const more = this.loadBeyond ? " or more" : "";
-    setText(byId("load-most"), `0 to ${this.loadMost ?? "?"}${more} cores of work`);
+    const known = this.loadMost > LEAST_LOAD;
+    setText(byId("load-most"), known ? `0 to ${this.loadMost}${more} cores of work` : "work not measured yet");
     if (this.pointed) this.#point(this.pointed);
   }
 

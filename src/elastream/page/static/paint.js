@@ -61,7 +61,8 @@ function executorBox(context, map, box, scale) {
   const size = small ? 10 : 12.5;
   const over = scale.marks && executor.busy !== null && executor.busy > scale.marks.high;
   boxHead(context, box, { size, small, over });
-  bar(context, { x: head.x, y: head.y + size + (small ? 2 : 6), w: head.w, h: small ? 4 : 9 }, executor, scale, over);
+  const place = { x: head.x, y: head.y + size + (small ? 2 : 6), w: head.w, h: small ? 4 : 9 };
+  bar(context, place, executor, { ...scale, over });
   if (!small) queryLabels(context, map, box);
 }
 
@@ -77,11 +78,12 @@ function boxHead(context, { inside: { head }, executor, name }, { size, small, o
   text(context, label, head.x, y, size, "left", theme.ink, 600);
   if (small) return;
   const from = context.measureText(label).width + 8;
-  text(context, fitted(context, state || executor.host, room - from), head.x + from, y, 11.5, "left", theme.soft);
+  const what = fitted(context, state || executor.host, room - from);
+  text(context, what, head.x + from, y, 11.5, "left", theme.soft);
 }
 
 /** Utilisation, with the band that the goal keeps and the limit that a plan keeps. */
-function bar(context, { x, y, w, h }, { busy }, { marks, limit, end }, over) {
+function bar(context, { x, y, w, h }, { busy }, { marks, limit, end, over }) {
   const at = (share) => x + (w * Math.min(share, end)) / end;
   context.fillStyle = theme.line;
   context.fillRect(x, y, w, h);
@@ -221,7 +223,8 @@ function arrow(context, { at, key }, box) {
   const from = { x: at.x + at.w / 2, y: at.y + at.h / 2 };
   const share = 0.25 + 0.5 * ((Number(partsOf(key).partition) * 0.618) % 1);
   const to = { x: bricks.x + bricks.w * share, y: bricks.y + bricks.h * 0.3 };
-  const bend = { x: (from.x + to.x) / 2, y: Math.min(from.y, to.y) - Math.min(40, Math.abs(to.x - from.x) / 5) };
+  const lift = Math.min(40, Math.abs(to.x - from.x) / 5);
+  const bend = { x: (from.x + to.x) / 2, y: Math.min(from.y, to.y) - lift };
   context.beginPath();
   context.moveTo(from.x, from.y);
   context.quadraticCurveTo(bend.x, bend.y, to.x, to.y);
@@ -246,7 +249,7 @@ function movers(context, map) {
     }
     context.globalAlpha = aloft ? 1 : glow;
     context.strokeStyle = theme.orange;
-    context.lineWidth = map.grid.small ? 1.5 : 2;
+    context.lineWidth = map.grid.small ? 1 : 2;
     context.strokeRect(at.x + 0.5, at.y + 0.5, Math.max(at.w - 2, 1), Math.max(at.h - 2, 1));
     context.globalAlpha = 1;
   }

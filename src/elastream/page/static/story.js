@@ -48,7 +48,10 @@ function takeScene(frame, line) {
     frame.story = null;
     return;
   }
-  if (frame.story?.askedMs !== scene.change.asked_ms) frame.story = newStory(scene.change);
+  if (frame.story?.askedMs !== scene.change.asked_ms) {
+    // What was wanted before is under way now.
+    Object.assign(frame, { story: newStory(scene.change), verdict: null, advice: null });
+  }
   if (scene.change.phase === "moving") noteBatches(frame.story, scene);
 }
 
