@@ -91,7 +91,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Standbys:
-    """Copies of tasks' state that follow on other executors."""
+    """Copies of tasks' state that follow on other executors; in a change, those for its moves."""
 
     wanted: Mapping[TaskId, str] = field(default_factory=dict)
     """Where a copy was asked for."""
@@ -104,6 +104,16 @@ class Standbys:
     """When they were last not to be had."""
     recoveries: Mapping[int, Recovery] = field(default_factory=dict)
     """What was placed after a loss, by ticket, while no answer came."""
+
+    def holder(self, task: TaskId) -> str | None:
+        """Return the executor that has a copy of the task's state."""
+        return self.wanted.get(task) if task in self.there else None
+
+    def only(self, wanted: Mapping[TaskId, str]) -> Standbys:
+        """Return those of the copies that stay where they are if these are wanted."""
+        there = frozenset(task for task in self.there if self.holder(task) == wanted.get(task))
+        kept = {task: wanted[task] for task in wanted if task in there}
+        return replace(self, wanted=kept, there=there)
 
 
 @dataclass(frozen=True)
