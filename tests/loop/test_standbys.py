@@ -255,6 +255,18 @@ def test_a_scale_in_where_only_some_have_copies_releases_the_executor_whose_task
     assert where[task(0)] not in {each.id for each in run.cluster.executors()}
 
 
+def test_copies_on_a_spare_count_once_it_is_at_work() -> None:
+    run = run_of(replace(STANDING, planner="free-step", spares=1), number=2)
+    run.batches(12)
+    (spare,) = run.state.spares
+    assert set(run.state.standbys.wanted.values()) == {spare.id}
+    run.feed(ScaleRequested(3))
+    run.batches(12)
+    (plan,) = (d for d in run.decisions if d.kind == "plan")
+    assert plan.figures["tasks_to_move"] == plan.figures["tasks_with_copies"] == 2
+    assert plan.figures["state_bytes_to_move"] == 0
+
+
 def test_single_step_gives_intervals_to_the_executors_that_hold_copies() -> None:
     run = scaled_in(replace(STANDING, planner="single-step"))
     (plan,) = (d for d in run.decisions if d.kind == "plan")
