@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -114,6 +114,12 @@ class Standbys:
         there = frozenset(task for task in self.there if self.holder(task) == wanted.get(task))
         kept = {task: wanted[task] for task in wanted if task in there}
         return replace(self, wanted=kept, there=there)
+
+    def joined(self, wanted: Mapping[TaskId, str], tasks: Collection[TaskId]) -> Standbys:
+        """Return what is there after these were wanted and copies of these tasks came."""
+        kept = self.only(wanted)
+        came = {task: node for task, node in wanted.items() if task in tasks}
+        return replace(kept, wanted={**kept.wanted, **came}, there=kept.there | came.keys())
 
 
 @dataclass(frozen=True)

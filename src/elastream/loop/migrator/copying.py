@@ -99,14 +99,7 @@ class Copying(Phase):
         }
         log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
         target = replace(self.target, ahead=self.target.ahead | ahead)
-        standbys = state.standbys.only(self.copy.wanted)
-        brought = {t: node for t, node in self.copy.wanted.items() if t in copied.tasks}
-        standbys = replace(
-            standbys,
-            wanted={**standbys.wanted, **brought},
-            there=standbys.there | brought.keys(),
-        )
-        state = replace(state, standbys=standbys)
+        state = replace(state, standbys=state.standbys.joined(self.copy.wanted, copied.tasks))
         state, instructions = begin_moving(state, self.change, target, begin_copying)
         return state, (log, *instructions)
 

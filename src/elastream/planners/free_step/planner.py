@@ -26,8 +26,8 @@ the last holds to one part in 10⁹ of the cost, and so does "optimal" here.
 *Copies.* Every rung takes a task to be at home where it is and where copies of its state are; those
 that prove are exact about it (:mod:`~elastream.planners.free_step.contents` has the bound). What
 the rungs leave open is compared with the plan that they find without copies, so that copies never
-make a plan dearer. No task goes to a copy that would find room at home below the load of the
-fullest node.
+make a plan dearer. No task goes to a copy whose own node stays in use and has room for it below
+the load of the fullest.
 
 Whether the tasks fit at all can be as hard as the rest. Should neither a plan nor a proof be found
 the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
