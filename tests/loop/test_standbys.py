@@ -12,7 +12,16 @@ from tests.loop.builders import QUERY, task
 from tests.loop.harness import Harness
 from tests.loop.scenes import POLICY
 
-from elastream.loop.events import Copy, DropCopies, Instruction, MoveRequested, Place, Tick
+from elastream.loop.events import (
+    Copy,
+    DropCopies,
+    Instruction,
+    MoveRequested,
+    Place,
+    Plan,
+    ScaleRequested,
+    Tick,
+)
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.policy import Policy
 from elastream.loop.standbys import choose_standbys
@@ -159,7 +168,8 @@ def test_a_change_keeps_the_copies_of_tasks_that_stay_and_brings_them_up_to_date
     run.batches(1)
     where = run.cluster.where()
     first = task(0)
-    other = next(node for node in "012" if node != where[first])
+    holder = of_kind(run, Copy)[-1].wanted[first]
+    (other,) = {"0", "1", "2"} - {where[first], holder}
     run.feed(MoveRequested({first: other}))
     moving = of_kind(run, Copy)[-1]
     assert moving.soon
@@ -170,8 +180,120 @@ def test_a_change_keeps_the_copies_of_tasks_that_stay_and_brings_them_up_to_date
     last = of_kind(run, Copy)[-1]
     assert not last.soon
     assert last.wanted[first] != other
+    assert last.wanted.keys() == where.keys()
     (copied,) = (d for d in run.decisions if d.kind == "copy")
     assert copied.reason.startswith("the state of 1 of 1 task is ahead of it")
+
+
+def test_a_task_that_goes_to_its_copy_moves_at_once_and_gets_another_copy_after() -> None:
+    run = run_of()
+    run.batches(1)
+    (standing,) = of_kind(run, Copy)
+    first = task(0)
+    run.feed(MoveRequested({first: standing.wanted[first]}))
+    run.batches(4)
+    assert "copy" not in run.kinds
+    (done,) = (d for d in run.decisions if d.kind == "done")
+    assert done.figures["tasks_ahead"] == done.figures["tasks_moved"] == 1
+    assert run.cluster.where()[first] == standing.wanted[first]
+    _, last = of_kind(run, Copy)
+    assert last.wanted.keys() == standing.wanted.keys()
+    assert last.wanted[first] != standing.wanted[first]
+
+
+def scaled_in(policy: Policy = STANDING, *, number: int = 3, sizes: Any = None) -> Harness:
+    """One executor fewer was asked for when copies were there."""
+    run = run_of(policy, number=number, sizes=sizes)
+    run.batches(1)
+    run.feed(ScaleRequested(number - 1))
+    run.batches(8)
+    return run
+
+
+def test_a_scale_in_goes_to_the_executors_that_hold_the_copies_and_loads_nothing() -> None:
+    run = scaled_in(replace(STANDING, planner="free-step"))
+    (plan,) = (d for d in run.decisions if d.kind == "plan")
+    (done,) = (d for d in run.decisions if d.kind == "done")
+    assert plan.figures["tasks_to_move"] == plan.figures["tasks_with_copies"] == 2
+    assert plan.figures["state_bytes_to_move"] == plan.figures["state_bytes_lower_bound"] == 0
+    assert done.figures["tasks_moved"] == done.figures["tasks_ahead"] == 2
+    assert "copy" not in run.kinds
+    standing = of_kind(run, Copy)[0].wanted
+    places = {each: node for place in of_kind(run, Place) for each, node in place.wanted.items()}
+    assert places.items() <= standing.items()
+
+
+def test_standbys_are_chosen_anew_after_a_scale_in_that_used_them() -> None:
+    run = scaled_in(replace(STANDING, planner="free-step"))
+    where, wanted = run.cluster.where(), of_kind(run, Copy)[-1].wanted
+    assert len(set(where.values())) == 2
+    assert wanted.keys() == where.keys()
+    assert all(where[each] != holder for each, holder in wanted.items())
+    assert run.state.standbys.there == where.keys()
+
+
+def test_without_copies_the_plan_of_a_scale_in_loads_what_it_moves() -> None:
+    run = scaled_in(replace(STANDING, planner="free-step", standbys=0, copy_ahead=False))
+    (plan,) = (d for d in run.decisions if d.kind == "plan")
+    assert plan.figures["tasks_with_copies"] == 0
+    assert plan.figures["state_bytes_to_move"] == 4 * MIB
+
+
+def test_a_scale_in_where_only_some_have_copies_releases_the_executor_whose_tasks_have() -> None:
+    """Within the budget only the two largest tasks have copies, and they share an executor."""
+    sizes = [9 * MIB, 2 * MIB, 2 * MIB, 9 * MIB, 2 * MIB, 2 * MIB]
+    policy = replace(STANDING, planner="free-step", standby_bytes=18 * MIB)
+    run = run_of(policy, sizes=sizes)
+    run.batches(1)
+    where, standing = run.cluster.where(), of_kind(run, Copy)[-1].wanted
+    assert standing.keys() == {task(0), task(3)}
+    assert where[task(0)] == where[task(3)]
+    run.feed(ScaleRequested(2))
+    run.batches(8)
+    (plan,) = (d for d in run.decisions if d.kind == "plan")
+    assert plan.figures["state_bytes_to_move"] == 0
+    assert where[task(0)] not in {each.id for each in run.cluster.executors()}
+
+
+def test_copies_on_a_spare_count_once_it_is_at_work() -> None:
+    run = run_of(replace(STANDING, planner="free-step", spares=1), number=2)
+    run.batches(12)
+    (spare,) = run.state.spares
+    assert set(run.state.standbys.wanted.values()) == {spare.id}
+    run.feed(ScaleRequested(3))
+    run.batches(12)
+    (plan,) = (d for d in run.decisions if d.kind == "plan")
+    assert plan.figures["tasks_to_move"] == plan.figures["tasks_with_copies"] == 2
+    assert plan.figures["state_bytes_to_move"] == 0
+
+
+def test_single_step_gives_intervals_to_the_executors_that_hold_copies() -> None:
+    run = scaled_in(replace(STANDING, planner="single-step"))
+    (plan,) = (d for d in run.decisions if d.kind == "plan")
+    assert plan.figures["tasks_with_copies"] > 0
+    assert plan.figures["state_bytes_to_move"] < 2 * MIB * plan.figures["tasks_to_move"]
+
+
+def test_a_new_plan_of_the_same_change_knows_what_was_copied_for_the_old_one() -> None:
+    policy = replace(STANDING, standbys=0, planner="free-step", moves_per_batch=1)
+    run = run_of(policy, number=4)
+    run.feed(ScaleRequested(2))
+    run.batches(1)
+    (copy,) = of_kind(run, Copy)
+    assert run.state.standbys.there == copy.wanted.keys()
+    lost, kept = sorted(set(copy.wanted.values()))
+    run.cluster.kill(lost)
+    again = of_kind(run, Plan)[-1]
+    known = {
+        (again.tasks[number], again.nodes[node]) for number, node in again.order.problem.copies
+    }
+    where = run.state.observed.where
+    copied = {each for each, node in copy.wanted.items() if node == kept}
+    assert known == {(each, kept) for each in copied if where(each) in again.nodes}
+    assert known
+    run.batches(12)
+    assert "done" in run.kinds
+    assert run.state.standbys.there == frozenset()
 
 
 def test_copies_that_do_not_come_are_tried_again_much_later() -> None:

@@ -35,6 +35,14 @@ def test_the_node_of_each_task_may_stand_for_intervals() -> None:
     assert StepProblem.of(**GOOD | {"current": [0, 0, 0]}) == StepProblem.of(**GOOD)
 
 
+def test_a_task_loads_its_state_but_where_it_is_and_where_a_copy_is() -> None:
+    problem = StepProblem.of(**GOOD | {"nodes": 3, "copies": [(0, 1), [2, 0], (0, 1)]})
+    assert problem.copies == {(0, 1)}, "a copy on the task's own node is left out"
+    assert hash(problem) == hash(StepProblem.of(**GOOD | {"nodes": 3, "copies": [(0, 1)]}))
+    assert [problem.loaded(0, node) for node in range(3)] == [0, 0, 1.5]
+    assert [problem.loaded(2, node) for node in range(3)] == [0, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("field", "value", "complaint"),
     [
@@ -56,6 +64,11 @@ def test_the_node_of_each_task_may_stand_for_intervals() -> None:
         ("nodes", 10**9, "nodes: 1000000000 is too large"),
         ("tau", -0.1, "tau: -0.1 is negative"),
         ("tau", "x", "tau: 'x' is not a number"),
+        ("copies", 7, "copies: 7 is not a list"),
+        ("copies", [3], r"copies\[0\]: 3 is not a pair of task and node"),
+        ("copies", [(0, 1), (0, 1, 1)], r"copies\[1\]: \(0, 1, 1\) is not a pair"),
+        ("copies", [(3, 1)], r"copies\[0\]\[0\]: 3 is too large; the most is 2"),
+        ("copies", [(0, 2)], r"copies\[0\]\[1\]: 2 is too large; the most is 1"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_position_and_value(

@@ -1,8 +1,12 @@
-"""Exhaustive search for single-step: every cut of the tasks, every choice of nodes."""
+"""Exhaustive search: every cut of the tasks and every choice of nodes, or any nodes at all."""
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from functools import cache
+from itertools import combinations, permutations, product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
@@ -24,7 +28,27 @@ def cheapest_then_flattest(problem: StepProblem) -> tuple[Number, Number] | None
                     problem.state[j]
                     for piece, node in zip(pieces, nodes, strict=True)
                     for j in piece
-                    if problem.current.nodes_of_tasks[j] != node
+                    if problem.current.nodes_of_tasks[j] != node and (j, node) not in problem.copies
                 )
                 found.append((moved, load))
     return min(found, default=None)
+
+
+def cheapest_placement(problem: StepProblem) -> Number | None:
+    """Return the least cost of any node for any task; None if nothing fits."""
+    tasks, nodes = len(problem.work), problem.nodes_after
+    placed = _placements(tasks, nodes)
+    costs = np.array([[state] * nodes for state in problem.state])
+    costs[np.arange(tasks), problem.current.nodes_of_tasks] = 0
+    for task, node in problem.copies:
+        costs[task, node] = 0
+    held = placed[None] == np.arange(nodes)[:, None, None]
+    fits = (held @ np.array(problem.work)).max(axis=0) <= problem.limit * (1 + LOAD_TOLERANCE)
+    few = held.any(axis=2).sum(axis=0) <= problem.target.nodes
+    found = costs[np.arange(tasks), placed].sum(axis=1)[fits & few]
+    return found.min().item() if len(found) else None
+
+
+@cache
+def _placements(tasks: int, nodes: int) -> NDArray[np.int64]:
+    return np.array(list(product(range(nodes), repeat=tasks)))

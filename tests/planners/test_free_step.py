@@ -1,35 +1,19 @@
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.planners.exhaustive import cheapest_placement
 from tests.strategies import step_problems, taus
 
-from elastream.model.checks import Number
-from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
+from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners.certificate import certify_step
 from elastream.planners.free_step.planner import free_step
 from elastream.planners.single_step import single_step
-
-
-def cheapest(problem: StepProblem) -> Number | None:
-    """Try every node for every task."""
-    found = []
-    for nodes in product(range(problem.nodes_after), repeat=len(problem.work)):
-        loads = [
-            exact_sum(w for w, node in zip(problem.work, nodes, strict=True) if node == i)
-            for i in set(nodes)
-        ]
-        fits = max(loads) <= problem.limit * (1 + LOAD_TOLERANCE)
-        if fits and len(loads) <= problem.target.nodes:
-            current = problem.current.nodes_of_tasks
-            moved = [s for s, a, b in zip(problem.state, nodes, current, strict=True) if a != b]
-            found.append(exact_sum(moved))
-    return min(found, default=None)
 
 
 @st.composite
@@ -44,7 +28,7 @@ def scattered_problems(draw: st.DrawFn) -> StepProblem:
 
 @given(st.one_of(step_problems(max_tasks=6), scattered_problems()))
 def test_it_equals_exhaustive_search(problem: StepProblem) -> None:
-    best = cheapest(problem)
+    best = cheapest_placement(problem)
     plan = free_step(problem)
     if best is None:
         assert isinstance(plan, Infeasible)

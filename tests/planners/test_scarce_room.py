@@ -122,7 +122,8 @@ def test_the_plain_and_the_compiled_searches_place_the_same(seed: int) -> None:
     for search, returning in ((eject.plain, go_home.plain), (eject.compiled, go_home.compiled)):
         place = kept.place
         loads = step.loads(place)
-        task = (step.work, step.state, step.home, place, loads, kept.open_nodes, step.capacity)
+        loads_and_room = (loads, kept.open_nodes, step.capacity)
+        task = (step.work, step.state, step.home, step.copies, place, *loads_and_room)
         left = search(*task, 200, 10**6)
         assert loads.tolist() == step.loads(place).tolist()
         if left == 0:

@@ -221,7 +221,10 @@ def _executors(
         return state, (), True
     homeless = state.observed.homeless()
     why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
-    copies = sum(state.observed.where(task) in lost for task in state.standbys.there)
+    copies = sum(
+        state.observed.where(task) in lost and state.standbys.holder(task) in alive
+        for task in state.standbys.there
+    )
     why += f", {copies} of them have a copy" if copies else ""
     figures = {"executors_lost": len(lost), "tasks_homeless": homeless, "tasks_with_copies": copies}
     log = note(state, "lost", why, figures=figures)

@@ -11,6 +11,7 @@ than a free step would, once; from then on there are intervals. The log says so.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -104,7 +105,7 @@ def rehearse(tasks: int, nodes: int) -> None:
 
 
 def interval_placement(problem: StepProblem) -> StepPlan:
-    """Return the most even intervals, on the nodes where the most state can stay.
+    """Return the most even intervals, on the nodes where the most state is, copies counted.
 
     O(m) a probe for the intervals, O(n³) for the matching.
     """
@@ -116,6 +117,8 @@ def interval_placement(problem: StepProblem) -> StepPlan:
     for interval, (lb, ub) in enumerate(pairwise(bounds)):
         for task in range(lb, ub):
             stays[interval, problem.current.nodes_of_tasks[task]] += problem.state[task]
+    for task, node in problem.copies:
+        stays[bisect_right(bounds, task) - 1, node] += problem.state[task]
     _, nodes = linear_sum_assignment(stays, maximize=True)
     nodes_of_tasks = tuple(
         int(nodes[interval])

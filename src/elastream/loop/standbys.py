@@ -54,13 +54,14 @@ def choose_standbys(state: LoopState) -> dict[TaskId, str]:
 
 def still_standing(state: LoopState, besides: Collection[TaskId]) -> dict[TaskId, str]:
     """Return the copies to keep during a change that brings copies of these tasks itself."""
-    observed, standbys = state.observed, state.standbys.wanted
-    alive = {each.id for each in state.all_executors}
+    observed, alive = state.observed, {each.id for each in state.all_executors}
+    holders = {
+        task: state.standbys.holder(task) for task, _ in observed.tasks() if task not in besides
+    }
     return {
-        task: standbys[task]
-        for task, _ in observed.tasks()
-        if task in standbys and task not in besides
-        if standbys[task] in alive and standbys[task] != observed.where(task)
+        task: holder
+        for task, holder in holders.items()
+        if holder is not None and holder in alive and holder != observed.where(task)
     }
 
 
@@ -84,7 +85,8 @@ def tend_standbys(state: LoopState, *, resting: bool) -> Transition:
     if not wanted:
         return replace(state, standbys=Standbys()), (DropCopies(),)
     state, ticket = state.ticketed()
-    asked = Standbys(wanted, frozenset(), ticket, state.now_ms, recoveries=standbys.recoveries)
+    there = standbys.only(wanted).there
+    asked = Standbys(wanted, there, ticket, state.now_ms, recoveries=standbys.recoveries)
     return replace(state, standbys=asked), (Copy(ticket, wanted, soon=False),)
 
 
@@ -136,7 +138,7 @@ def _refuges(state: LoopState, lost: Collection[str]) -> dict[str, dict[TaskId, 
     homeless = [task for task in loads if observed.where(task) in lost]
     places: dict[str, dict[TaskId, str]] = {}
     for task in sorted(homeless, key=lambda task: -loads[task].work):
-        holder = standbys.wanted.get(task) if task in standbys.there else None
+        holder = standbys.holder(task)
         if loads[task].executor in busy:  # it was only asked to be where it cannot be
             holder = loads[task].executor
         if holder not in busy:

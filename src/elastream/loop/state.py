@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -92,7 +92,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Standbys:
-    """Copies of tasks' state that follow on other executors."""
+    """Copies of tasks' state that follow on other executors; in a change, those for its moves."""
 
     wanted: Mapping[TaskId, str] = field(default_factory=dict)
     """Where a copy was asked for."""
@@ -105,6 +105,22 @@ class Standbys:
     """When they were last not to be had."""
     recoveries: Mapping[int, Recovery] = field(default_factory=dict)
     """What was placed after a loss, by ticket, while no answer came."""
+
+    def holder(self, task: TaskId) -> str | None:
+        """Return the executor that has a copy of the task's state."""
+        return self.wanted.get(task) if task in self.there else None
+
+    def only(self, wanted: Mapping[TaskId, str]) -> Standbys:
+        """Return those of the copies that stay where they are if these are wanted."""
+        there = frozenset(task for task in self.there if self.holder(task) == wanted.get(task))
+        kept = {task: wanted[task] for task in wanted if task in there}
+        return replace(self, wanted=kept, there=there)
+
+    def joined(self, wanted: Mapping[TaskId, str], tasks: Collection[TaskId]) -> Standbys:
+        """Return what is there after these were wanted and copies of these tasks came."""
+        kept = self.only(wanted)
+        came = {task: node for task, node in wanted.items() if task in tasks}
+        return replace(kept, wanted={**kept.wanted, **came}, there=kept.there | came.keys())
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,13 @@ from elastream.model.assignment import MOST_NODES, Assignment
 from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
 from elastream.model.errors import ProblemError
 
-__all__ = ["LOAD_TOLERANCE", "SequenceProblem", "StepProblem", "Target", "exact_sum"]
+__all__ = ["LOAD_TOLERANCE", "Copies", "SequenceProblem", "StepProblem", "Target", "exact_sum"]
 
 LOAD_TOLERANCE = 1e-9
 """Relative slack on the load limit, so that sums which only differ by rounding count as equal."""
+
+Copies = frozenset[tuple[int, int]]
+"""Pairs of a task and a node that has a copy of its state."""
 
 
 def exact_sum(numbers: Iterable[Number]) -> Number:
@@ -48,6 +51,9 @@ class StepProblem:
     current: Assignment
     """Where the tasks are now."""
     target: Target
+    copies: Copies = frozenset()
+    """Where copies of state are: a task that goes to one loads nothing. None is on its task's own
+    node, and all nodes are in ``range(nodes_after)``."""
 
     @classmethod
     def of(
@@ -57,10 +63,17 @@ class StepProblem:
         current: Assignment | Sequence[Sequence[int]] | Sequence[int],
         nodes: int,
         tau: Number,
+        copies: Iterable[tuple[int, int]] = (),
     ) -> StepProblem:
-        """Return the checked problem; ``current`` may be intervals or the node of each task."""
+        """Return the checked problem; ``current`` may be intervals or the node of each task.
+
+        A copy of a task's state on the task's own node is left out.
+        """
         loads, sizes = _tasks(work, state)
-        return cls(loads, sizes, _current(current, len(loads)), _target("", nodes, tau))
+        assignment = _current(current, len(loads))
+        target = _target("", nodes, tau)
+        known = _copies(copies, assignment, max(assignment.nodes, target.nodes))
+        return cls(loads, sizes, assignment, target, known)
 
     @property
     def limit(self) -> float:
@@ -71,6 +84,11 @@ class StepProblem:
     def nodes_after(self) -> int:
         """How many nodes a plan numbers: added nodes come after the current ones."""
         return max(self.current.nodes, self.target.nodes)
+
+    def loaded(self, task: int, node: int) -> Number:
+        """Return the state that the task has to load on the node, in bytes."""
+        there = node == self.current.nodes_of_tasks[task] or (task, node) in self.copies
+        return 0 if there else self.state[task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +148,21 @@ def _current(
         held = len(assignment.nodes_of_tasks)
         raise ProblemError("current", f"places {held} tasks where there are {tasks}")
     return assignment
+
+
+def _copies(copies: object, current: Assignment, nodes: int) -> Copies:
+    if not isinstance(copies, Iterable) or isinstance(copies, str | bytes):
+        raise ProblemError("copies", f"{shown(copies)} is not a list")
+    tasks = len(current.nodes_of_tasks)
+    checked = [_copy(f"copies[{i}]", pair, tasks, nodes) for i, pair in enumerate(copies)]
+    return frozenset(pair for pair in checked if current.nodes_of_tasks[pair[0]] != pair[1])
+
+
+def _copy(field: str, pair: object, tasks: int, nodes: int) -> tuple[int, int]:
+    if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+        raise ProblemError(field, f"{shown(pair)} is not a pair of task and node")
+    task = count(f"{field}[0]", pair[0], most=tasks - 1)
+    return task, count(f"{field}[1]", pair[1], most=nodes - 1)
 
 
 def _target(prefix: str, nodes: object, tau: object) -> Target:

@@ -25,7 +25,7 @@ class Move(NamedTuple):
     target: int
     """The node that will hold it."""
     state: Number
-    """Size of the state that moves along, in bytes."""
+    """Size of the state that is loaded there, in bytes; none where a copy of it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class StepPlan:
 
     status: Status
     cost: Number
-    """State moved: the sum over ``moves``, in bytes."""
+    """State to be loaded: the sum over ``moves``, in bytes."""
     assignment: Assignment
     """Where the tasks are afterwards."""
     moves: tuple[Move, ...]
@@ -84,10 +84,14 @@ def step_plan(
     ``lower_bound`` is a proven bound on the cost of any plan.
     """
     assignment = Assignment(nodes_of_tasks, problem.nodes_after)
-    current, state = problem.current.nodes_of_tasks, problem.state
-    moved = [task for task, node in enumerate(nodes_of_tasks) if node != current[task]]
-    moves = tuple(Move(task, current[task], nodes_of_tasks[task], state[task]) for task in moved)
-    cost = exact_sum(state[task] for task in moved)
+    moves = tuple(
+        Move(task, source, node, problem.loaded(task, node))
+        for task, (source, node) in enumerate(
+            zip(problem.current.nodes_of_tasks, nodes_of_tasks, strict=True)
+        )
+        if node != source
+    )
+    cost = exact_sum(move.state for move in moves)
     limit = problem.limit
     max_load = max(assignment.loads(problem.work))
     bound = cost if optimal else min(lower_bound, cost)

@@ -28,7 +28,7 @@ class Certificate:
     faults: tuple[str, ...]
     """Each a sentence about something the plan claims and does not hold; empty for a good plan."""
     cost: Fraction
-    """State that really moves, in bytes."""
+    """State that really has to be loaded, in bytes."""
     max_load: Fraction
     """Work of the fullest node, the highest over all steps of a sequence."""
 
@@ -56,8 +56,9 @@ def certify_step(
     for task, (source, target) in enumerate(zip(before, after, strict=True)):
         loads[target] += Fraction(problem.work[task])
         if source != target:
-            cost += Fraction(problem.state[task])
-            moved.append((task, source, target, problem.state[task]))
+            loaded = 0 if (task, target) in problem.copies else problem.state[task]
+            cost += Fraction(loaded)
+            moved.append((task, source, target, loaded))
     max_load = max(loads)
     total = sum(loads, Fraction(0))
     limit = (1 + Fraction(problem.target.tau)) * total / problem.target.nodes

@@ -2,7 +2,8 @@
 
 A *cut* splits the tasks into non-empty intervals. The nodes that a chosen cut's intervals go to
 follow from the cheapest matching with the current intervals
-(:mod:`~elastream.planners.partition_cost`).
+(:mod:`~elastream.planners.partition_cost`). Copies of state have no part in choosing a cut, only in
+giving its intervals to nodes (:func:`nearest_copies`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 from elastream.model.assignment import Assignment, Interval
 from elastream.model.checks import Number
 from elastream.model.errors import ProblemError
-from elastream.model.migration import StepProblem
+from elastream.model.migration import StepProblem, exact_sum
 from elastream.planners.interval_gain import Floats
 from elastream.planners.partition_cost import cheapest_matching
 
-__all__ = ["Cut", "cut_of", "intervals_of", "nodes_of_cut", "prefix_sums"]
+__all__ = ["Cut", "cut_of", "intervals_of", "nearest_copies", "nodes_of_cut", "prefix_sums"]
 
 Cut = tuple[int, ...]
 """The bounds ``0 = b[0] < b[1] < ... < b[k] = m`` of the intervals, in the order of the tasks."""
@@ -52,7 +53,36 @@ def nodes_of_cut(step: StepProblem, cut: Cut) -> tuple[int, ...]:
     for (lb, ub), i in zip(pairwise(cut), continues, strict=True):
         node = next(spare) if i is None else nodes[i]
         nodes_of_tasks += [node] * (ub - lb)
-    return tuple(nodes_of_tasks)
+    return nearest_copies(step, tuple(nodes_of_tasks))
+
+
+def nearest_copies(step: StepProblem, nodes_of_tasks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the same intervals on the nodes where they load the least state.
+
+    They stay on theirs where no others load less. A matching of intervals and nodes, O(n³), and
+    only where there are copies.
+    """
+    if not step.copies:
+        return nodes_of_tasks
+    from scipy.optimize import linear_sum_assignment
+
+    firsts = [0, *(j for j in range(1, len(nodes_of_tasks)) if _cut_before(nodes_of_tasks, j))]
+    interval_of = np.repeat(np.arange(len(firsts)), np.diff([*firsts, len(nodes_of_tasks)]))
+    there = np.zeros((len(firsts), step.nodes_after))
+    homes = [(task, node) for task, node in enumerate(step.current.nodes_of_tasks)]
+    for task, node in (*homes, *step.copies):
+        there[interval_of[task], node] += step.state[task]
+    _, nodes = linear_sum_assignment(there, maximize=True)
+    others = tuple(nodes[interval_of].tolist())
+    return min(nodes_of_tasks, others, key=lambda placed: _loaded(step, placed))
+
+
+def _cut_before(nodes_of_tasks: Sequence[int], task: int) -> bool:
+    return nodes_of_tasks[task] != nodes_of_tasks[task - 1]
+
+
+def _loaded(step: StepProblem, nodes_of_tasks: Sequence[int]) -> Number:
+    return exact_sum(step.loaded(task, node) for task, node in enumerate(nodes_of_tasks))
 
 
 def prefix_sums(terms: Sequence[Number]) -> Floats:

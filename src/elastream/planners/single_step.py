@@ -10,20 +10,26 @@ only fall when the limit falls, so the lowest limit at which it does not fall is
 bisection, mostly in two runs. Departures from the papers: idle nodes are allowed at every step
 of the recurrence (the papers allow them by lemma 3.4 and forbid them by table 1), and loads are
 compared with a relative tolerance of :data:`~elastream.model.migration.LOAD_TOLERANCE`.
+
+Copies are a tie rule, not exact: with copies all over the nodes, matched pairs can no longer be
+taken in the order of the tasks, on which the dynamic program rests. Two runs choose intervals: one
+without copies, one as if tasks with copies had no state. The intervals of each are given to the
+nodes where the least has to be loaded, and the cheaper plan is taken. The second run leaves out
+only what may be free, so its cost is a lower bound; a plan that meets it is called optimal.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from elastream.model.assignment import Interval
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.planners.cuts import intervals_of, prefix_sums
+from elastream.planners.cuts import intervals_of, nearest_copies, prefix_sums
 from elastream.planners.interval_gain import least_moved
 from elastream.planners.state_ticks import Ticks
 
@@ -31,23 +37,48 @@ __all__ = ["cheapest_intervals", "single_step"]
 
 
 def single_step(problem: StepProblem) -> StepPlan | Infeasible:
-    """Return the plan that moves the least state, and of those one with the lowest maximum load."""
+    """Return the plan that moves the least state, and of those one with the lowest maximum load.
+
+    Copies of state are a tie rule here (see the module).
+    """
     old = intervals_of(problem.current)
     limit = problem.limit
     cuts = _solve(problem, old, limit, flattest=True)
     if cuts is None:
         return _infeasible(problem, limit)
-    return step_plan(problem, _placed(problem, cuts), optimal=True)
+    nodes_of_tasks = _placed(problem, cuts)
+    if problem.copies:
+        return _with_copies(problem, nodes_of_tasks)
+    return step_plan(problem, nodes_of_tasks, optimal=True)
 
 
 def cheapest_intervals(problem: StepProblem) -> tuple[int, ...] | None:
     """Return the node of each task in some plan of least cost; one run, ties as they come.
 
-    ``None`` where no plan exists or the tasks of a node are not consecutive now.
+    Copies only choose the nodes of its intervals. ``None`` where no plan exists or the tasks of a
+    node are not consecutive now.
     """
     old = problem.current.intervals
     cuts = None if old is None else _solve(problem, old, problem.limit, flattest=False)
-    return None if cuts is None else _placed(problem, cuts)
+    return None if cuts is None else nearest_copies(problem, _placed(problem, cuts))
+
+
+def _with_copies(problem: StepProblem, nodes_of_tasks: tuple[int, ...]) -> StepPlan:
+    """Return the plan that loads less: of these intervals, or of those that ignore copied tasks."""
+    copied = {task for task, _ in problem.copies}
+    state = tuple(0 if task in copied else size for task, size in enumerate(problem.state))
+    others = replace(problem, state=state, copies=frozenset())
+    cuts = _solve(others, intervals_of(problem.current), problem.limit, flattest=True)
+    if cuts is None:  # what fits does not depend on state
+        raise RuntimeError("tasks that fit no longer do")
+    ignoring = _placed(others, cuts)
+    plans = [
+        step_plan(
+            problem, nearest_copies(problem, nodes), lower_bound=step_plan(others, ignoring).cost
+        )
+        for nodes in (nodes_of_tasks, ignoring)
+    ]
+    return min(plans, key=lambda plan: plan.cost)
 
 
 @dataclass(frozen=True, slots=True)

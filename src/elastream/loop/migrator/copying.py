@@ -7,6 +7,9 @@ then the move itself loads nothing, however large the state is.
 Copies are bounded: so much state at once (``Policy.copy_bytes``), and so long
 (``Policy.copy_timeout_s``). What is more is moved in rounds, each copied, then moved. A task whose
 copy did not come loads its state in the batch that moves it, and the log says why.
+
+A task whose standby is where it goes needs no copy: it moves at once, and loads nothing. Standbys
+of tasks that are not copied here stay as they are.
 """
 
 from __future__ import annotations
@@ -95,7 +98,8 @@ class Copying(Phase):
             "seconds": round(took_s, 1),
         }
         log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
-        target = replace(self.target, ahead=ahead)
+        target = replace(self.target, ahead=self.target.ahead | ahead)
+        state = replace(state, standbys=state.standbys.joined(self.copy.wanted, copied.tasks))
         state, instructions = begin_moving(state, self.change, target, begin_copying)
         return state, (log, *instructions)
 
@@ -112,7 +116,13 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Tran
         and {observed.where(task), target.goal[task]} <= state.alive
         and observed.where(task) != target.goal[task]
     ]
-    large = [task for task in moving if loads[task].state_bytes >= policy.copy_least_bytes]
+    there = {task for task in moving if state.standbys.holder(task) == target.goal[task]}
+    target = replace(target, ahead=frozenset(there))
+    large = [
+        task
+        for task in moving
+        if task not in there and loads[task].state_bytes >= policy.copy_least_bytes
+    ]
     if not state.can_copy or not policy.copy_ahead or not large:
         return begin_moving(state, change, target, begin_copying)
     chosen = _round(large, {task: loads[task].state_bytes for task in large}, policy.copy_bytes)
@@ -122,10 +132,12 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Tran
     cancelled: tuple[Instruction, ...] = ()
     if state.standbys.ticket is not None:
         cancelled = (Cancel(state.standbys.ticket),)
-        standbys = replace(state.standbys, ticket=None, wanted={}, there=frozenset())
-        state = replace(state, standbys=standbys)
+    kept = still_standing(state, copies)
+    if not policy.standbys:  # what an earlier plan had copied, and this one cannot use
+        kept = {task: node for task, node in kept.items() if task in there}
     state, ticket = state.ticketed()
-    copy = Copy(ticket, still_standing(state, copies) | copies)
+    state = replace(state, standbys=replace(state.standbys.only(kept), ticket=None))
+    copy = Copy(ticket, kept | copies)
     copying = Copying(change, target, copy, state.now_ms, frozenset(copies))
     return replace(state, phase=copying, copied=True), (*cancelled, copy)
 
@@ -157,4 +169,4 @@ def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Des
         if (kept := tuple(task for task in ours if task in moving))
     }
     nodes = target.nodes | frozenset(goal.values())
-    return Destination(goal, order, (), nodes, later=target)
+    return Destination(goal, order, (), nodes, target.ahead, later=target)

@@ -3,7 +3,8 @@
 All queries are planned together, tasks in the order (query, operator, partition); nodes are the
 executors, oldest first. A task whose executor was lost is nowhere: it loads its state wherever it
 goes, so it is entered as one without state, on the node of its neighbour. A query that has shown
-no task yet has none to plan.
+no task yet has none to plan. Copies of state that are there (standbys, and what an earlier plan of
+the same change had copied) are told to the planner: a task loads nothing where its copy is.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
-from elastream.model.migration import StepProblem, Target
+from elastream.model.migration import Copies, StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import counted
@@ -112,8 +113,10 @@ class Planning(Phase):
         return "; ".join((moves, *route.notes))
 
     def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:
+        copies = self.plan.order.problem.copies
         return {
             "tasks_to_move": len(plan.moves),
+            "tasks_with_copies": sum((move.task, move.target) in copies for move in plan.moves),
             "state_bytes_to_move": plan.cost,
             "state_bytes_lower_bound": plan.lower_bound,
             "mini_migrations": len(route.steps),
@@ -179,6 +182,7 @@ def _order(
         ),
         current=Assignment(_filled(places), len(nodes)),
         target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
+        copies=_copies(state, tasks, places, nodes),
     )
     return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
 
@@ -209,6 +213,22 @@ def _places(
 ) -> list[int | None]:
     number_of = {executor: number for number, executor in enumerate(nodes)}
     return [number_of.get(observed.where(task)) for task in tasks]
+
+
+def _copies(
+    state: LoopState,
+    tasks: Sequence[TaskId],
+    places: Sequence[int | None],
+    nodes: tuple[str, ...],
+) -> Copies:
+    """Return the tasks that have a copy on a node which is not their own, and that node."""
+    number_of = {executor: number for number, executor in enumerate(nodes)}
+    holders = [number_of.get(state.standbys.holder(task) or "") for task in tasks]
+    return frozenset(
+        (number, holder)
+        for number, (place, holder) in enumerate(zip(places, holders, strict=True))
+        if holder is not None and place not in (None, holder)
+    )
 
 
 def _filled(places: Sequence[int | None]) -> tuple[int, ...]:

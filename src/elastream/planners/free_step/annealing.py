@@ -2,10 +2,10 @@
 
 Where nodes must be filled almost full, no single move from a good placement to a better one stays
 within the capacity; annealing passes through overfull ones. Moves: a task to another node, often
-home, or two tasks change places; each is weighed in constant time by the state it moves and the
-work over capacity it makes, which gets dearer as the temperature falls. Amounts are in units of
-what a node holds on average, so that one schedule serves all problems. Chance is a seed: the same
-seed gives the same placement.
+home or to a copy of its state, or two tasks change places; each is weighed in constant time by the
+state it moves and the work over capacity it makes, which gets dearer as the temperature falls.
+Amounts are in units of what a node holds on average, so that one schedule serves all problems.
+Chance is a seed: the same seed gives the same placement.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def anneal(
         step.work,
         step.state,
         step.home,
+        step.copies,
         place.copy(),
         best,
         np.flatnonzero(open_nodes),
@@ -53,6 +54,7 @@ def _anneal(
     work: Ints,
     state: Ints,
     home: Ints,
+    copies: Ints,
     place: Ints,
     best: Ints,
     nodes: Ints,
@@ -62,13 +64,13 @@ def _anneal(
     random: int,
 ) -> bool:
     """Write the cheapest placement that fits to ``best``; return whether there was one."""
-    tasks = len(work)
+    tasks, columns = copies.shape
     unit = len(nodes) / max(1.0, float(state.sum()))
     is_open = np.zeros(len(loads), dtype=np.bool_)
     is_open[nodes] = True
     cost, overfull = 0, 0
     for task in range(tasks):
-        if place[task] != home[task]:
+        if not at_home(task, place[task], home, copies):
             cost += state[task]
     for node in nodes:
         overfull += loads[node] > capacity
@@ -88,6 +90,9 @@ def _anneal(
                 target = nodes[random % len(nodes)]
             elif kind == 1:
                 target = home[task]
+                if columns > 0 and random % (columns + 1) > 0:
+                    target = copies[task, random % (columns + 1) - 1]
+                    target = home[task] if target < 0 else target
             else:
                 other = random % tasks
                 target = place[other]
@@ -95,15 +100,15 @@ def _anneal(
                 continue
             moved = work[task]
             dearer = 0
-            if home[task] == source:
+            if at_home(task, source, home, copies):
                 dearer += state[task]
-            elif home[task] == target:
+            if at_home(task, target, home, copies):
                 dearer -= state[task]
             if other >= 0:
                 moved -= work[other]
-                if home[other] == target:
+                if at_home(other, target, home, copies):
                     dearer += state[other]
-                elif home[other] == source:
+                if at_home(other, source, home, copies):
                     dearer -= state[other]
             after, then = loads[source] - moved, loads[target] + moved
             over = max(0, after - capacity) + max(0, then - capacity)
@@ -128,3 +133,12 @@ def _anneal(
         heat *= (_COLD / _HOT) ** (1.0 / sweeps)
         dear *= (_DEAR / _CHEAP) ** (1.0 / sweeps)
     return found
+
+
+@kernel
+def at_home(task: int, node: int, home: Ints, copies: Ints) -> bool:
+    """Return whether the task loads nothing on the node."""
+    there = home[task] == node
+    for column in range(copies.shape[1]):
+        there = there or copies[task, column] == node
+    return bool(there)

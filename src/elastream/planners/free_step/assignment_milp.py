@@ -2,7 +2,7 @@
 
 Model: ``x[j, i] = 1`` puts task j on node i, ``y[i] = 1`` lets node i hold tasks::
 
-    minimise   sum of state[j] x[j, i] over tasks j and nodes i that are not j's home
+    minimise   sum of state[j] x[j, i] over tasks j and nodes i where j is not and has no copy
     such that  sum_i x[j, i] = 1                    every task has a node
                sum_j work[j] x[j, i] <= capacity y[i]
                sum_i y[i] <= allowed                (left out where every node may be used)
@@ -76,7 +76,7 @@ def _solve(step: WholeStep, covers: list[Ints], effort: float) -> Any:  # Optimi
     branches = branches_of(effort, (tasks + 1) * nodes)
     if branches == 0:
         return None
-    away = step.home[:, None] != np.arange(nodes)
+    away = step.away(np.arange(tasks)[:, None], np.arange(nodes))
     cost = np.concatenate([(_scale(step) * step.state[:, None] * away).ravel(), np.zeros(nodes)])
     always_open = np.full(nodes, step.allowed == nodes)
     return milp(

@@ -85,7 +85,7 @@ def _choose(step: WholeStep, contents: _Contents, branches: int) -> Any:  # Opti
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     count = len(contents.kind)
-    away = step.home[None, :] != contents.kind[:, None]
+    away = step.away(np.arange(len(step.work))[None, :], contents.kind[:, None])
     kinds = contents.kind[None, :] == np.arange(step.holders + 1)[:, None]
     return milp(
         _scale(step) * ((contents.tasks & away) @ step.state),
@@ -117,7 +117,7 @@ def _within(step: WholeStep, prices: ContentPrices, window: int) -> _Contents | 
     kinds = [np.zeros(0, dtype=np.int64)]
     room = _MOST_CONTENTS
     for kind, most in enumerate(prices.best.tolist()):
-        away = (step.home != kind) * step.state * prices.fractions
+        away = step.away(np.arange(len(step.work)), kind) * step.state * prices.fractions
         contents, count = _worth_at_least.compiled(
             step.work,
             prices.price - away,

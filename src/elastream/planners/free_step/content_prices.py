@@ -1,7 +1,7 @@
 """Prices of tasks, and the lower bound they prove, by column generation.
 
 A *content* is a set of tasks that fits on one node; on node i it costs the state of those of its
-tasks that are not at home there. A placement chooses a content for each of at most ``allowed``
+tasks that load it there. A placement chooses a content for each of at most ``allowed``
 nodes so that every task is in one. With a price ``u[j]`` on every task the choice falls apart
 into one knapsack a node, and for any prices
 
@@ -12,9 +12,9 @@ free-step: what each node can keep. Better prices are the dual values of the lin
 all contents, found by generating contents that still pay (Gilmore and Gomory 1961). The bound is
 far stronger than that of the usual program where nodes must be filled almost full.
 
-Some tasks may do without new prices and keep ``u = state``, which only weakens the bound: the
-heaviest are priced first, as they do not fit into the room that happens to be left. Here every
-task may get a price, which suits small problems; large ones are for
+Some tasks may do without new prices and keep ``u = state``, or 0 where they have a copy, which only
+weakens the bound: the heaviest are priced first, as they do not fit into the room that happens to
+be left. Here every task may get a price, which suits small problems; large ones are for
 :mod:`~elastream.planners.free_step.scarce_room`.
 
 Prices are rounded to whole numbers and every bound is computed anew in whole numbers, so no
@@ -103,7 +103,7 @@ def content_prices(
     """Return the prices of the best bound found in so many iterations.
 
     ``start`` is any placement within the capacity, unplaced tasks at -1. Only so many of the
-    ``heaviest`` tasks get new prices; the others keep the ``known`` ones, or their state. The
+    ``heaviest`` tasks get new prices; the others keep the ``known`` or the first ones. The
     search ends early when the bound reaches ``upper_bound``; a bound above all state says that
     nothing fits.
     """
@@ -115,7 +115,7 @@ def content_prices(
     fine = min(2 * int(step.state.max()) + 1, highest_fine)
     priced = np.zeros(len(step.work), dtype=np.bool_)
     priced[np.argsort(-step.work, kind="stable")[:heaviest]] = True
-    price = step.state * fractions if known is None else known.price
+    price = step.first_price * fractions if known is None else known.price
     best, contents = _price(step, price, fractions, priced)
     placed = _contents_of(step, start, priced)
     contents = contents.joined(placed, np.ones(len(placed.kind), dtype=np.bool_))
@@ -181,7 +181,7 @@ def _solve(
     if found.status != 0 or found.x is None or found.fun is None:
         return None
     dual = -found.ineqlin.marginals * fine / 1e4
-    value = found.fun * fine / 1e4 + float(step.state[~priced].sum())
+    value = found.fun * fine / 1e4 + float(step.first_price[~priced].sum())
     return _Master(
         price=dual[:tasks],
         rent=dual[tasks:-1] + dual[-1],
@@ -200,9 +200,11 @@ def _price(
     held: list[Ints] = []
     kinds: list[int] = []
     best: list[int] = []
+    every = np.arange(len(step.work))
     for kind in range(step.holders + (step.idle > 0)):
-        tasks = np.flatnonzero(priced | (step.home == kind))
-        away = step.home[tasks] != kind
+        loading = step.away(every, kind)
+        tasks = np.flatnonzero(priced | ~loading)
+        away = loading[tasks]
         worth = price[tasks] - np.where(away, step.state[tasks] * fractions, 0)
         for copy in range(step.idle if kind == step.holders else 1):
             content, value, most = knapsack.compiled(step.work[tasks], worth, step.capacity, _ROOM)
@@ -233,6 +235,6 @@ def _contents(
     cost = np.zeros(len(held), dtype=np.int64)
     for row, (tasks, kind) in enumerate(zip(held, kinds, strict=True)):
         covers[row, column[tasks[priced[tasks]]]] = True
-        away = step.state[tasks[step.home[tasks] != kind]].sum()
-        cost[row] = away - step.state[tasks[~priced[tasks]]].sum()
+        away = step.state[tasks[step.away(tasks, kind)]].sum()
+        cost[row] = away - step.first_price[tasks[~priced[tasks]]].sum()
     return _Contents(covers, np.array(kinds, dtype=np.int64), cost)

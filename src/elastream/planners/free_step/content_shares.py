@@ -8,8 +8,9 @@ shares on idle nodes may be added::
                the shares of a holder sum to at most 1, those on idle nodes to at most their number
                at most ``allowed`` nodes hold anything
 
-A content costs the state of its tasks that are away from home. A task that is not priced need not
-be covered: it is taken to find room wherever it goes, and costs its state unless a node keeps it.
+A content costs the state of its tasks that load it there. A task that is not priced need not be
+covered: it is taken to find room wherever it goes, and costs its state unless a node keeps it; one
+with a copy is taken to find room there, and costs nothing.
 Since defaults have no column, nodes that nothing is known to be better for do not burden the
 program; defaults taken from its last solution keep it near the next. Dual values of the covering
 rows are prices of tasks, those of the other rows rents of nodes.
@@ -46,7 +47,7 @@ class Mixture:
     share: Floats
     """Share of each content, 0 to 1; of contents for idle nodes up to their number."""
     price: Floats
-    """Dual value of each priced task; the state of the others."""
+    """Dual value of each priced task; the first price of the others."""
     rent: Floats
     """What a content must be worth on each kind of node to be of use."""
     cost: float
@@ -121,7 +122,7 @@ def mixture(
     if found.status != 0 or found.x is None or found.fun is None:
         return None
     dual = -np.asarray(found.ineqlin.marginals) / scale
-    price = step.state.astype(np.float64)
+    price = step.first_price.astype(np.float64)
     price[priced] = dual[:count]
     used = np.diff(contents.ends) > 0
     rent = np.append(contents.worth(step, price)[default] - dual[-1] * used[default], 0.0)
@@ -142,7 +143,7 @@ def _defaults_alone(
     step: WholeStep, contents: Contents, default: Ints, program: _Program
 ) -> Mixture:
     """Return the only mixture where there is nothing to choose and nothing to cover."""
-    price = step.state.astype(np.float64)
+    price = step.first_price.astype(np.float64)
     return Mixture(
         share=_shares(step, contents, default, program, price[:0]),
         price=price,
@@ -196,7 +197,7 @@ def _program(step: WholeStep, contents: Contents, default: Ints, priced: Ints) -
     held = sparse.csc_array(
         (np.ones(int((rows >= 0).sum())), (rows[rows >= 0], owner[rows >= 0])), shape
     )
-    worth = np.append(contents.worth(step, np.where(row >= 0, 0.0, step.state)), 0.0)
+    worth = np.append(contents.worth(step, np.where(row >= 0, 0.0, step.first_price)), 0.0)
     used = np.append(np.diff(contents.ends) > 0, False).astype(np.float64)
     is_default = np.zeros(count, dtype=np.bool_)
     is_default[default] = True
@@ -210,7 +211,7 @@ def _program(step: WholeStep, contents: Contents, default: Ints, priced: Ints) -
     return _Program(
         columns=columns,
         cost=worth[instead_of] - worth[columns],
-        fixed_cost=float(step.state[row < 0].sum() - worth[default].sum()),
+        fixed_cost=float(step.first_price[row < 0].sum() - worth[default].sum()),
         cover=held[:, columns] - held[:, instead_of],
         need=1.0 - np.asarray(held[:, default].sum(axis=1)).ravel(),
         most=np.where(several[kind], np.inf, kind_limit[kind]),

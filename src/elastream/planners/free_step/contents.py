@@ -2,13 +2,15 @@
 
 A *content* is a set of tasks that fits on one node. It is for a *kind* of node: for one holder, or
 for any idle node, since idle nodes are interchangeable. With a price on every task a content is
-worth the prices of its tasks less the state of those that are not at home on the node. The best
-content of a node is a knapsack, of the node's own tasks and of *guests*: tasks of others whose
-price exceeds their state. For any prices
+worth the prices of its tasks less the state of those that load it there. The best content of a
+node is a knapsack, of the node's own tasks, which it holds or has a copy of, and of *guests*:
+tasks of others whose price exceeds their state. For any prices
 
     sum of all prices  -  the ``allowed`` largest worths of best contents, one a node
 
-is a lower bound on the state moved (Lagrange): each placement chooses a content for each node.
+is a lower bound on the state moved (Lagrange): each placement chooses a content for each node, and
+every task is in one of them. A task with a copy is in the knapsacks of several nodes, which may
+all count it: the bound is valid and weak, and a price below its state makes it stronger.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Contents:
 
     def worth(self, step: WholeStep, price: NDArray[Any], fractions: int = 1) -> NDArray[Any]:
         """Return what each content is worth at the prices, in fractions of a unit of state."""
-        away = step.home[self.tasks] != self.kind[self.owner]
+        away = step.away(self.tasks, self.kind[self.owner])
         worth = price[self.tasks] - np.where(away, fractions * step.state[self.tasks], 0)
         sums = np.zeros(len(worth) + 1, dtype=worth.dtype)
         np.cumsum(worth, out=sums[1:])
@@ -94,9 +96,9 @@ def best_contents(
 ) -> BestContents:
     """Return the best content of each node.
 
-    Prices are in ``fractions`` of a unit of state. Only ``guests`` may leave home. Each knapsack
-    may build lists of length ``room``. For a node that has no content better than the ``known``
-    ones an empty one is returned.
+    Prices are in ``fractions`` of a unit of state. Only ``guests`` may be where they load theirs.
+    Each knapsack may build lists of length ``room``. For a node that has no content better than the
+    ``known`` ones an empty one is returned.
     """
     least = np.zeros(step.holders + 1, dtype=np.int64)
     if known is not None:
@@ -104,23 +106,23 @@ def best_contents(
     abroad = price - step.state * fractions
     guests = guests[abroad[guests] > 0]
     guests = guests[np.argsort(-_rate(abroad[guests], step.work[guests]), kind="stable")]
-    own = np.lexsort((-_rate(price, step.work), step.home))
-    first = np.concatenate([[0], np.cumsum(np.bincount(step.home, minlength=step.holders))])
-    operations = 64.0 * len(step.work)
+    own, nodes = step.own
+    own = own[np.lexsort((-_rate(price, step.work)[own], nodes))]
+    first = np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=step.holders))])
+    operations = 64.0 * len(own)
     if len(guests):
         operations = _ROUNDS * (operations + 64.0 * step.holders * len(guests))
     solve = knapsacks.for_operations(operations)
     tasks, ends, most, steps = solve(
-        step.work, price, abroad, step.home, own, first, guests, least, step.capacity, room
+        step.work, price, abroad, own, first, guests, least, step.capacity, room
     )
     contents = Contents(tasks, ends, np.arange(step.holders))
     worth = np.zeros(step.idle, dtype=np.int64)
     nobody, whole = own[:0], np.zeros(2, dtype=np.int64)
     for copy in range(step.idle):
         tasks, ends, (best,), more = solve(
-            step.work, price, abroad, step.home - step.holders, nobody, whole, guests,
-            least[-1:], step.capacity, room,
-        )  # fmt: skip
+            step.work, price, abroad, nobody, whole, guests, least[-1:], step.capacity, room
+        )
         steps += more
         if copy == 0:
             worth[:] = best

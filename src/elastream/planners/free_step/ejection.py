@@ -11,7 +11,9 @@ O(nodes) an ejection and the tasks of the few nodes that are looked at closely, 
 all tasks took O(tasks).
 
 :func:`go_home` brings a moved task back if there is room, or if pushing out one cheaper task makes
-room and that one fits elsewhere: O(nodes) a task and the tasks on its home.
+room and that one fits elsewhere: O(nodes) a task and the tasks on its home. A task is at home where
+it was and where a copy of its state is; it is tried on one after the other, so a task with copies
+takes so many times as long.
 
 Both count their steps, and end when ``effort`` is used up.
 """
@@ -34,6 +36,7 @@ def eject(
     work: Ints,
     state: Ints,
     home: Ints,
+    copies: Ints,
     place: Ints,
     loads: Ints,
     open_nodes: NDArray[np.bool_],
@@ -42,7 +45,7 @@ def eject(
     effort: int,
 ) -> int:
     """Place the tasks at -1, changing ``place`` and ``loads``; return how many are left over."""
-    tasks, nodes = len(work), len(open_nodes)
+    tasks, nodes, columns = len(work), len(open_nodes), copies.shape[1]
     waiting = np.argsort(work)
     left = 0
     for task in waiting:
@@ -60,7 +63,7 @@ def eject(
     price = np.zeros(tasks)  # of pushing a task out
     for task in range(tasks):
         if place[task] >= 0:
-            loss = float(state[task]) if home[task] == place[task] else 0.0
+            loss = float(state[task]) if at_home(task, place[task], home, copies) else 0.0
             price[task] = penalty[task] * (loss + mean * work[task] / capacity)
     rate = np.full(nodes, np.inf)  # the least price per unit of work on each node
     for node in range(nodes):
@@ -73,7 +76,11 @@ def eject(
         target, count = -1, 0
         if open_nodes[home[task]] and loads[home[task]] + load <= capacity:
             target = home[task]
-        else:
+        for column in range(columns):
+            node = copies[task, column]
+            if target < 0 <= node and open_nodes[node] and loads[node] + load <= capacity:
+                target = node
+        if target < 0:
             effort -= nodes
             for node in range(nodes):
                 fits = open_nodes[node] and loads[node] + load <= capacity
@@ -90,7 +97,7 @@ def eject(
                 if not open_nodes[node]:
                     continue
                 short = loads[node] + load - capacity
-                paid = -float(state[task]) if home[task] == node else 0.0
+                paid = -float(state[task]) if at_home(task, node, home, copies) else 0.0
                 if paid + rate[node] * short * (1 - 1e-9) >= least:
                     continue
                 size = 0
@@ -135,7 +142,7 @@ def eject(
         enchain(task, target, newest, older, newer)
         place[task] = target
         loads[target] += load
-        loss = float(state[task]) if home[task] == target else 0.0
+        loss = float(state[task]) if at_home(task, target, home, copies) else 0.0
         price[task] = penalty[task] * (loss + mean * load / capacity)
         rate[target] = least_rate(target, work, price, newest, older)
     return 0
@@ -146,6 +153,7 @@ def go_home(
     work: Ints,
     state: Ints,
     home: Ints,
+    copies: Ints,
     place: Ints,
     loads: Ints,
     open_nodes: NDArray[np.bool_],
@@ -164,45 +172,65 @@ def go_home(
     while changed and effort > 0:
         changed = False
         for task in order:
-            to, source = home[task], place[task]
-            if to == source or state[task] == 0 or not open_nodes[to]:
+            if state[task] == 0 or at_home(task, place[task], home, copies):
                 continue
-            short = loads[to] + work[task] - capacity
-            if short > 0:
-                effort -= nodes
-                roomiest = np.int64(-1)  # the most that fits on another node once the task has left
-                for node in range(nodes):
-                    if node != to and open_nodes[node]:
-                        left = work[task] if node == source else 0
-                        roomiest = max(roomiest, capacity - loads[node] + left)
-                out = -1
-                most = np.int64(0)
-                other = newest[to]
-                while other >= 0:
-                    effort -= 1
-                    gain = state[task] - (state[other] if home[other] == to else 0)
-                    if short <= work[other] <= roomiest and gain > most:
-                        most, out = gain, other
-                    other = older[other]
-                if out < 0:
+            for column in range(-1, copies.shape[1]):
+                to, source = home[task] if column < 0 else copies[task, column], place[task]
+                if to < 0 or not open_nodes[to]:
                     continue
-                out_to = -1  # the fullest node that has room
-                for node in range(nodes):
-                    left = work[task] if node == source else 0
-                    fits = open_nodes[node] and loads[node] - left + work[out] <= capacity
-                    if node != to and fits and (out_to < 0 or loads[node] > loads[out_to]):
-                        out_to = node
-                unchain(out, to, newest, older, newer)
-                enchain(out, out_to, newest, older, newer)
-                place[out] = out_to
-                loads[to] -= work[out]
-                loads[out_to] += work[out]
-            unchain(task, source, newest, older, newer)
-            enchain(task, to, newest, older, newer)
-            place[task] = to
-            loads[source] -= work[task]
-            loads[to] += work[task]
-            changed = True
+                short = loads[to] + work[task] - capacity
+                if short > 0:
+                    effort -= nodes
+                    roomiest = np.int64(-1)  # the most that fits elsewhere once the task has left
+                    for node in range(nodes):
+                        if node != to and open_nodes[node]:
+                            left = work[task] if node == source else 0
+                            roomiest = max(roomiest, capacity - loads[node] + left)
+                    out = -1
+                    most = np.int64(0)
+                    other = newest[to]
+                    while other >= 0:
+                        effort -= 1
+                        gain = state[task]
+                        if at_home(other, to, home, copies):
+                            room = refuge(
+                                other,
+                                to,
+                                task,
+                                source,
+                                work,
+                                home,
+                                copies,
+                                loads,
+                                open_nodes,
+                                capacity,
+                            )
+                            gain -= state[other] if room < 0 else 0
+                        if short <= work[other] <= roomiest and gain > most:
+                            most, out = gain, other
+                        other = older[other]
+                    if out < 0:
+                        continue
+                    out_to = refuge(
+                        out, to, task, source, work, home, copies, loads, open_nodes, capacity
+                    )
+                    for node in range(nodes if out_to < 0 else 0):  # the fullest that has room
+                        left = work[task] if node == source else 0
+                        fits = open_nodes[node] and loads[node] - left + work[out] <= capacity
+                        if node != to and fits and (out_to < 0 or loads[node] > loads[out_to]):
+                            out_to = node
+                    unchain(out, to, newest, older, newer)
+                    enchain(out, out_to, newest, older, newer)
+                    place[out] = out_to
+                    loads[to] -= work[out]
+                    loads[out_to] += work[out]
+                unchain(task, source, newest, older, newer)
+                enchain(task, to, newest, older, newer)
+                place[task] = to
+                loads[source] -= work[task]
+                loads[to] += work[task]
+                changed = True
+                break
 
 
 @kernel
@@ -235,3 +263,38 @@ def unchain(task: int, node: int, newest: Ints, older: Ints, newer: Ints) -> Non
         newest[node] = older[task]
     if older[task] >= 0:
         newer[older[task]] = newer[task]
+
+
+@kernel
+def at_home(task: int, node: int, home: Ints, copies: Ints) -> bool:
+    """Return whether the task loads nothing on the node."""
+    there = home[task] == node
+    for column in range(copies.shape[1]):
+        there = there or copies[task, column] == node
+    return bool(there)
+
+
+@kernel
+def refuge(
+    task: int,
+    node: int,
+    leaving: int,
+    source: int,
+    work: Ints,
+    home: Ints,
+    copies: Ints,
+    loads: Ints,
+    open_nodes: NDArray[np.bool_],
+    capacity: int,
+) -> int:
+    """Return another node where a task with copies loads nothing and has room, or -1.
+
+    The room is that after ``leaving`` has left ``source``.
+    """
+    for column in range(-1, copies.shape[1]):
+        to = home[task] if column < 0 else copies[task, column]
+        if copies.shape[1] > 0 and 0 <= to != node and open_nodes[to]:
+            left = work[leaving] if to == source else 0
+            if loads[to] - left + work[task] <= capacity:
+                return int(to)
+    return -1

@@ -54,7 +54,6 @@ def knapsacks(
     work: Ints,
     at_home: Ints,
     abroad: Ints,
-    home: Ints,
     own: Ints,
     first: Ints,
     guests: Ints,
@@ -67,8 +66,9 @@ def knapsacks(
     The contents are their tasks, where those of each begin and end, and a bound on its worth.
     Contents worth ``least`` are known: a node that has no better one is left empty here.
 
-    Node i may hold its own tasks ``own[first[i]:first[i + 1]]``, worth ``at_home`` each, and
-    ``guests`` from other nodes, worth ``abroad`` each; both in falling order of worth to work, and
+    Node i may hold its own tasks ``own[first[i]:first[i + 1]]``, worth ``at_home`` each (a task may
+    be several nodes' own: where it is, and where copies of its state are), and ``guests`` from
+    other nodes, worth ``abroad`` each; both in falling order of worth to work, and
     none heavier than the capacity. The lists of a node may be ``room`` long.
     """
     nodes = len(first) - 1
@@ -79,9 +79,11 @@ def knapsacks(
     most = np.zeros(nodes, dtype=np.int64)
     tasks = np.empty(len(own) + len(guests), dtype=np.int64)
     worth = np.empty(len(own) + len(guests), dtype=np.int64)
+    seen = np.full(len(work), -1)  # the last node that a task is at home on
     steps = 0
     for node in range(nodes):
         count, a, b = 0, first[node], 0
+        seen[own[first[node] : first[node + 1]]] = node
         while a < first[node + 1] or b < len(guests):
             if a == first[node + 1]:
                 stays = False
@@ -95,7 +97,7 @@ def knapsacks(
             task = own[a] if stays else guests[b]
             value = at_home[task] if stays else abroad[task]
             a, b = a + stays, b + (not stays)
-            if value > 0 and (stays or home[task] != node):
+            if value > 0 and (stays or seen[task] != node):
                 tasks[count], worth[count] = task, value
                 count += 1
         taken, _, most[node], used = fill(

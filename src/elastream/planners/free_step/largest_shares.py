@@ -1,7 +1,8 @@
 """A placement from a mixture of contents: every node holds the content of its largest share.
 
 What the mixture splits is decided so, nodes of the largest shares first; a task that several of the
-contents hold stays at home if it can. What no content holds is left to be settled.
+contents hold stays at home if it can, or else goes to a copy of its state. What no content holds is
+left to be settled.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def largest_shares(
             continue
         done[kind] = kind < step.holders
         if len(tasks) and used < step.allowed:
-            free = tasks[(place[tasks] < 0) | (step.home[tasks] == node)]
+            better = ~step.away(tasks, node) & step.away(tasks, place[tasks])
+            free = tasks[(place[tasks] < 0) | (step.home[tasks] == node) | better]
             place[free] = node
             open_nodes[node] = True
             used += 1

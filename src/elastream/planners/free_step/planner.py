@@ -2,8 +2,9 @@
 
 Papers 000 (section 3) and 001 (section 4) give every node consecutive tasks; Spark does not ask
 for that, and without it less state moves. The load limit is the papers' (definition 3.1), and a
-task that moves costs its state wherever it goes. The problem is NP-hard (it contains bin
-packing), so the planner climbs a ladder and stops on the first rung that proves a plan optimal:
+task that moves costs its state wherever it goes, but nothing where a copy of its state is: a cost
+for each pair of task and node. The problem is NP-hard (it contains bin packing), so the planner
+climbs a ladder and stops on the first rung that proves a plan optimal:
 
 1. *Keep*: for each node the most state it can keep under the limit, a knapsack. At most ``n'``
    nodes keep anything, so all state less the ``n'`` largest of these is a lower bound.
@@ -22,6 +23,12 @@ with the bound. Loads and costs are whole numbers throughout
 (:mod:`~elastream.planners.free_step.whole_step`), so their bounds are exact; what HiGHS proves on
 the last holds to one part in 10⁹ of the cost, and so does "optimal" here.
 
+*Copies.* Every rung takes a task to be at home where it is and where copies of its state are; those
+that prove are exact about it (:mod:`~elastream.planners.free_step.contents` has the bound). What
+the rungs leave open is compared with the plan that they find without copies, so that copies never
+make a plan dearer. No task goes to a copy whose own node stays in use and has room for it below
+the load of the fullest.
+
 Whether the tasks fit at all can be as hard as the rest. Should neither a plan nor a proof be found
 the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
 """
@@ -29,6 +36,7 @@ the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -111,6 +119,9 @@ def _climb(problem: StepProblem, step: WholeStep, effort: float) -> Answer:
         known = _anneal(step, kept, known)
     if known.gap(step) and len(step.work) * len(step.nodes) <= _SMALL:
         known = _climb_on(step, kept, known, effort)
+    if known.gap(step) and step.copied.any():
+        at_home = replace(step, copies=step.copies[:, :0])
+        known = known.joined(Answer(_climb(problem, at_home, effort).place, 0), step)
     return known
 
 

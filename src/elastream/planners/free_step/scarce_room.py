@@ -3,8 +3,8 @@
 Most tasks of a large step stay where they are, and most that move find room somewhere. What costs
 is a few heavy tasks: no node has room for them unless it gives up others. So only tasks that a
 relaxation leaves without room, and that are heavy, get a price (the dual values of
-:mod:`~elastream.planners.free_step.content_shares`); the others keep ``price = state``, which only
-weakens the bound. Each round
+:mod:`~elastream.planners.free_step.content_shares`); the others keep their first price, their state
+or nothing where they have a copy, which only weakens the bound. Each round
 
 1. finds the cheapest mixture of the contents known so far,
 2. adds the heavy tasks that it leaves uncovered to the priced ones,
@@ -39,6 +39,9 @@ __all__ = ["scarce_room"]
 
 _STEPS = 320_000_000
 """Inner steps for prices and mixtures: two or three seconds."""
+_DENSER = 8
+"""Where tasks have copies, contents have so many times as many of the priced tasks in them, and a
+pivot takes as much longer."""
 _PACKING_STEPS = 10_000_000
 """Inner steps for each placement."""
 _ROUNDS, _ROUNDS_A_PLACEMENT = 200, 8
@@ -99,8 +102,9 @@ class _Search:
     bound: int
     """That bound, in fractions."""
     effort: float
-    steps_left: int = _STEPS
-    programs_left: int = _PROGRAMS
+    programs_left: int
+    """None where tasks have copies: with so many contents that cost nothing they take too long."""
+    steps_left: int
 
     @classmethod
     def beginning(cls, step: WholeStep, kept: Keeping, known: Answer, effort: float) -> _Search:
@@ -110,7 +114,7 @@ class _Search:
         heavy = step.capacity / _HEAVY
         homeless = kept.place < 0
         if known.place is not None:
-            homeless |= known.place != step.home
+            homeless |= step.moved(known.place)
         return cls(
             step=step,
             known=known,
@@ -120,9 +124,11 @@ class _Search:
             heavy=heavy,
             fine=min(2 * int(step.state.max()), total) + 1,
             fractions=fractions,
-            price=step.state * fractions,
+            price=kept.price * fractions,
             bound=kept.lower_bound * fractions,
             effort=effort,
+            programs_left=0 if step.copied.any() else _PROGRAMS,
+            steps_left=_STEPS // _DENSER if step.copied.any() else _STEPS,
         )
 
     def mix(self) -> Mixture | None:
@@ -145,7 +151,7 @@ class _Search:
 
     def generate(self, mixed: Mixture) -> bool:
         """Add the contents that the prices call for; return whether there were any."""
-        dual = self.step.state * self.fractions
+        dual = self.step.first_price * self.fractions
         asked = np.rint(mixed.price[self.priced] * self.fractions).astype(np.int64)
         dual[self.priced] = np.maximum(asked, dual[self.priced])  # less would prove less
         between = dual + np.rint(_INERTIA * (self.price - dual)).astype(np.int64)
@@ -256,7 +262,7 @@ def _offered(step: WholeStep, contents: Contents, ranked: Ints) -> Ints:
     offered = []
     for content in ranked.tolist():
         tasks = contents.tasks[contents.ends[content] : contents.ends[content + 1]]
-        guests = tasks[step.home[tasks] != contents.kind[content]]
+        guests = tasks[step.away(tasks, contents.kind[content])]
         if len(guests) == 0 or offers[guests].min() < _GUESTS:
             offers[guests] += 1
             offered.append(content)

@@ -26,12 +26,14 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.planners.state_ticks import Ticks
 from elastream.planners.whole_units import in_units
 
-__all__ = ["Answer", "Ints", "WholeStep", "whole_step"]
+__all__ = ["NOWHERE", "Answer", "Ints", "WholeStep", "whole_step"]
 
 Ints: TypeAlias = NDArray[np.int64]
 _Ratio: TypeAlias = tuple[int, int]
 """A number as a fraction in lowest terms: top and bottom."""
 
+NOWHERE = -2
+"""No node, and not where an unplaced task is."""
 _STATE_BITS = 51
 _WORK_BITS = 50
 _SHORT_DENOMINATOR = 100_000
@@ -45,8 +47,8 @@ _SUBSET_SUM_BITS = 1 << 26
 class WholeStep:
     """The problem that the free-step searches solve.
 
-    Only nodes that matter are numbered here: those that hold tasks now, then as many idle ones
-    as could ever be of use. All nodes have the same capacity.
+    Only nodes that matter are numbered here: those that hold tasks or copies now, then as many
+    idle ones as could ever be of use. All nodes have the same capacity.
     """
 
     work: Ints
@@ -55,10 +57,13 @@ class WholeStep:
     """Size of each task, in units of state."""
     home: Ints
     """The node that holds the task now."""
+    copies: Ints
+    """Further nodes on which a task loads nothing: a row a task, filled up with ``NOWHERE``, and as
+    many columns as one of them has copies; none where there are no copies."""
     nodes: Ints
     """The problem's own number of each node."""
     holders: int
-    """How many nodes hold tasks now: the first ones."""
+    """How many nodes hold tasks or copies now: the first ones."""
     allowed: int
     """How many nodes may hold tasks afterwards, at most ``len(nodes)``."""
     capacity: int
@@ -73,9 +78,42 @@ class WholeStep:
         """How many nodes hold nothing now; they are interchangeable."""
         return len(self.nodes) - self.holders
 
+    @property
+    def own(self) -> tuple[Ints, Ints]:
+        """All pairs of a task and a node on which it loads nothing: first the homes."""
+        every = np.arange(len(self.work))
+        task, column = np.nonzero(self.copies != NOWHERE)
+        nodes = np.concatenate([self.home, self.copies[task, column]])
+        return np.concatenate([every, task]), nodes
+
+    @property
+    def copied(self) -> NDArray[np.bool_]:
+        """The tasks that have a copy somewhere."""
+        return np.asarray((self.copies != NOWHERE).any(axis=1))
+
+    @property
+    def first_price(self) -> Ints:
+        """The price of each task before any is found: its state, or nothing where it has a copy.
+
+        Several nodes would keep a task that has copies, and a bound would count it for each; at no
+        price it counts for none, as if it found room at one of them.
+        """
+        return np.where(self.copied, 0, self.state)
+
+    def away(self, tasks: Ints, nodes: Ints | int) -> NDArray[np.bool_]:
+        """Return whether each of the tasks has to load its state on its node."""
+        away = np.asarray(self.home[tasks] != nodes)
+        for holders in self.copies.T:
+            away &= holders[tasks] != nodes
+        return away
+
+    def moved(self, place: Ints) -> NDArray[np.bool_]:
+        """Return which tasks have to load their state when task j goes to ``place[j]``."""
+        return self.away(np.arange(len(place)), place)
+
     def cost(self, place: Ints) -> int:
-        """Return the state that moves when task j goes to ``place[j]``."""
-        return int(self.state[place != self.home].sum())
+        """Return the state that is loaded when task j goes to ``place[j]``."""
+        return int(self.state[self.moved(place)].sum())
 
     def loads(self, place: Ints) -> Ints:
         """Return the work on each node; tasks on node -1 are nowhere."""
@@ -120,7 +158,8 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
     """
     current = np.array(problem.current.nodes_of_tasks, dtype=np.int64)
     tasks = len(current)
-    holders = np.unique(current)
+    pairs = np.array(sorted(problem.copies), dtype=np.int64).reshape(-1, 2)
+    holders = np.unique(np.concatenate([current, pairs[:, 1]]))
     idle = np.setdiff1d(np.arange(problem.nodes_after), holders, assume_unique=True)[:tasks]
     nodes = np.concatenate([holders, idle])
     allowed = min(problem.target.nodes, len(nodes))
@@ -131,6 +170,7 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
         work=work,
         state=state,
         home=np.searchsorted(holders, current).astype(np.int64),
+        copies=_copies(pairs[:, 0], np.searchsorted(holders, pairs[:, 1]), tasks),
         nodes=nodes,
         holders=len(holders),
         allowed=allowed,
@@ -139,6 +179,15 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
         state_unit=state_unit,
         state_error=size - int(state.sum()) * state_unit,
     )
+
+
+def _copies(tasks: Ints, nodes: Ints, count: int) -> Ints:
+    """Return a row of nodes for each of so many tasks; the pairs are in the order of tasks."""
+    sizes = np.bincount(tasks, minlength=count)
+    column = np.arange(len(tasks)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    copies = np.full((count, int(sizes.max())), NOWHERE)
+    copies[tasks, column] = nodes
+    return copies
 
 
 def _whole_work(work: Sequence[Number], limit: float, allowed: int) -> tuple[Ints, int, Fraction]:

@@ -197,7 +197,7 @@ def _expect_plan_of(problem: StepProblem, plan: StepPlan) -> None:
     """Refuse a plan whose moves do not lead from the problem's assignment to the plan's."""
     before, after = problem.current.nodes_of_tasks, plan.assignment.nodes_of_tasks
     moved = [
-        (task, source, target, problem.state[task])
+        (task, source, target, problem.loaded(task, target))
         for task, (source, target) in enumerate(zip(before, after, strict=False))
         if source != target
     ]

@@ -14,6 +14,10 @@ With gamma = 0 that is single-step. The values C are computed beforehand
 *Drift.* Values are made for the work and state of one moment. A plan is made with the work and the
 state of its own: what fits and what moves is judged by those, and only the future by the values,
 scaled by the growth of the total state.
+
+*Copies* of state are a tie rule: partitions are compared by what moves without them, then the
+intervals of the one chosen go to the nodes where they load least. With copies no plan is called
+optimal.
 """
 
 from __future__ import annotations
@@ -120,7 +124,7 @@ class TransitionPlanner:
             problem.state,
             problem.tau,
         )
-        proven = same and self._values.complete
+        proven = same and self._values.complete and not step.copies
         current = cut_of(step.current)
         chosen = self._chosen(step, state, current, members_only=proven)
         if chosen is None:
