@@ -275,7 +275,7 @@ def _tasks(state: LoopState) -> dict[TaskId, SceneTask]:
                 executor=executor,
                 work=load.work,
                 state_bytes=round(load.state_bytes),
-                standby=standbys.wanted.get(task) if task in standbys.there else None,
+                standby=standbys.holder(task),
                 heading=None if heading == executor else heading,
             )
     return tasks
