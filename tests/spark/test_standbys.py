@@ -37,3 +37,24 @@ def test_tasks_of_a_killed_executor_go_where_their_copies_are(spark: SparkSessio
         run.query.stop()
         state = aggregation_state(spark, str(run.checkpoint))
         assert state == aggregation_answer(run.committed_rows())
+
+
+def test_a_scale_in_goes_where_the_copies_are_and_loads_nothing(spark: SparkSession) -> None:
+    policy = replace(STANDING, tau=1.0)
+    with running(aggregation(spark), mode="update", policy=policy) as run:
+        run.settle_intervals(run.executor_ids())
+        until(lambda: run.attachment.state.standbys.there == frozenset(run.tasks), "all have one")
+        before = len(run.decisions)
+        run.attachment.scale_to(1)
+        until(lambda: any(d.kind == "done" for d in run.decisions[before:]), "it is done")
+        since = run.decisions[before:]
+        (plan,) = (d for d in since if d.kind == "plan")
+        (done,) = (d for d in since if d.kind == "done")
+        assert plan.figures["tasks_with_copies"] == plan.figures["tasks_to_move"] > 0
+        assert plan.figures["state_bytes_to_move"] == 0
+        assert done.figures["tasks_moved"] == plan.figures["tasks_to_move"]
+        assert not any(d.kind == "copy" for d in since)
+        run.pass_batches(3)
+        run.query.stop()
+        state = aggregation_state(spark, str(run.checkpoint))
+        assert state == aggregation_answer(run.committed_rows())
