@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
 """How often the thread looks around while queries tell nothing."""
+_LOOK_WITH_REPORT_S: Final = 0.5
+"""After so long it does so with the next report, and so wakes up once for both."""
 _NO_EXECUTOR_S: Final = 0.1
 """The same while no executor is alive, so that a batch does not wait long for one."""
 _LOSS_S: Final = 10.0
@@ -198,17 +200,18 @@ class SparkMonitor:
         events = heard.events
         with self._lock:
             now_s = time.monotonic()
-            due = now_s - self._looked_s >= _LOOK_S or not alive
+            progress = [event.fields for event in events if event.kind == "progress"]
+            since_s = now_s - self._looked_s
+            due = since_s >= (_LOOK_WITH_REPORT_S if progress else _LOOK_S) or not alive
             self._dropped += heard.dropped
             self._sync_executors(now_s, changed=heard.executors_changed)
-            if due or any(event.kind != "progress" for event in events):
+            if due or len(events) > len(progress):
                 self._hear_life(events)
                 self._find_queries(heard.idle.keys())
-            if due or any(event.kind == "progress" for event in events):
+            if due or progress:
                 self._fetch()
-            for event in events:
-                if event.kind == "progress":
-                    self._progressed(event.fields)
+            for fields in progress:
+                self._progressed(fields)
             if due:
                 self._looked_s = now_s
                 self._tell_status(heard)
