@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.spark.running_query import PATIENCE_S, until
 
+from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.event_tap import (
     Added,
@@ -146,6 +148,17 @@ def test_what_nobody_fetches_is_dropped_the_oldest_first_and_counted(spark: Spar
         assert tap.fetch(TASK_COUNTERS) == Work((), ())
     finally:
         tap.close()
+
+
+def test_a_spark_that_does_not_compile_the_listener_is_refused_with_the_reason(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "public Object generate(Object[] references) { return new NoSuchListener(); }"
+    (tmp_path / "digest.java").write_text(text, "utf-8")
+    monkeypatch.setattr("elastream.spark.door.java_text.files", lambda _: tmp_path)
+    with pytest.raises(UnsupportedSparkError, match="does not compile") as refused:
+        EventTap(PrivateDoor.of(spark))
+    assert "\n" not in str(refused.value)
 
 
 def test_whoever_waits_returns_when_the_tap_is_closed(spark: SparkSession) -> None:

@@ -55,6 +55,8 @@ _CHANGING_S: Final = 5.0
 _COUNT_S: Final = 0.5
 """How often that is."""
 _LAG_S: Final = 0.02
+_MOST_STAGES: Final = 10_000
+"""Of so many it is known whose work they are; those of our own jobs do not add up for ever."""
 _MOST_FAULTS: Final = 20
 """After so many looks in a row that failed the monitor gives up."""
 
@@ -88,7 +90,7 @@ class SparkMonitor:
         self._passed_over: dict[str, str] = {}
         """The runs that do not take part, by id."""
         self._stages: dict[int, tuple[str | None, int]] = {}
-        """Query id and batch of each stage; ``None`` for work of our own."""
+        """Query id and batch of the stages of those that take part; ``None`` for our own work."""
         self._other_ms: dict[str, float] = {}
         self._dropped = 0
         self._looked_s = self._synced_s = self._changing_until_s = 0.0
@@ -294,9 +296,11 @@ class SparkMonitor:
             watched.planned()
             names.update(watched.counters)
         work = self._tap.fetch(sorted(names))
-        self._stages |= _stages_of(work.jobs)
+        self._stages |= _stages_of(work.jobs, self._watched.keys())
+        for stage in tuple(self._stages)[:-_MOST_STAGES]:
+            del self._stages[stage]
         for event in work.tasks:
-            query, batch = self._stages.get(event.stage, ("", 0))
+            query, batch = self._stages.get(event.stage, ("", -1))
             if query is None:
                 continue
             own = self._watched.get(query)
@@ -375,13 +379,13 @@ class SparkMonitor:
             _log.debug("the driver ended before its listener was removed")
 
 
-def _stages_of(jobs: Iterable[JobEvent]) -> dict[int, tuple[str | None, int]]:
-    """Return the query and the batch of each stage that the jobs run."""
+def _stages_of(jobs: Iterable[JobEvent], watched: Set[str]) -> dict[int, tuple[str | None, int]]:
+    """Return the query and the batch of each stage of these queries, and of our own jobs."""
     found: dict[int, tuple[str | None, int]] = {}
     for job in jobs:
-        query = None if job.own else job.query or ""
-        for stage in job.stages:
-            found[stage] = (query, -1 if job.batch is None else job.batch)
+        if job.own or job.query in watched:
+            batch = -1 if job.batch is None else job.batch
+            found |= dict.fromkeys(job.stages, (None if job.own else job.query, batch))
     return found
 
 
