@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from elastream.model.observation import TaskId, TaskObservation
 from elastream.spark.door.queries import StatefulOperator
-from elastream.spark.observe.event_tap import TaskEvent
+from elastream.spark.observe.event_tap import Added, TaskEvent
 from elastream.spark.observe.task_events import (
     METRICS,
     FinishedTask,
@@ -35,16 +35,9 @@ def finished(
     return FinishedTask(position, executor, run_ms=10, rows=5, writers=writers, metrics=metrics)
 
 
-def event(*entries: tuple[str, object], failed: bool = False, killed: bool = False) -> TaskEvent:
-    info = {"partitionId": 2, "executorId": "7", "failed": failed, "killed": killed}
-    numbered = enumerate(entries)
-    return TaskEvent(
-        stage=4,
-        info=info,
-        accumulables=tuple(
-            {"id": i, "name": name, "update": value} for i, (name, value) in numbered
-        ),
-    )
+def event(*added: tuple[str, int], ended_well: bool = True) -> TaskEvent:
+    numbered = enumerate(added)
+    return TaskEvent(4, 2, "7", ended_well, tuple(Added(name, i, n) for i, (name, n) in numbered))
 
 
 STATEFUL = ("the numStateStoreInstances", 1)
@@ -53,11 +46,11 @@ STATEFUL = ("the numStateStoreInstances", 1)
 def test_an_event_tells_where_a_task_ran_how_long_on_how_many_rows_and_with_what_state() -> None:
     told = event(
         STATEFUL,
-        ("the numTotalStateRows", "40"),
+        ("the numTotalStateRows", 40),
         ("internal.metrics.executorRunTime", 135),
         ("internal.metrics.shuffle.read.recordsRead", 300),
         ("internal.metrics.input.recordsRead", 35),
-        ("something else", "not a number"),
+        ("something else", 12),
     )
     metrics = {"numStateStoreInstances": 1, "numTotalStateRows": 40}
     assert finished_task(told, NAMES) == FinishedTask(2, "7", 135, 335, (0,), metrics)
@@ -70,11 +63,10 @@ def test_metrics_of_all_operators_in_a_task_add_up_and_unknown_ones_count_nothin
     assert told.metrics == {"numStateStoreInstances": 2, "numTotalStateRows": 7, "stateMemory": 0}
 
 
-def test_failed_killed_and_stateless_tasks_hold_no_state_and_are_work_all_the_same() -> None:
+def test_failed_and_stateless_tasks_hold_no_state_and_are_work_all_the_same() -> None:
     took = ("internal.metrics.executorRunTime", 40)
     for told in (
-        event(STATEFUL, took, failed=True),
-        event(STATEFUL, took, killed=True),
+        event(STATEFUL, took, ended_well=False),
         event(("number of output rows", 3), took),
         event(("the numStateStoreInstances", 0), took),
     ):

@@ -23,7 +23,7 @@ from elastream.harness.job_session import fresh_folder
 from elastream.spark.sessions.class_training import ensure_archive
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
 from elastream.spark.sessions.embedded_session import embedded_session
-from elastream_lab.benchmarks.cpu_time import family_cpu_s
+from elastream_lab.benchmarks.cpu_time import cpu_times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,9 +92,9 @@ def _measure(spark: SparkSession, seen: _Seen) -> None:
     query = _start(spark, fresh_folder(spark))
     try:
         first = _await_batch(query, LEAD_BATCHES)
-        began = family_cpu_s(with_self=False)
+        began = cpu_times().spark
         last = _await_batch(query, first + BATCHES)
-        seen.cpu_ms.append(1000 * (family_cpu_s(with_self=False) - began) / (last - first))
+        seen.cpu_ms.append(1000 * (cpu_times().spark - began) / (last - first))
         for progress in query.recentProgress:
             if first < progress.batchId <= last:
                 seen.batch_ms.append(progress.durationMs["triggerExecution"])

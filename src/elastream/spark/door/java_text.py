@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["generated_code"]
+if TYPE_CHECKING:
+    from elastream.spark.door.private_door import PrivateDoor
+
+__all__ = ["compiled", "generated_code"]
 
 
 def generated_code(jvm: Any, name: str) -> Any:
@@ -14,3 +18,10 @@ def generated_code(jvm: Any, name: str) -> Any:
     comments = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
     codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
     return codegen.CodeAndComment(text, comments)
+
+
+def compiled(door: PrivateDoor, name: str, references: Sequence[Any]) -> Any:
+    """Return what a text makes of its references, in the driver; compiled once, then remembered."""
+    codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+    found = codegen.CodeGenerator.compile(generated_code(door.jvm, name))
+    return found._1().generate(door.java_objects(references))

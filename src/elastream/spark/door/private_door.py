@@ -3,7 +3,7 @@
 Steering needs four things that Spark has and does not publish: where the driver believes state
 lives (the state-store coordinator), which stateful operators a query's plan has
 (:mod:`~elastream.spark.door.queries`), which executors there are, and what happens
-(:mod:`~elastream.spark.door.listening`). All of them are objects of the driver's JVM, reached
+(:mod:`~elastream.spark.door.digest`). All of them are objects of the driver's JVM, reached
 through py4j. Each is opened once, and what is missing is named when the Spark version or mode is
 another than the one this was written for. Everything comes out as plain Python values.
 """
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.door.listening import LISTENER, QUERY_LISTENER
 from elastream.spark.door.queries import WRITER, Queries, StatefulOperator
 
 if TYPE_CHECKING:
@@ -51,19 +50,13 @@ class PrivateDoor:
     def __init__(self, spark: SparkSession, jvm: Any, context: Any, coordinator: Any) -> None:
         self.spark = spark
         self.jvm = jvm
-        """For this room alone, as are the next two."""
+        """For this room alone, as are the next three."""
         self.context = context
         self.coordinator = coordinator
+        self.running_jobs = context.dagScheduler().activeJobs()
         self._own: SparkSession | None = None
         # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
         self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
-        self.milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
-        self.bounded_queue: Callable[[int], Any] = jvm.java.util.concurrent.LinkedBlockingQueue
-        self._semaphore: Callable[[int], Any] = jvm.java.util.concurrent.Semaphore
-        self.query_listener: Callable[[Any], Any] = (
-            jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper
-        )
-        self._handler: Callable[..., Any] = jvm.java.beans.EventHandler.create
         self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
         self._state = jvm.org.apache.spark.sql.execution.streaming.state
         self._to_seq: Callable[[Any], Any] = jvm.PythonUtils.toSeq
@@ -100,14 +93,11 @@ class PrivateDoor:
             "LiveListenerBus.addToQueue": lambda: _needs_methods(
                 jvm, "org.apache.spark.scheduler.LiveListenerBus", "addToQueue", "removeListener"
             ),
-            "SparkListenerInterface": lambda: _needs_methods(
-                jvm, LISTENER, "onTaskEnd", "onJobStart"
+            "DAGScheduler.activeJobs": lambda: (
+                spark.sparkContext._jsc.sc().dagScheduler().activeJobs().size()
             ),
-            "PythonStreamingQueryListener": lambda: _needs_methods(
-                jvm, QUERY_LISTENER, "onQueryProgress"
-            ),
-            "java.beans.EventHandler": lambda: jvm.java.lang.Class.forName(
-                "java.beans.EventHandler"
+            "code generator's compiler": lambda: jvm.java.lang.Class.forName(
+                "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator"
             ),
             "active streaming queries": lambda: (
                 spark._jsparkSession.sharedState().activeStreamingQueries().size()
@@ -152,17 +142,13 @@ class PrivateDoor:
             conf.set(name, wanted[name])
         return self._own
 
-    def counter(self) -> Any:
-        """Return a counter in the JVM: a semaphore, whose permits it counts."""
-        return self._semaphore(0)
-
     def listener_bus(self) -> Any:
         """Return the bus on which Spark tells what happens."""
         return self.context.listenerBus()
 
     def active_jobs(self) -> int:
         """Return how many jobs run in the application."""
-        return len(self.context.statusTracker().getActiveJobIds())
+        return int(self.running_jobs.size())
 
     def application_id(self) -> str:
         """Return the name of the application, one for each SparkContext."""
@@ -189,6 +175,19 @@ class PrivateDoor:
             if entry["id"] != "driver" and host and entry["id"] not in passed_over
         ]
         return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
+
+    def executor_times(self) -> tuple[tuple[str, int, int | None], ...]:
+        """Return every executor that was ever there: its id, when it came and when it went.
+
+        In milliseconds since the epoch; ``None`` for one that is there. Of those that went, Spark
+        remembers the last hundred, or what ``spark.ui.retainedDeadExecutors`` says.
+        """
+        entries = self.json(self.context.statusStore().executorList(False))
+        return tuple(
+            (entry["id"], entry["addTime"], entry["removeTime"])
+            for entry in entries
+            if entry["id"] != "driver"
+        )
 
     def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the executors to which Spark sends no task any more."""
@@ -259,15 +258,6 @@ class PrivateDoor:
         system = pattern.getFileSystem(self.context.hadoopConfiguration())
         for status in system.globStatus(pattern) or ():
             system.delete(status.getPath(), True)
-
-    def handler(
-        self, interface: str, target: Any, action: str, value: str | None, method: str | None
-    ) -> Any:
-        """Return an ``interface`` object whose ``method(x)`` calls ``target.action(x.value)``.
-
-        Without a ``value`` it calls ``target.action()``; without a ``method`` every method does.
-        """
-        return self._handler(self._class(interface), target, action, value, method)
 
     def is_instance(self, class_name: str, value: Any) -> bool:
         """Tell whether a JVM value is of a class."""
@@ -351,14 +341,7 @@ def names_of(jvm: Any, methods: Any) -> frozenset[str]:
 
 
 def _json_mapper(jvm: Any) -> Any:
-    """Return a writer of JSON that knows Scala's types, and leaves out what nobody reads."""
+    """Return a writer of JSON that knows Scala's types."""
     mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
     mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
-    unread = jvm.java.util.HashSet()
-    for name in ("value", "internal", "countFailedValues", "metadata"):
-        unread.add(name)
-    ignored = jvm.com.fasterxml.jackson.annotation.JsonIgnoreProperties.Value
-    mapper.configOverride(
-        jvm.java.lang.Class.forName("org.apache.spark.scheduler.AccumulableInfo")
-    ).setIgnorals(ignored.forIgnoredProperties(unread))
     return mapper

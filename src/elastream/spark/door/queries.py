@@ -27,7 +27,6 @@ WRITER: Final = "org.apache.spark.sql.execution.streaming.operators.stateful.Sta
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.Exchange"
 _UNION: Final = "org.apache.spark.sql.execution.UnionExec"
 _SINGLE: Final = "SinglePartition$"
-_CONSUMER: Final = "java.util.function.Consumer"
 _INSTANCES: Final = "numStateStoreInstances"
 _ROWS_OUT: Final = "numOutputRows"
 _TRIGGERS: Final = {
@@ -105,17 +104,16 @@ class Queries:
 
     def __init__(self, door: PrivateDoor) -> None:
         self._door = door
-        self._active = door.spark._jsparkSession.sharedState().activeStreamingQueries()
-        self._column = door.java_list()
-        self._fill = door.handler(_CONSUMER, self._column, "add", "status", "accept")
+        self.running = door.spark._jsparkSession.sharedState().activeStreamingQueries()
+        """The JVM's map of those that run, by id; for this room alone."""
 
     def active(self) -> tuple[RunningQuery, ...]:
         """Return the queries that run now, in whatever session."""
-        return tuple(self._described(execution) for execution in list(self._active.values()))
+        return tuple(self._described(execution) for execution in list(self.running.values()))
 
     def active_ids(self) -> frozenset[str]:
         """Return the ids of the queries that run now, in one call."""
-        return frozenset(self._door.json(self._active.keySet()))
+        return frozenset(self._door.json(self.running.keySet()))
 
     def of(self, query: StreamingQuery) -> RunningQuery:
         """Return one of PySpark's queries."""
@@ -154,15 +152,10 @@ class Queries:
         return False
 
     def statuses(self, queries: Sequence[RunningQuery]) -> list[QueryStatus]:
-        """Return what each of the queries does, in a few calls however many they are."""
+        """Return what each of the queries does."""
         if not queries:
             return []
-        executions = self._door.java_list()
-        for query in queries:
-            executions.add(query.execution)
-        executions.forEach(self._fill)
-        told = self._door.json(self._column)
-        self._column.retainAll(self._door.java_list())
+        told = [self._door.json(query.execution.status()) for query in queries]
         running = self.active_ids()
         return [
             QueryStatus(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from elastream.spark.door.java_text import generated_code
+from elastream.spark.door.java_text import compiled
 
 if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
@@ -43,8 +43,6 @@ class Reassignment:
             return 0
 
     def _compile(self) -> Any:
-        door, jvm = self._door, self._door.jvm
-        codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
-        compiled = codegen.CodeGenerator.compile(generated_code(jvm, "reassign.java"))
-        references = [door.context.taskScheduler(), door.context.dagScheduler()]
-        return compiled._1().generate(door.java_objects(references))
+        context = self._door.context
+        references = [context.taskScheduler(), context.dagScheduler()]
+        return compiled(self._door, "reassign.java", references)

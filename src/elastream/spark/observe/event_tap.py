@@ -1,33 +1,54 @@
 """What happens in an application, fetched from the driver many events at a time.
 
-Bounded queues in the driver's JVM (:mod:`elastream.spark.door.listening`) collect what Spark tells
-its listeners: started jobs, finished tasks, executors that come and go, and what streaming queries
-tell of themselves. No event calls into Python. What queries tell is waited for; by the time the
-progress report of a batch is there, everything else about the batch is in the other queues, and is
-fetched with a fixed number of calls, however many tasks there were.
+A listener in the driver's JVM (:mod:`elastream.spark.door.digest`) keeps what Spark tells: started
+jobs, finished tasks, executors that come and go, and what streaming queries tell of themselves. No
+event calls into Python. What queries tell is waited for, in a call that also tells how queries and
+jobs are; by the time the progress report of a batch is there, all work of the batch is there too,
+and is fetched in one call, however many tasks there were.
+
+Both answers are texts of lines, whose fields tabs keep apart::
+
+    3 1 0                                   jobs that run, executors changed, events dropped
+    running <query> 1                       a query that runs, and is idle
+    progress <json>                         a report; also started, terminated <query> <run> <why>
+
+    job 4 5 <query> <batch> <own>           its stages, then its properties, where it has them
+    task 4 2 7 1 0:31:135 2:40:9            stage, partition, executor, ended well, counters
+
+A counter is its number among the names that were asked for, its id, and what the task added.
+A line that cannot be read is passed over, and logged.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from elastream.spark.door.listening import Columns, EventQueue, listen, listen_to_queries
+from elastream.spark.door.digest import Digest
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.queries import RunningQuery
+from elastream.spark.observe.shapes import OWN_PROPERTY
 
-__all__ = ["EventTap", "JobEvent", "QueryEvent", "TaskEvent"]
+__all__ = [
+    "Added",
+    "EventTap",
+    "Heard",
+    "JobEvent",
+    "QueryEvent",
+    "TaskEvent",
+    "Work",
+    "heard_in",
+    "work_in",
+]
 
-_MOST_TASKS: Final = 50_000
-"""Finished tasks that may wait; one takes some 10 kB."""
-_MOST_OTHERS: Final = 20_000
-_KINDS: Final = {
-    "QueryStartedEvent": "started",
-    "QueryProgressEvent": "progress",
-    "QueryTerminatedEvent": "terminated",
-}
+_log = logging.getLogger(__name__)
+
+_MOST: Final = 50_000
+"""Jobs and tasks that may wait; a task takes some 2 kB."""
+_PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", OWN_PROPERTY)
+"""Local properties by which Spark marks the jobs of a batch, and elastream its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +57,24 @@ class QueryEvent:
 
     kind: Literal["started", "progress", "terminated"]
     fields: Mapping[str, Any]
-    """Spark's JSON; of a progress report the report itself."""
+    """Of a progress report Spark's JSON; else ``id``, ``runId``, and what ended it as
+    ``exception``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What there was to tell at one moment, but for work."""
+
+    jobs: int
+    """Jobs that run in the application."""
+    executors_changed: bool
+    """Whether executors came or went since the last time."""
+    dropped: int
+    """Events that were lost since the last time: there were too many."""
+    idle: Mapping[str, bool]
+    """Of every query that runs, by id, whether it is idle: no batch runs, and the last look at the
+    source found no rows for one."""
+    events: tuple[QueryEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +82,19 @@ class JobEvent:
     """A job that started."""
 
     stages: tuple[int, ...]
-    properties: Mapping[str, str]
-    """The local properties of the thread that started it."""
+    query: str | None
+    """Id of the query that it works for; ``None`` where there is none."""
+    batch: int | None
+    own: bool
+    """Whether it is elastream's."""
+
+
+class Added(NamedTuple):
+    """What a task added to one counter."""
+
+    name: str
+    id: int
+    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,83 +102,111 @@ class TaskEvent:
     """A task that ended."""
 
     stage: int
-    info: Mapping[str, Any]
-    """Spark's ``TaskInfo``."""
-    accumulables: tuple[Mapping[str, Any], ...]
-    """What it added to each accumulator: ``id``, ``name``, ``update``."""
+    partition: int
+    executor: str
+    ended_well: bool
+    added: tuple[Added, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The jobs that started and the tasks that ended since the last time."""
+
+    jobs: tuple[JobEvent, ...]
+    tasks: tuple[TaskEvent, ...]
 
 
 class EventTap:
-    """Listens from the moment it is made until :meth:`close`."""
+    """Listens from the moment it is made until :meth:`close`.
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
-        self._queues: list[EventQueue] = []
-        self._sessions: dict[str, Callable[[], None]] = {}
-        told = door.bounded_queue(_MOST_OTHERS)
-        self._told = EventQueue(told, door.counter(), lambda: None)
-        self._events = Columns(door, self._told, ("class.simpleName", "json"))
-        self._jobs = self._columns("onJobStart", _MOST_OTHERS, ("stageIds", "properties"))
-        self._tasks = self._columns(
-            "onTaskEnd", _MOST_TASKS, ("stageId", "taskInfo", "taskInfo.accumulables")
-        )
-        self._came = self._columns("onExecutorAdded", _MOST_OTHERS, ("executorId",))
-        self._went = self._columns("onExecutorRemoved", _MOST_OTHERS, ("executorId",))
+    No more than ``most`` jobs and tasks wait to be fetched: the oldest are dropped.
+    """
 
-    def hear_session(self, query: RunningQuery) -> None:
-        """Hear also what the queries of this one's session tell."""
-        session = query.execution.sparkSession()
-        key = str(session.sessionUUID())
-        if key not in self._sessions:
-            self._sessions[key] = listen_to_queries(self._door, session, self._told.queue)
+    def __init__(self, door: PrivateDoor, *, most: int = _MOST) -> None:
+        self._digest = Digest(door, _PROPERTIES, most)
 
-    def wait(self, timeout_s: float) -> list[QueryEvent]:
-        """Return what queries have told, as soon as there is something, or nothing in time."""
-        first = self._told.queue.poll(int(timeout_s * 1000), self._door.milliseconds)
-        if first is None:
-            return []
-        rows = [(first.getClass().getSimpleName(), first.json()), *self._events.fetch()]
-        return [event for name, text in rows if (event := _query_event(name, text)) is not None]
+    def wait(self, timeout_s: float) -> Heard:
+        """Return as soon as a query tells something, or executors come or go, or after so long."""
+        return heard_in(self._digest.hear(timeout_s))
 
-    def fetch(self) -> tuple[list[JobEvent], list[TaskEvent]]:
-        """Return the jobs and tasks, of all queries, that were told of since the last call."""
-        jobs = [JobEvent(tuple(stages), properties) for stages, properties in self._jobs.fetch()]
-        tasks = [TaskEvent(stage, info, tuple(adds)) for stage, info, adds in self._tasks.fetch()]
-        return jobs, tasks
+    def fetch(self, names: Sequence[str]) -> Work:
+        """Return the work of all queries since the last call, with the counters of these names."""
+        return work_in(self._digest.work(names), names)
 
     def wait_for_a_loss(self, timeout_s: float) -> bool:
         """Return as soon as an executor went, or nothing happened for so long."""
-        gone = self._went.counter
-        return bool(gone.tryAcquire(1, int(timeout_s * 1000), self._door.milliseconds))
-
-    def executors_changed(self) -> bool:
-        """Tell whether executors came or went since the last call."""
-        return bool([*self._came.fetch(), *self._went.fetch()])
-
-    def dropped(self) -> int:
-        """Return how many events were lost since the last call."""
-        return self._jobs.dropped() + self._tasks.dropped()
+        return self._digest.lost(timeout_s)
 
     def close(self) -> None:
-        """Hear no more."""
-        for queue in self._queues:
-            queue.close()
-        for close in self._sessions.values():
-            close()
-
-    def _columns(self, method: str, capacity: int, values: tuple[str, ...]) -> Columns:
-        queue = listen(self._door, method, capacity)
-        self._queues.append(queue)
-        return Columns(self._door, queue, values)
+        """Hear no more; whoever waits, returns."""
+        self._digest.close()
 
 
-def _query_event(name: str, text: str) -> QueryEvent | None:
-    """Return what an event tells; ``None`` where nobody asks, or it cannot be read."""
-    kind: Any = _KINDS.get(name)
-    if kind is None:
-        return None
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return None
-    return QueryEvent(kind, fields["progress"] if kind == "progress" else fields)
+def heard_in(text: str) -> Heard:
+    """Return what a text tells that was waited for."""
+    first, *lines = text.split("\n")
+    jobs, changed, dropped = first.split("\t")
+    idle: dict[str, bool] = {}
+    events: list[QueryEvent] = []
+
+    def read(line: str) -> None:
+        kind, _, rest = line.partition("\t")
+        if kind == "running":
+            query, _, flag = rest.partition("\t")
+            idle[query] = flag == "1"
+        else:
+            events.append(_query_event(kind, rest))
+
+    _each(lines, read)
+    return Heard(int(jobs), changed == "1", int(dropped), idle, tuple(events))
+
+
+def work_in(text: str, names: Sequence[str]) -> Work:
+    """Return what a text tells of work, fetched with the counters of these names."""
+    jobs: list[JobEvent] = []
+    tasks: list[TaskEvent] = []
+
+    def read(line: str) -> None:
+        kind, *fields = line.split("\t")
+        if kind == "task":
+            tasks.append(_task_event(fields, names))
+        else:
+            jobs.append(_job_event(fields))
+
+    _each(text.split("\n") if text else (), read)
+    return Work(tuple(jobs), tuple(tasks))
+
+
+def _each(lines: Iterable[str], read: Callable[[str], None]) -> None:
+    for line in lines:
+        try:
+            read(line)
+        except (KeyError, ValueError, IndexError):
+            _log.warning("an event of Spark cannot be read and is passed over: %.200s", line)
+
+
+def _query_event(kind: str, rest: str) -> QueryEvent:
+    if kind == "progress":
+        return QueryEvent("progress", json.loads(rest))
+    if kind == "started":
+        query, run = rest.split("\t")
+        return QueryEvent("started", {"id": query, "runId": run})
+    if kind == "terminated":
+        query, run, why = rest.split("\t", 2)
+        return QueryEvent("terminated", {"id": query, "runId": run, "exception": why or None})
+    raise ValueError(kind)
+
+
+def _job_event(fields: Sequence[str]) -> JobEvent:
+    stages, query, batch, own = fields
+    numbers = tuple(int(stage) for stage in stages.split())
+    return JobEvent(numbers, query or None, int(batch) if batch else None, bool(own))
+
+
+def _task_event(fields: Sequence[str], names: Sequence[str]) -> TaskEvent:
+    stage, partition, executor, well, counters = fields
+    added = []
+    for counter in counters.split():
+        number, identity, value = counter.split(":")
+        added.append(Added(names[int(number)], int(identity), int(value)))
+    return TaskEvent(int(stage), int(partition), executor, well == "1", tuple(added))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Final, Self
 
 from elastream.loop.events import (
@@ -30,31 +30,35 @@ from elastream.loop.events import (
 from elastream.model.observation import Executor
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery
-from elastream.spark.observe.event_tap import EventTap, JobEvent, QueryEvent
+from elastream.spark.observe.event_tap import EventTap, Heard, JobEvent, QueryEvent
 from elastream.spark.observe.roll import ExecutorRoll
-from elastream.spark.observe.shapes import OWN_NAME, OWN_PROPERTY, refusal
-from elastream.spark.observe.task_events import finished_task
+from elastream.spark.observe.shapes import OWN_NAME, refusal
+from elastream.spark.observe.task_events import TASK_COUNTERS, finished_task
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
 
 __all__ = ["SparkMonitor"]
 
 _log = logging.getLogger(__name__)
 
-_WAIT_S: Final = 0.5
-"""How long the thread waits for a query to tell something before it looks around."""
+_LOOK_S: Final = 1.0
+"""How often the thread looks around while queries tell nothing."""
+_LOOK_WITH_REPORT_S: Final = 0.5
+"""After so long it does so with the next report, and so wakes up once for both."""
 _NO_EXECUTOR_S: Final = 0.1
 """The same while no executor is alive, so that a batch does not wait long for one."""
-_LOOK_S: Final = 1.0
+_LOSS_S: Final = 10.0
+_JOIN_S: Final = 5.0
 _RESYNC_S: Final = 10.0
 """Executors are counted anew so often, should an event have been lost."""
 _CHANGING_S: Final = 5.0
-"""After one came or went they are counted at every look for so long: Spark's own count lags."""
+"""After one came or went they are counted often for so long: Spark's own count lags."""
+_COUNT_S: Final = 0.5
+"""How often that is."""
 _LAG_S: Final = 0.02
+_MOST_STAGES: Final = 10_000
+"""Of so many it is known whose work they are; those of our own jobs do not add up for ever."""
 _MOST_FAULTS: Final = 20
 """After so many looks in a row that failed the monitor gives up."""
-_QUERY_ID: Final = "sql.streaming.queryId"
-_BATCH_ID: Final = "streaming.sql.batchId"
-"""Local properties by which Spark marks the jobs of a batch."""
 
 
 class SparkMonitor:
@@ -86,8 +90,9 @@ class SparkMonitor:
         self._passed_over: dict[str, str] = {}
         """The runs that do not take part, by id."""
         self._stages: dict[int, tuple[str | None, int]] = {}
-        """Query id and batch of each stage; ``None`` for work of our own."""
+        """Query id and batch of the stages of those that take part; ``None`` for our own work."""
         self._other_ms: dict[str, float] = {}
+        self._dropped = 0
         self._looked_s = self._synced_s = self._changing_until_s = 0.0
         self._told_executors: tuple[Executor, ...] = ()
         self._lock = threading.RLock()
@@ -100,7 +105,7 @@ class SparkMonitor:
 
     def start(self) -> Self:
         """Begin to watch."""
-        self._find_queries()
+        self._find_queries(self._door.queries.active_ids())
         self._thread.start()
         self._losses.start()
         return self
@@ -137,7 +142,7 @@ class SparkMonitor:
             for watched in tuple(self._watched.values()):
                 if not self._wanted(watched.query):
                     self._leave(watched, "it was let go")
-            self._find_queries()
+            self._find_queries(self._door.queries.active_ids())
 
     def close(self) -> None:
         """Stop watching; the queries run on."""
@@ -145,7 +150,8 @@ class SparkMonitor:
         if not self._thread.is_alive():
             self._end()
         elif threading.current_thread() is not self._thread:
-            self._thread.join(10 * _WAIT_S)
+            self._hear_no_more()  # and so wait no more
+            self._thread.join(_JOIN_S)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -165,7 +171,7 @@ class SparkMonitor:
                     break
                 if faults == 1:
                     _log.warning("a look at the application failed", exc_info=True)
-                self._closing.wait(_WAIT_S)
+                self._closing.wait(_LOOK_S)
         if faults >= _MOST_FAULTS:
             _log.error("the monitor gives up after %d looks that failed", faults)
         self._end()
@@ -174,7 +180,7 @@ class SparkMonitor:
         """Tell that an executor was lost at once, and not with the next look."""
         while not self._closing.is_set() and not self.ended.is_set():
             try:
-                if self._tap.wait_for_a_loss(_LOOK_S):
+                if self._tap.wait_for_a_loss(_LOSS_S):
                     self._tell_of_a_loss()
             except Exception:  # the driver ends, or the look that fails too says what is wrong
                 self._closing.wait(_LOOK_S)
@@ -190,22 +196,33 @@ class SparkMonitor:
 
     def _look(self) -> None:
         alive = bool(self._told_executors)
-        events = self._tap.wait(_WAIT_S if alive else _NO_EXECUTOR_S)
+        heard = self._tap.wait(self._rest_s() if alive else _NO_EXECUTOR_S)
+        if self._closing.is_set():
+            return
+        events = heard.events
         with self._lock:
             now_s = time.monotonic()
-            due = now_s - self._looked_s >= _LOOK_S or not alive
-            self._sync_executors(now_s)
-            if due or any(event.kind != "progress" for event in events):
+            progress = [event.fields for event in events if event.kind == "progress"]
+            since_s = now_s - self._looked_s
+            due = since_s >= (_LOOK_WITH_REPORT_S if progress else _LOOK_S) or not alive
+            self._dropped += heard.dropped
+            self._sync_executors(now_s, changed=heard.executors_changed)
+            if due or len(events) > len(progress):
                 self._hear_life(events)
-                self._find_queries()
-            if due or any(event.kind == "progress" for event in events):
+                self._find_queries(heard.idle.keys())
+            if due or progress:
                 self._fetch()
-            for event in events:
-                if event.kind == "progress":
-                    self._progressed(event.fields)
+            for fields in progress:
+                self._progressed(fields)
             if due:
                 self._looked_s = now_s
-                self._tell_status()
+                self._tell_status(heard)
+
+    def _rest_s(self) -> float:
+        """Return how long there is nothing to do where queries tell nothing."""
+        now_s = time.monotonic()
+        rest_s = max(0.0, self._looked_s + _LOOK_S - now_s)
+        return min(rest_s, _COUNT_S) if now_s < self._changing_until_s else rest_s
 
     def _hear_life(self, events: Iterable[QueryEvent]) -> None:
         """Take leave of runs that have ended or were replaced by another of the same query."""
@@ -219,10 +236,9 @@ class SparkMonitor:
             elif event.kind == "started" and not same:
                 self._leave(watched, "the query was started again")
 
-    def _find_queries(self) -> None:
+    def _find_queries(self, running: Set[str]) -> None:
         """Take up queries that are new, take leave of those that are gone."""
         with self._lock:
-            running = self._door.queries.active_ids()
             for watched in tuple(self._watched.values()):
                 if watched.query.id not in running:
                     fault = self._door.queries.fault(watched.query)
@@ -249,7 +265,6 @@ class SparkMonitor:
             self._passed_over[query.id] = query.run_id
             self._tell(QueryPassedOver(self._now_ms(), query.label, why))
             return
-        self._tap.hear_session(query)
         taken = {watched.name for watched in self._watched.values()}
         name = query.label if query.label not in taken else f"{query.label} {query.id}"
         self._watched[query.id] = WatchedQuery(self._door, query, name, self.backlog)
@@ -276,12 +291,16 @@ class SparkMonitor:
 
     def _fetch(self) -> None:
         """Take in what tasks did since the last time."""
-        jobs, tasks = self._tap.fetch()
-        self._stages |= _stages_of(jobs)
+        names = set(TASK_COUNTERS)
         for watched in self._watched.values():
             watched.planned()
-        for event in tasks:
-            query, batch = self._stages.get(event.stage, ("", 0))
+            names.update(watched.counters)
+        work = self._tap.fetch(sorted(names))
+        self._stages |= _stages_of(work.jobs, self._watched.keys())
+        for stage in tuple(self._stages)[:-_MOST_STAGES]:
+            del self._stages[stage]
+        for event in work.tasks:
+            query, batch = self._stages.get(event.stage, ("", -1))
             if query is None:
                 continue
             own = self._watched.get(query)
@@ -313,9 +332,9 @@ class SparkMonitor:
                 self._sync_executors(time.monotonic(), anyway=True)
             self._tell(BatchObserved(observed))
 
-    def _sync_executors(self, now_s: float, *, anyway: bool = False) -> None:
+    def _sync_executors(self, now_s: float, *, changed: bool = False, anyway: bool = False) -> None:
         """Tell which executors are alive, where that has changed."""
-        if self._tap.executors_changed():
+        if changed:
             self._changing_until_s = now_s + _CHANGING_S
         changing = now_s < self._changing_until_s
         if changing or anyway or now_s - self._synced_s >= _RESYNC_S or self._roll.changed:
@@ -325,18 +344,12 @@ class SparkMonitor:
                 self._told_executors = executors
                 self._tell(ExecutorsChanged(self._now_ms(), executors))
 
-    def _tell_status(self) -> None:
-        watched = [self._watched[key] for key in self._joined]
-        statuses = self._door.queries.statuses([each.query for each in watched])
-        idle = frozenset(
-            each.name
-            for each, status in zip(watched, statuses, strict=True)
-            if status.active and status.idle
-        )
+    def _tell_status(self, heard: Heard) -> None:
+        joined = (self._watched[key] for key in self._joined)
+        idle = frozenset(each.name for each in joined if heard.idle.get(each.query.id))
         other, self._other_ms = self._other_ms, {}
-        self._tell(
-            Status(self._now_ms(), idle, self._door.active_jobs(), other, self._tap.dropped())
-        )
+        dropped, self._dropped = self._dropped, 0
+        self._tell(Status(self._now_ms(), idle, heard.jobs, other, dropped))
 
     def _tell(self, fact: Fact) -> None:
         for heard in self._heard:
@@ -356,23 +369,23 @@ class SparkMonitor:
         return True
 
     def _end(self) -> None:
+        self._hear_no_more()
+        self.ended.set()
+
+    def _hear_no_more(self) -> None:
         try:
             self._tap.close()
         except Exception:
-            _log.debug("the driver ended before its listeners were removed")
-        self.ended.set()
+            _log.debug("the driver ended before its listener was removed")
 
 
-def _stages_of(jobs: Iterable[JobEvent]) -> dict[int, tuple[str | None, int]]:
-    """Return the query and the batch of each stage that the jobs run."""
+def _stages_of(jobs: Iterable[JobEvent], watched: Set[str]) -> dict[int, tuple[str | None, int]]:
+    """Return the query and the batch of each stage of these queries, and of our own jobs."""
     found: dict[int, tuple[str | None, int]] = {}
     for job in jobs:
-        query: str | None = job.properties.get(_QUERY_ID, "")
-        if OWN_PROPERTY in job.properties:
-            query = None
-        batch = int(job.properties.get(_BATCH_ID, -1))
-        for stage in job.stages:
-            found[stage] = (query, batch)
+        if job.own or job.query in watched:
+            batch = -1 if job.batch is None else job.batch
+            found |= dict.fromkeys(job.stages, (None if job.own else job.query, batch))
     return found
 
 

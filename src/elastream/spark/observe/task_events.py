@@ -31,6 +31,7 @@ from elastream.spark.observe.event_tap import TaskEvent
 
 __all__ = [
     "METRICS",
+    "TASK_COUNTERS",
     "BatchTasks",
     "FinishedTask",
     "Ledger",
@@ -55,9 +56,12 @@ METRICS: Final = (_INSTANCES, _ROWS, _UPDATED, _REMOVED, _MEMORY, _FILES, _WRITT
 """The metrics of a stateful operator that are read, by Spark's key."""
 
 _RUN_TIME: Final = "internal.metrics.executorRunTime"
-_ROWS_READ: Final = frozenset(
-    {"internal.metrics.shuffle.read.recordsRead", "internal.metrics.input.recordsRead"}
+_ROWS_READ: Final = (
+    "internal.metrics.shuffle.read.recordsRead",
+    "internal.metrics.input.recordsRead",
 )
+TASK_COUNTERS: Final = (_RUN_TIME, *_ROWS_READ)
+"""The counters of any task that are read, by the names under which events tell them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +95,24 @@ def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask:
     writers: list[int] = []
     metrics: dict[str, int] = {}
     rows_out: dict[int, int] = {}
-    for entry in event.accumulables:
-        name = entry["name"]
+    for name, counter, added in event.added:
         if name == _RUN_TIME:
-            run_ms = int(entry["update"])
+            run_ms = added
         elif name in _ROWS_READ:
-            rows += int(entry["update"])
+            rows += added
         elif keys.get(name) == _ROWS_OUT:
-            rows_out[entry["id"]] = int(entry["update"])
+            rows_out[counter] = added
         elif name in keys:
-            value = max(0, int(entry["update"]))
+            value = max(0, added)
             metrics[keys[name]] = metrics.get(keys[name], 0) + value
             if keys[name] == _INSTANCES and value:
-                writers.append(entry["id"])
-    info = event.info
-    ended_well = not (info["failed"] or info["killed"])
+                writers.append(counter)
     return FinishedTask(
-        info["partitionId"],
-        info["executorId"],
+        event.partition,
+        event.executor,
         run_ms,
         rows,
-        tuple(sorted(writers)) if ended_well else (),
+        tuple(sorted(writers)) if event.ended_well else (),
         metrics,
         rows_out,
     )

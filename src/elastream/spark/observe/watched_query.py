@@ -95,6 +95,11 @@ class WatchedQuery:
             )
         return self._stores[task]
 
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """The names under which events tell what its stateful operators count."""
+        return tuple(self._metric_names.values())
+
     def planned(self) -> bool:
         """Look whether it has planned a batch, once it has not been known to; tell whether."""
         if not self.operators:

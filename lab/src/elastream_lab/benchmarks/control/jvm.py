@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from elastream.model.errors import SparkError
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.event_tap import EventTap
-from elastream.spark.observe.task_events import METRICS, finished_task
+from elastream.spark.observe.task_events import METRICS, TASK_COUNTERS, finished_task
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
 from elastream.spark.sessions.embedded_session import embedded_session
 from elastream.spark.steer.warm_up import aggregation_stream
@@ -94,10 +94,11 @@ def _timed(door: PrivateDoor, query: StreamingQuery) -> JvmCosts:
     (operator,) = door.queries.operators(running) or ()
     store = door.provider_id(operator, 0, operator.stores[0])
     (executor,) = door.executors()
-    look_ms = _each_ms(_LOOKS, lambda: (door.queries.statuses([running]), door.active_jobs()))
+    tap.wait(0.0)
+    look_ms = _each_ms(_LOOKS, lambda: tap.wait(0.0))
     query.stop()  # what is timed shall not wait for a core
     began = time.perf_counter()
-    _, tasks = tap.fetch()
+    tasks = tap.fetch([*TASK_COUNTERS, *names.values()]).tasks
     for task in tasks:
         finished_task(task, names)
     fetch_ms = 1000 * (time.perf_counter() - began)
