@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["run"]
+__all__ = [
+    "LEAD_BATCHES",
+    "POLICY",
+    "Span",
+    "await_batch",
+    "measured_cluster",
+    "run",
+    "span",
+    "started",
+]
 
 ROWS_A_BATCH = 300_000
 PARTITIONS = 12
@@ -38,27 +48,32 @@ BATCHES_A_SPAN = 16
 LEAD_BATCHES = 60
 _LEAD_OF_A_SPAN = 6
 _POLL_S = 0.02
-_POLICY = elastream.Policy(min_executors=2, max_executors=2)
+POLICY = elastream.Policy(min_executors=2, max_executors=2)
 
 
 def run() -> None:
     """Print how much longer the batches take while a controller is attached."""
-    cluster = EmbeddedCluster(
-        executors=2,
-        max_executors=2,
-        checkpoint_in_memory=True,
-        config={"spark.sql.shuffle.partitions": str(PARTITIONS)},
-    )
-    with embedded_session(cluster) as spark:
+    with embedded_session(measured_cluster()) as spark:
         folder = scratch_folder(spark)
-        query = _start(spark, folder)
-        _await_batch(query, LEAD_BATCHES)
+        query = started(spark, folder)
+        await_batch(query, LEAD_BATCHES)
         pairs = [_pair(query, folder / "log.jsonl", pair % 2 == 0) for pair in range(PAIRS)]
         query.stop()
     _print(pairs)
 
 
-def _start(spark: SparkSession, folder: Path) -> StreamingQuery:
+def measured_cluster() -> EmbeddedCluster:
+    """Return two executors whose checkpoint costs next to nothing."""
+    return EmbeddedCluster(
+        executors=2,
+        max_executors=2,
+        checkpoint_in_memory=True,
+        config={"spark.sql.shuffle.partitions": str(PARTITIONS)},
+    )
+
+
+def started(spark: SparkSession, folder: Path) -> StreamingQuery:
+    """Start the query: as many rows a batch as set, as fast as it can."""
     from pyspark.sql import functions
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH)
@@ -69,32 +84,33 @@ def _start(spark: SparkSession, folder: Path) -> StreamingQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """What a batch took in a row of them."""
 
     batch_s: float
     cpu_s: CpuTimes
 
 
-def _pair(query: StreamingQuery, log: Path, attached_first: bool) -> tuple[_Span, _Span]:
+def _pair(query: StreamingQuery, log: Path, attached_first: bool) -> tuple[Span, Span]:
     """Return what a batch takes attached and free, measured one after the other."""
     if attached_first:
-        return _attached(query, log), _span(query)
-    free = _span(query)
+        return _attached(query, log), span(query)
+    free = span(query)
     return _attached(query, log), free
 
 
-def _attached(query: StreamingQuery, log: Path) -> _Span:
-    with elastream.attach(query, _POLICY, log=log):
-        return _span(query)
+def _attached(query: StreamingQuery, log: Path) -> Span:
+    with elastream.attach(query, POLICY, log=log):
+        return span(query)
 
 
-def _span(query: StreamingQuery) -> _Span:
-    began_at = _await_batch(query, _batch(query) + _LEAD_OF_A_SPAN)
+def span(query: StreamingQuery) -> Span:
+    """Return what a batch takes from now on, the first ones left out."""
+    began_at = await_batch(query, _batch(query) + _LEAD_OF_A_SPAN)
     began, cpu_s = time.perf_counter(), cpu_times()
-    batches = _await_batch(query, began_at + BATCHES_A_SPAN) - began_at
+    batches = await_batch(query, began_at + BATCHES_A_SPAN) - began_at
     took_s = time.perf_counter() - began
-    return _Span(took_s / batches, cpu_times().per(cpu_s, batches))
+    return Span(took_s / batches, cpu_times().per(cpu_s, batches))
 
 
 def _batch(query: StreamingQuery) -> int:
@@ -102,7 +118,7 @@ def _batch(query: StreamingQuery) -> int:
     return -1 if progress is None else progress.batchId
 
 
-def _await_batch(query: StreamingQuery, batch: int) -> int:
+def await_batch(query: StreamingQuery, batch: int) -> int:
     """Wait until the progress report of this batch is there, and ask rarely before it is near."""
     while (last := _batch(query)) < batch:
         if not query.isActive:
@@ -113,23 +129,26 @@ def _await_batch(query: StreamingQuery, batch: int) -> int:
     return last
 
 
-def _print(pairs: list[tuple[_Span, _Span]]) -> None:
-    table = Table(
-        title=f"{len(pairs)} pairs of {BATCHES_A_SPAN} batches of {ROWS_A_BATCH:,} rows; "
-        "a batch in ms, medians of the spans"
-    )
+def print_spans(title: str, sides: Mapping[str, Sequence[Span]]) -> None:
+    """Print what a batch took on each side."""
+    table = Table(title=f"{title}; a batch in ms, medians of the spans")
     for name in ("", "time", "CPU of Python", "of the driver", "of the executors"):
         table.add_column(name)
-    for name, side in (("attached", 0), ("free", 1)):
-        spans = [pair[side] for pair in pairs]
+    for name, spans in sides.items():
         columns = (
-            [span.batch_s for span in spans],
-            [span.cpu_s.python for span in spans],
-            [span.cpu_s.driver for span in spans],
-            [span.cpu_s.executors for span in spans],
+            [each.batch_s for each in spans],
+            [each.cpu_s.python for each in spans],
+            [each.cpu_s.driver for each in spans],
+            [each.cpu_s.executors for each in spans],
         )
         table.add_row(name, *(f"{1000 * statistics.median(column):.1f}" for column in columns))
     Console().print(table)
+
+
+def _print(pairs: list[tuple[Span, Span]]) -> None:
+    title = f"{len(pairs)} pairs of {BATCHES_A_SPAN} batches of {ROWS_A_BATCH:,} rows"
+    attached, free = zip(*pairs, strict=True)
+    print_spans(title, {"attached": attached, "free": free})
     usual_s = statistics.median(free.cpu_s.total for _, free in pairs)
     more = [attached.cpu_s.attached_to - free.cpu_s.attached_to for attached, free in pairs]
     _tell("longer", [attached.batch_s / free.batch_s - 1 for attached, free in pairs])
