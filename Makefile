@@ -42,6 +42,7 @@ test-slow: $(READY) ## run the long trials too
 
 test-page: $(READY) components ## try the page in Chromium and the metrics under Prometheus
 	@$(BIN)/pytest -m components tests/page_live
+	@if command -v node > /dev/null; then node --test tests/page/front/*.test.mjs > /dev/null; fi
 
 components: ## install what test-page needs besides, from Debian's packages, where it is missing
 	@{ command -v chromium && command -v chromedriver && command -v prometheus && command -v promtool; } > /dev/null \

@@ -72,13 +72,13 @@ def measured_cluster() -> EmbeddedCluster:
     )
 
 
-def started(spark: SparkSession, folder: Path) -> StreamingQuery:
+def started(spark: SparkSession, folder: Path, *, keys: int = 1000) -> StreamingQuery:
     """Start the query: as many rows a batch as set, as fast as it can."""
     from pyspark.sql import functions
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH)
-    keys = (functions.col("value") % 1000).alias("key")
-    counts = source.load().groupBy(keys).agg(functions.count("*"), functions.sum("value"))
+    key = (functions.col("value") % keys).alias("key")
+    counts = source.load().groupBy(key).agg(functions.count("*"), functions.sum("value"))
     writer = counts.writeStream.format("noop").outputMode("update")
     return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
 

@@ -32,6 +32,7 @@ let shownSeq = null;
 let about = { live: true, begins_later: false };
 let torn = 0;
 let connection = "connecting";
+let over = "";
 let chosenQuery = null;
 
 const show = onceAFrame(() => {
@@ -103,6 +104,7 @@ function showNotice() {
     told.push(`The beginning is no longer in memory: this begins at ${clock(history.startMs)}.`);
   }
   if (torn) told.push(`Passed over ${counted(torn, "line")} that could not be read.`);
+  if (timeline.finished && over) told.push(`It is over: ${over}.`);
   byId("notice").hidden = told.length === 0;
   setText(byId("notice"), told.join(" "));
 }
@@ -195,8 +197,9 @@ listen("events", {
     lines.filter(Boolean).forEach(take);
     show();
   },
-  end() {
+  end(why) {
     timeline.finished = true;
+    over = why;
     show();
   },
   state(told) {
