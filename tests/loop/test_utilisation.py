@@ -12,7 +12,8 @@ from tests.loop.builders import batch, bounds, executors, load, observed
 from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.goals.forecast import MOST_MORE, Forecaster
 from elastream.loop.goals.goal import Wanted, mean_utilisation
-from elastream.loop.goals.utilisation import Utilisation, attainable_tau, demand
+from elastream.loop.goals.usage import demand
+from elastream.loop.goals.utilisation import Utilisation, attainable_tau
 from elastream.loop.load import QueryLoad
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor

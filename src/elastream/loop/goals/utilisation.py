@@ -43,9 +43,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
-from elastream.loop.application import Observed, Query
+from elastream.loop.application import Observed
 from elastream.loop.goals.forecast import Expected, Forecaster
 from elastream.loop.goals.goal import (
     Goal,
@@ -55,22 +54,17 @@ from elastream.loop.goals.goal import (
     Wanted,
     within_bounds,
 )
-from elastream.loop.load import QueryLoad
+from elastream.loop.goals.usage import SLACK, Usage, demand
 from elastream.model.checks import Number, amount, positive, zero_or_more
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
 from elastream.model.words import counted
 from elastream.planners.even_spread import even_max_load
 
-__all__ = ["FURTHEST_S", "Utilisation", "attainable_tau", "demand"]
+__all__ = ["FURTHEST_S", "Utilisation", "attainable_tau"]
 
-_LEAST_USABLE = 0.2
-"""A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
-usable share is not taken below this, so that such a query does not ask for the moon."""
 _LEAST_SAVING = 0.1
 """Share of the executors that a scale-in must save, rounded down to at least one executor."""
-_SLACK = 1e-9
-"""Relative slack of comparisons, so that rounding alone changes nothing."""
 FURTHEST_S = 3600.0
 """Whoever must know further ahead than this knows the day: that is what a schedule is for."""
 _STEP, _STEPS = 1.02, 140
@@ -209,7 +203,7 @@ class Utilisation(Goal):
             factor = 1.0
             for _ in range(_STEPS):
                 factor *= step
-                need, number, _ = self._need(_Usage(observed, self, factor), observed)
+                need, number, _ = self._need(self._usage_at(observed, factor), observed)
                 if need in ("scale-out", "scale-in"):
                     by = f"{abs(factor - 1):.0%}"
                     said.append(f"If all load {does} by about {by} it wants a {need} to {number}")
@@ -218,7 +212,7 @@ class Utilisation(Goal):
                 said.append(f"However much the load {does} it wants no other number of executors")
         return tuple(said)
 
-    def _need(self, usage: _Usage, observed: Observed) -> tuple[Need, int, str]:
+    def _need(self, usage: Usage, observed: Observed) -> tuple[Need, int, str]:
         """Return what a load calls for, nothing else being expected."""
         out = self._least_fitting(usage, observed, self.target)
         below = self._least_fitting(usage, observed, self.low_mark)
@@ -229,19 +223,25 @@ class Utilisation(Goal):
         usage = self._usage(observed)
         return None if usage is None else usage.mean
 
-    def _usage(self, observed: Observed) -> _Usage | None:
+    def _usage(self, observed: Observed) -> Usage | None:
         measured = any(query.load.measured for query in observed.queries.values())
         if not measured or not observed.executors:
             return None
-        return _Usage(observed, self)
+        return self._usage_at(observed)
 
-    def _ahead(self, usage: _Usage, observed: Observed, expected: Expected) -> _Usage:
+    def _usage_at(self, observed: Observed, grown: float = 1.0) -> Usage:
+        """Return the usage where all that is asked for is so many times as much."""
+        return Usage(
+            observed, catch_up_s=self.catch_up_s, keep_triggers=self.keep_triggers, grown=grown
+        )
+
+    def _ahead(self, usage: Usage, observed: Observed, expected: Expected) -> Usage:
         """Return the usage when the load is what is expected; the same where that is no more."""
         now = _arriving(observed)
         grown = expected.load / now if now > 0 else 1.0
-        return _Usage(observed, self, grown) if grown > 1 else usage
+        return self._usage_at(observed, grown) if grown > 1 else usage
 
-    def _least_for(self, usage: _Usage, ahead: _Usage, observed: Observed, mark: float) -> int:
+    def _least_for(self, usage: Usage, ahead: Usage, observed: Observed, mark: float) -> int:
         """Return the least n that fits ``mark`` both now and then."""
         number = self._least_fitting(usage, observed, mark)
         if ahead is usage:
@@ -249,7 +249,7 @@ class Utilisation(Goal):
         return max(number, self._least_fitting(ahead, observed, mark))
 
     def _judged(
-        self, usage: _Usage, ahead: _Usage, observed: Observed, out: int, below: int
+        self, usage: Usage, ahead: Usage, observed: Observed, out: int, below: int
     ) -> tuple[Need, int, str]:
         alive, bounds, high = len(observed.executors), observed.bounds, self.high_mark
         busy = f"utilisation {usage.mean:.2f}, busiest executor {usage.busiest:.2f}"
@@ -276,7 +276,7 @@ class Utilisation(Goal):
         heaviest = f"the heaviest task alone makes {usage.heaviest:.2f}"
         return "hold", alive, f"{busy}: no spread is better, {heaviest}"
 
-    def _contentment(self, usage: _Usage, observed: Observed) -> str:
+    def _contentment(self, usage: Usage, observed: Observed) -> str:
         alive = len(observed.executors)
         if usage.mean >= self.low_mark:
             return f"within {self.low_mark:.2f} to {self.high_mark:.2f}"
@@ -285,91 +285,20 @@ class Utilisation(Goal):
         fewer = alive - max(1, int(_LEAST_SAVING * alive))
         return f"low, and too much for {counted(fewer, 'executor')}"
 
-    def _least_fitting(self, usage: _Usage, observed: Observed, mark: float) -> int:
+    def _least_fitting(self, usage: Usage, observed: Observed, mark: float) -> int:
         """Return the least n that fits ``mark``; the tasks, one a node, always do."""
         bounds = observed.bounds
-        alone = usage.count + math.ceil(usage.outside / mark * (1 - _SLACK))
-        number = max(1, min(alone, math.ceil(usage.total / mark * (1 - _SLACK))))
+        alone = usage.count + math.ceil(usage.outside / mark * (1 - SLACK))
+        number = max(1, min(alone, math.ceil(usage.total / mark * (1 - SLACK))))
         while number < min(alone, bounds.most):
             share = usage.outside / number
-            fullest = max((1 + bounds.tau) * mark, usage.heaviest + share) * (1 + _SLACK)
+            fullest = max((1 + bounds.tau) * mark, usage.heaviest + share) * (1 + SLACK)
             if usage.even_at_most(number) + share <= fullest:
                 break
             if usage.even(number, observed) + share <= fullest:
                 break
             number += max(1, number // _STRIDE)
         return number
-
-
-class _Usage:
-    """The load in the unit of the marks: 1 is an executor busy all of the time it can use."""
-
-    def __init__(self, observed: Observed, goal: Utilisation, grown: float = 1.0) -> None:
-        executors, queries = observed.executors, observed.queries.values()
-        self._queries = tuple(queries)
-        cores = sum(executor.cores for executor in executors) / len(executors)
-        demands = [grown * demand(query.load, goal.catch_up_s) for query in queries]
-        self._scales = tuple(
-            asked / (cores * (_usable_share(query) if goal.keep_triggers else 1.0))
-            for query, asked in zip(queries, demands, strict=True)
-        )
-        worked = sum(query.load.work for query in queries)
-        asked = sum(q.load.work * more for q, more in zip(queries, demands, strict=True))
-        self.demand = asked / worked if worked > 0 else 1.0
-        """Work asked for over work done."""
-        self.cores_needed = asked
-        held = {executor.id: observed.other.get(executor.id, 0.0) / cores for executor in executors}
-        self.outside = sum(observed.other.values()) / cores
-        """Of everything but stateful tasks, all executors together."""
-        for query, scale, more in zip(queries, self._scales, demands, strict=True):
-            for executor, work in query.load.held.items():
-                if executor in held:
-                    held[executor] += work * scale
-            for executor, work in query.load.outside.items():
-                if executor in held:
-                    held[executor] += work * more / cores
-            self.outside += sum(query.load.outside.values()) * more / cores
-        self.held = held
-        """Of each executor that is alive, with all that it does."""
-        self.tasks = sum(q.load.work * s for q, s in zip(queries, self._scales, strict=True))
-        """Of all stateful tasks together."""
-        self.heaviest = max(
-            (q.load.heaviest * s for q, s in zip(queries, self._scales, strict=True)), default=0.0
-        )
-        self.count = sum(len(query.load.tasks) for query in queries)
-
-    @property
-    def total(self) -> float:
-        return self.tasks + self.outside
-
-    @property
-    def mean(self) -> float:
-        return self.total / len(self.held)
-
-    @property
-    def busiest(self) -> float:
-        return max(self.held.values())
-
-    def above(self, mark: float) -> bool:
-        """Whether the mean or the busiest executor is above ``mark``."""
-        return max(self.mean, self.busiest) > mark * (1 + _SLACK)
-
-    def even_at_most(self, nodes: int) -> float:
-        """Return a bound on the fullest node of an even spread (Graham 1969)."""
-        return self.tasks / nodes + self.heaviest
-
-    def even(self, nodes: int, observed: Observed) -> float:
-        """Return the load of the fullest node of an even spread, or what tau allows if more."""
-        fullest = even_max_load(self._each, nodes, contiguous=observed.bounds.contiguous)
-        return max(fullest, (1 + observed.bounds.tau) * self.tasks / nodes)
-
-    @cached_property
-    def _each(self) -> list[float]:
-        return [
-            task.work * scale
-            for query, scale in zip(self._queries, self._scales, strict=True)
-            for task in query.load.tasks.values()
-        ]
 
 
 def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguous: bool) -> float:
@@ -381,15 +310,6 @@ def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguou
         return tau
     fullest = even_max_load(work, nodes, contiguous=contiguous)
     return max(tau, fullest * nodes / total - 1)
-
-
-def demand(load: QueryLoad, catch_up_s: float) -> float:
-    """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``."""
-    if not load.rows_per_s or load.arrivals_per_s is None or load.backlog is None:
-        return 1.0
-    waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
-    late = max(0.0, load.backlog - waiting_anyway)
-    return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
 
 
 def _arriving(observed: Observed) -> float:
@@ -405,13 +325,7 @@ def _remembered(memory: Forecaster | None, observed: Observed) -> Forecaster | N
     return memory.heard(observed.now_ms, _arriving(observed))
 
 
-def _usable_share(query: Query) -> float:
-    if query.trigger_ms is None or query.load.overhead_ms is None:
-        return 1.0
-    return max(_LEAST_USABLE, 1 - query.load.overhead_ms / query.trigger_ms)
-
-
-def _figures(observed: Observed, usage: _Usage | None) -> dict[str, Number]:
+def _figures(observed: Observed, usage: Usage | None) -> dict[str, Number]:
     figures: dict[str, Number] = {}
     loads = [query.load for query in observed.queries.values()]
     if usage is not None:
@@ -429,7 +343,7 @@ def _figures(observed: Observed, usage: _Usage | None) -> dict[str, Number]:
     return figures
 
 
-def _with(bounded: Wanted | None, figures: dict[str, Number], usage: _Usage | None) -> Wanted:
+def _with(bounded: Wanted | None, figures: dict[str, Number], usage: Usage | None) -> Wanted:
     assert bounded is not None  # noqa: S101 - the caller has seen to it
     busy = None if usage is None else usage.mean
     return Wanted(bounded.need, bounded.executors, bounded.reason, busy, figures, firm=bounded.firm)

@@ -36,7 +36,7 @@ from elastream.loop.application import Observed
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import Points, latency_of
 from elastream.loop.goals.replication.operators import OperatorLoad, operator_loads, operator_name
-from elastream.loop.goals.utilisation import demand
+from elastream.loop.goals.usage import demand
 from elastream.model.replication.latency import Polynomial
 from elastream.model.replication.problem import (
     Bounds,
