@@ -36,8 +36,14 @@ def test_a_log_is_shown_until_ctrl_c(tmp_path: Path) -> None:
             assert b"elastream_executors" in connection.getresponse().read()
             connection.close()
             page.send_signal(signal.SIGINT)
-            assert page.wait(60) == 130
-    assert (tmp_path / "said").read_text() == ""
+            try:
+                assert page.wait(60) == 130
+            finally:
+                page.kill()
+                page.wait()
+    assert (tmp_path / "said").read_text() == (
+        "elastream: interrupted; what was started has ended\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from elastream.cli.extras import EXTRAS
 
 pytestmark = pytest.mark.xdist_group("distribution")  # the wheels are built once
 
-COMES_WITH = {"py4j": "pyspark"}
-"""Imported, and pinned by the library that brings it."""
+COMES_WITH = {"py4j": "pyspark", "prometheus_client": "prometheus-client"}
+"""What is imported, and the library that brings it."""
 ASKED_FOR_BY_SPARK = {"protobuf"}
 """Not imported here: Spark's transformWithState imports it and does not ask for it."""
 TOOLS = {"dev", "docs"}

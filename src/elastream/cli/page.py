@@ -40,12 +40,13 @@ def page(file: LogFile, port: At = str(_PORT)) -> None:
 
       elastream page decisions.jsonl
     """
+    from elastream.cli.quiet import ended_like_by_ctrl_c
     from elastream.page.server import PageServer, page_address
     from elastream.page.tail import Tail
 
     address = page_address(port, field="port")
     tail = Tail(file)
-    with PageServer(tail.run, address) as server:
+    with ended_like_by_ctrl_c(), PageServer(tail.run, address) as server:
         for where in tail.torn:
             typer.echo(f"{where} is torn, and passed over", err=True)
         typer.echo(f"{file} is shown on {server.url} (Ctrl-C ends it)")
