@@ -88,7 +88,7 @@ def test_a_value_that_once_was_a_fault_of_our_own_is_none(
     check(plan, kind, with_value(PROBLEMS[kind], at, value))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(st.tuples(st.sampled_from(PLACES), values), min_size=1, max_size=3),
     kind=st.sampled_from(sorted(PROBLEMS)),

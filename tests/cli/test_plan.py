@@ -169,7 +169,7 @@ json_values = st.recursive(
     field=st.sampled_from([*STEP, "targets", "gamma", "extra"]),
     value=json_values,
 )
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_value_of_any_field_ends_in_a_fault_of_our_own(
     kind: str, field: str, value: object, plan: Any
 ) -> None:
@@ -181,7 +181,7 @@ def test_no_value_of_any_field_ends_in_a_fault_of_our_own(
 
 
 @given(kind=st.sampled_from(sorted(PROBLEMS)), text=st.binary(max_size=200), cut=st.integers(0, 99))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_end_in_a_fault_of_our_own(kind: str, text: bytes, cut: int, plan: Any) -> None:
     whole = json.dumps(PROBLEMS[kind]).encode()
     code, _, err = plan(kind, whole[:cut] + text + whole[cut:])

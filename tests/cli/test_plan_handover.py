@@ -95,7 +95,7 @@ json_values = st.recursive(
 @given(
     base=st.sampled_from([TIME, ROWS]), field=st.sampled_from([*ROWS, "extra"]), value=json_values
 )
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_value_of_any_field_ends_in_a_fault_of_our_own(
     base: dict[str, Any], field: str, value: object, plan: Any
 ) -> None:

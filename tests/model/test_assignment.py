@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import intervals
 
@@ -9,6 +9,7 @@ from elastream.model.assignment import MOST_NODES, Assignment, Interval
 from elastream.model.errors import ProblemError
 
 
+@settings(max_examples=min(300, settings().max_examples))
 @given(st.integers(1, 12).flatmap(lambda tasks: st.tuples(st.just(tasks), intervals(tasks, 5))))
 def test_intervals_survive_the_way_through_an_assignment(
     case: tuple[int, list[tuple[int, int]]],

@@ -268,7 +268,7 @@ SEEN: dict[str, Any] = {
     "executors": {"0": {"host": "h", "spare": False, "busy": 0.5}},
     "tasks": {},
 }
-FEWER = settings(max_examples=min(200, settings().max_examples))
+FEWER = settings(max_examples=min(60, settings().max_examples))
 """Every example is written and parsed twice."""
 
 

@@ -37,6 +37,7 @@ def moved(state: list[int], old: Cut, new: Cut) -> int:
     return int(sums[-1]) - int(kept_state(sums[old], sums[new]))
 
 
+@settings(max_examples=min(700, settings().max_examples))
 @given(states_and_cuts())
 def test_the_state_kept_is_what_the_hungarian_algorithm_keeps(
     given: tuple[list[int], list[Cut]],

@@ -118,6 +118,7 @@ def planned(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePlan
     return plan
 
 
+@settings(max_examples=min(1200, settings().max_examples))
 @given(sequences())
 def test_it_equals_exhaustive_search(problem: SequenceProblem) -> None:
     best = cheapest(problem)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark.running_query import PATIENCE_S, until
 
@@ -77,6 +77,7 @@ def event_line(event: QueryEvent) -> str:
     return "\t".join([event.kind, *(value or "" for value in event.fields.values())])
 
 
+@settings(max_examples=min(150, settings().max_examples))
 @given(st.lists(JOBS), st.lists(TASKS), st.randoms())
 def test_every_job_and_task_is_read_as_it_was_told(
     jobs: list[JobEvent], tasks: list[TaskEvent], random: Any
@@ -89,6 +90,7 @@ def test_every_job_and_task_is_read_as_it_was_told(
     assert read.tasks == tuple(tasks)
 
 
+@settings(max_examples=min(150, settings().max_examples))
 @given(st.dictionaries(IDS, st.booleans()), st.lists(EVENTS), NUMBERS, st.booleans(), NUMBERS)
 def test_everything_that_is_waited_for_is_read_as_it_was_told(
     idle: dict[str, bool], events: list[QueryEvent], jobs: int, changed: bool, dropped: int

@@ -44,7 +44,7 @@ def faults(name: str, problem: StepProblem, plan: StepPlan) -> tuple[str, ...]:
 
 @every_planner
 @given(problem=step_problems())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_a_plan_passes_the_certificate_and_no_plan_comes_with_a_reason(
     name: str, planner: StepPlanner, problem: StepProblem
 ) -> None:

@@ -17,6 +17,7 @@ from elastream_lab.studies.replication.milp import replication_milp
 seeds = st.integers(0, 2**40)
 
 
+@settings(max_examples=min(1000, settings().max_examples))
 @given(seeds)
 def test_the_plan_is_as_good_as_exhaustive_search(seed: int) -> None:
     problem = generated(seed)
