@@ -1,0 +1,45 @@
+"""Programs as users have them, run by ``elastream run`` and by Python itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["ELASTREAM", "by_elastream", "by_python", "written"]
+
+ELASTREAM = [sys.executable, "-m", "elastream.cli.main"]
+_VARIABLES = ("MASTER", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
+"""What the machine's own may say of Spark."""
+_PATIENCE_S = 600.0
+
+
+def written(folder: Path, text: str, name: str = "app.py") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def by_python(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return _ran([sys.executable, str(program), *arguments], {})
+
+
+def by_elastream(
+    program: Path, *arguments: str, options: str = "", environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [*ELASTREAM, "run", "--max-executors", "2", *options.split()]
+    return _ran([*command, str(program), *arguments], environ or {})
+
+
+def _ran(command: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
+    return subprocess.run(
+        command,
+        env={**kept, **environ},
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
