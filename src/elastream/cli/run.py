@@ -90,7 +90,8 @@ def run(
         advise_only=advise_only,
     )
     expect_installed("pyspark")
-    settings = RunSettings(policy, master=master, force=force, log=log, page=page)
+    there = None if log is None else log.absolute()  # wherever the program goes
+    settings = RunSettings(policy, master=master, force=force, log=there, page=page)
     from elastream.launch.running import run_attached
 
     return lambda: run_attached(program, settings)

@@ -36,7 +36,7 @@ class LaunchedSession:
         self._cluster: ProgramCluster | None = None
         self._attachment: Attachment | None = None
         self._application: str | None = None
-        """The application that was attached last, by Spark's id."""
+        """The application of this context that was attached, by Spark's id."""
         self._overridden: dict[str, str] = {}
         """Settings of the program that do not hold, with what holds in their place."""
 
@@ -74,6 +74,7 @@ class LaunchedSession:
 
     def begun(self, context: SparkContext) -> None:
         """Take in that a context has begun."""
+        self._application = None
         if self._cluster is not None:
             self._cluster.started(context)
 
