@@ -8,7 +8,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["ELASTREAM", "by_elastream", "by_python", "written"]
+import pyspark
+
+from elastream.spark.sessions.java import java_home
+
+__all__ = ["ELASTREAM", "by_elastream", "by_python", "by_submit", "environment", "written"]
 
 ELASTREAM = [sys.executable, "-m", "elastream.cli.main"]
 _VARIABLES = ("MASTER", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "SPARK_REMOTE")
@@ -33,11 +37,31 @@ def by_elastream(
     return _ran([*command, str(program), *arguments], environ or {})
 
 
-def _ran(command: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def by_submit(
+    program: Path, *arguments: str, submit: str = "", options: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """The program by its launcher, under ``spark-submit``."""
+    spark = Path(pyspark.__file__).parent
+    launcher = _ran([*ELASTREAM, "run", "--launcher"], {}).stdout.strip()
+    command = [str(spark / "bin" / "spark-submit"), *submit.split(), launcher]
+    command += ["--max-executors", "2", *options.split(), "--", str(program), *arguments]
+    variables = {
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    return _ran(command, variables)
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
+    return {**kept, **more}
+
+
+def _ran(command: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
-        env={**kept, **environ},
+        env=environment(environ),
         capture_output=True,
         text=True,
         timeout=_PATIENCE_S,
