@@ -113,16 +113,16 @@ def test_an_example_is_scaled_while_it_runs_and_says_what_is_right(
     example: str, arguments: str, counts: Callable[[Batches], Counter[str]], tmp_path: Path
 ) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 4\n")
-    log, console = tmp_path / "decisions.jsonl", tmp_path / "console"
+    log, console, errors = (tmp_path / name for name in ("decisions.jsonl", "console", "errors"))
     options = f"--max-executors 2 --goal tests.launch.goals:eager --log {log}".split()
-    with lines() as server, console.open("w") as output:
+    with lines() as server, console.open("w") as output, errors.open("w") as faults:
         program = [str(EXAMPLES / example), "127.0.0.1", str(server.server_address[1])]
         process = subprocess.Popen(
             [*ELASTREAM, "run", *options, *program, *arguments.split()],
             cwd=ROOT,
             env=environment({"SPARK_CONF_DIR": str(tmp_path)}),
             stdout=output,
-            stderr=(tmp_path / "errors").open("w"),
+            stderr=faults,
         )
         try:
             until(lambda: process.poll() is not None or scaled(log), "it has scaled out")
@@ -134,7 +134,7 @@ def test_an_example_is_scaled_while_it_runs_and_says_what_is_right(
                 ),
                 "all is counted",
             )
-            assert process.poll() is None, (tmp_path / "errors").read_text()[-2000:]
+            assert process.poll() is None, errors.read_text()[-2000:]
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE_S) == -signal.SIGINT
         finally:

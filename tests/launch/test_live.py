@@ -20,8 +20,8 @@ spark = builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
 rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
 counts = rows.selectExpr("value % 7 AS key").groupBy("key").count().writeStream
 query = counts.outputMode("complete").format("memory").queryName("counts").start()
-plain = rows.writeStream.format("noop").queryName("plain").start()
-while query.lastProgress is None or query.lastProgress.batchId < 4:
+plain = rows.writeStream.format("noop").queryName("plain").trigger(processingTime="1 hour").start()
+while query.lastProgress is None or query.lastProgress.batchId < 2:
     time.sleep(0.1)
 query.stop()
 plain.stop()
@@ -110,7 +110,7 @@ def test_a_session_that_is_stopped_in_the_middle_is_let_go_and_the_next_is_attac
     log = tmp_path / "decisions.jsonl"
     ran = by_elastream(written(tmp_path, TWO_SESSIONS), options=f"--log {log} --force")
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1] == "ValueError: of its own"
+    assert "ValueError: of its own" in ran.stderr.splitlines()
     assert "elastream: overridden: spark.speculation is true" in ran.stderr
     kinds = [each for each in told(log) if each[0] in ("attach", "join", "detach")]
     assert kinds == [

@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -90,7 +90,13 @@ class ProgramCluster:
 
     def end(self) -> None:
         """End the driver and its executors, and remove their files."""
+        from pyspark import SparkContext
+
+        context = SparkContext._active_spark_context
         with interrupts_ignored():
+            if context is not None:  # queries that were left running complain when they are ended
+                with suppress(Exception):
+                    context.setLogLevel("OFF")
             shut_down(self._scratch, self._home)
 
 
