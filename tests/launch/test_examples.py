@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from tests.documentation import ROOT
-from tests.launch.programs import ELASTREAM, environment
+from tests.launch.programs import ELASTREAM, by_elastream, environment
 from tests.spark.running_query import PATIENCE_S, until
 
 from elastream import read_decisions
@@ -82,15 +82,6 @@ def of_windows(found: Batches) -> Counter[str]:
     return Counter({word: number // 2 for word, number in total.items()})
 
 
-def of_updates(found: Batches) -> Counter[str]:
-    """Sessions that grow: the last that was said of each counts."""
-    last = {(word, begin): int(events) for rows in found for word, begin, *_, events in rows}
-    total: Counter[str] = Counter()
-    for (word, _), events in last.items():
-        total[word] += events
-    return total
-
-
 def of_the_ended(found: Batches) -> Counter[str]:
     """Sessions that are told once, when they have ended."""
     total: Counter[str] = Counter()
@@ -105,7 +96,6 @@ def of_the_ended(found: Batches) -> Counter[str]:
     [
         ("structured_network_wordcount.py", "", of_the_last),
         ("structured_network_wordcount_windowed.py", "100000 50000", of_windows),
-        ("structured_sessionization.py", "", of_updates),
         ("structured_network_wordcount_session_window.py", "", of_the_ended),
     ],
 )
@@ -149,3 +139,12 @@ def scaled(log: Path) -> bool:
     if not log.exists() or not log.stat().st_size:
         return False
     return any(each.kind == "done" and each.executors == 2 for each in read_decisions(log))
+
+
+def test_an_example_that_spark_itself_refuses_fails_as_it_does(tmp_path: Path) -> None:
+    log = tmp_path / "decisions.jsonl"
+    example = EXAMPLES / "structured_sessionization.py"
+    ran = by_elastream(example, "127.0.0.1", "1", options=f"--log {log}")
+    assert ran.returncode == 1
+    assert "AnalysisException: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION]" in ran.stderr
+    assert [each.kind for each in read_decisions(log)] == ["attach", "detach"]
