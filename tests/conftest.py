@@ -37,6 +37,8 @@ OWN_CLUSTER = {
     "lab/applications/traffic/test_commands.py",
     "lab/benchmarks/test_peers_live.py",
     "lab/benchmarks/elasticity/test_run.py",
+    "launch/test_examples.py",
+    "launch/test_live.py",
     "spark/sessions/test_cluster.py",
     "spark/test_documentation.py",
     "spark/test_standalone.py",

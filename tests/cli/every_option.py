@@ -92,6 +92,8 @@ _FORECAST = (
 _SERVE = f"{_SUMS} --folder ."
 _JOIN = f"{_SUMS} 127.0.0.1:1 --token-file token --folder ."
 _VALUES = "values.json --out v.parquet"
+_TWO, _PROGRAM = "--max-executors 2", "problem.json --not ours"
+_RUN = "elastream.launch.settings.RunSettings"
 
 
 def _side(arguments: str) -> tuple[Call, ...]:
@@ -121,6 +123,18 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         *_FILES,
         Call("--log", "--log text", "text: exists and is not a decision log"),
         _wrong("--page", "x"),
+    ),
+    "run": (
+        _wrong("--max-executors", "0", after=_PROGRAM),
+        _wrong("--min-executors", "3", before=_TWO, after=_PROGRAM),
+        _wrong("--master", "local[2]", before=_TWO, after=_PROGRAM),
+        _wrong("--goal", "best", before=_TWO, after=_PROGRAM),
+        _wrong("--planner", "best", before=_TWO, after=_PROGRAM),
+        _asked("--advise-only", "", "advise_only=True", _RUN, before=_TWO, after=_PROGRAM),
+        _asked("--force", "", "'force': True", _RUN, before=_TWO, after=_PROGRAM),
+        Call("--log", f"{_TWO} --log text {_PROGRAM}", "text: exists and is not a decision log"),
+        _wrong("--page", "x", before=_TWO, after=_PROGRAM),
+        Call("--launcher", "--launcher", "launcher.py", code=0),
     ),
     "page": (_wrong("--port", "x", before="log.jsonl"),),
     "log": (Call("--json", "log.jsonl --json", '{"v": 2, "at_ms": 0', code=0),),

@@ -32,7 +32,7 @@ from elastream.attachment.application import APPLICATIONS
 from elastream.model.transition import ProjectionProblem
 from elastream.planners.transition.values import PartitionValues, partition_values
 from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.sessions.embedded_cluster import _spark_environment
+from elastream.spark.sessions.embedded_cluster import spark_environment
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.spark_home import spark_home
 from elastream.traces.values_file import write_values
@@ -133,7 +133,7 @@ def test_examples_that_build_a_session_run_as_a_program(page: Path, tmp_path: Pa
     submitted = "--master local-cluster[1,1,1024] --conf spark.ui.enabled=false pyspark-shell"
     environment = {
         **os.environ,
-        **_spark_environment(java_home(), spark_home(tmp_path, NO_CACHE)),
+        **spark_environment(java_home(), spark_home(tmp_path, NO_CACHE)),
         "PYSPARK_SUBMIT_ARGS": submitted,
         "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts on half the CPU
         "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),

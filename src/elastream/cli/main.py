@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from elastream.cli import handover, log, page, plugins, trace, values
+from elastream.cli import handover, log, page, plugins, run, trace, values
 from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
@@ -27,6 +28,7 @@ Decides how many executors a Structured Streaming query needs and which state pa
 where, moving provably the least state.
 
   elastream demo                            watch a stream scale out and in
+  elastream run --max-executors 4 app.py    your own program, as it is
   elastream plan single-step problem.json   least state moved, as JSON
   elastream log decisions.jsonl             what was decided, and why
   elastream page decisions.jsonl            the same in the browser
@@ -37,6 +39,7 @@ where, moving provably the least state.
     rich_markup_mode=None,
 )
 app.command("demo")(demo.demo)
+app.command("run", context_settings=run.ANY_ARGUMENTS)(run.run)
 app.add_typer(plan.app, name="plan")
 app.command("log")(log.log)
 app.command("page")(page.page)
@@ -70,6 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
         why = "send it to /dev/null where nobody shall read it"
         return _fail(f"standard output is closed; {why}", BAD_INPUT)
     code = _run(arguments)
+    if callable(code):  # somebody's program: its output, its signals and its end are its own
+        return code()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -90,7 +95,7 @@ def _unheard(code: int) -> int:
     return code
 
 
-def _run(arguments: list[str] | None) -> int:
+def _run(arguments: list[str] | None) -> int | Callable[[], int]:
     try:
         command = with_option_names(with_examples(typer.main.get_command(app)))
         given = page.with_port(sys.argv[1:] if arguments is None else arguments)
@@ -109,7 +114,7 @@ def _run(arguments: list[str] | None) -> int:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
         return _broken(error)
-    return code if isinstance(code, int) else 0
+    return code if isinstance(code, int) or callable(code) else 0
 
 
 def _broken(error: Exception) -> int:

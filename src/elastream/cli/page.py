@@ -58,8 +58,13 @@ def page(file: LogFile, port: At = str(_PORT)) -> None:
 
 
 def with_port(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments, with the usual port where ``--page`` stands without one."""
+    """Return the arguments, with the usual port where ``--page`` stands without one.
+
+    Those of ``run`` are left as they are: behind its own are a program's.
+    """
     given: list[str] = []
+    if arguments[:1] == ["run"]:
+        return list(arguments)
     for argument, following in zip(arguments, [*arguments[1:], "--"], strict=False):
         given.append(argument)
         if argument == "--":

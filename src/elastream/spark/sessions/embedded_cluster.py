@@ -46,7 +46,17 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["JVM_OPTIONS", "EmbeddedCluster", "embedded", "scratch_folder", "stop"]
+__all__ = [
+    "JVM_OPTIONS",
+    "EmbeddedCluster",
+    "await_executors",
+    "embedded",
+    "environment_with",
+    "scratch_folder",
+    "shut_down",
+    "spark_environment",
+    "stop",
+]
 
 JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData "
@@ -151,15 +161,15 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
     settings = cluster.settings(scratch, archive_file(home, links))
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        with interrupts_kept(), _environment(_spark_environment(home, links)):
+        with interrupts_kept(), environment_with(spark_environment(home, links)):
             context = SparkContext(gateway=_driver(conf, scratch / "driver.log"), conf=conf)
         if conf.get(_DYNAMIC, "false") != "true":  # else Spark starts with its own first ones
             keep_first_executors(context, cluster.executors, cluster.max_executors)
         spark = SparkSession(context)
-        _await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
+        await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
     except BaseException:
         with interrupts_ignored():
-            _shut_down(scratch, links)
+            shut_down(scratch, links)
         raise
     _running.append(_Running(spark, scratch, links))
     return spark
@@ -177,10 +187,11 @@ def stop(spark: SparkSession, *, timeout_s: float = 30.0) -> None:
     """End the embedded session, its driver and its executors, and remove its files."""
     for running in [running for running in _running if running.spark is spark]:
         _running.remove(running)
-        _shut_down(running.scratch, running.home, timeout_s)
+        shut_down(running.scratch, running.home, timeout_s)
 
 
-def _shut_down(scratch: Path, home: Path, timeout_s: float = 30.0) -> None:
+def shut_down(scratch: Path, home: Path, timeout_s: float = 30.0) -> None:
+    """End the session of this process, its driver and its executors, and remove their files."""
     from pyspark import SparkContext
 
     driver = getattr(SparkContext._gateway, "proc", None)
@@ -220,7 +231,8 @@ def _stop_all() -> None:
         stop(_running[-1].spark)
 
 
-def _await_executors(door: PrivateDoor, wanted: int, timeout_s: float) -> None:
+def await_executors(door: PrivateDoor, wanted: int, timeout_s: float) -> None:
+    """Return when exactly so many executors are alive."""
     deadline = time.monotonic() + timeout_s
     while (alive := len(door.executors())) != wanted:
         if time.monotonic() > deadline:
@@ -235,7 +247,7 @@ def _scratch_parent(cluster: EmbeddedCluster) -> str | None:
     return None
 
 
-def _spark_environment(java: Path, spark: Path) -> dict[str, str]:
+def spark_environment(java: Path, spark: Path) -> dict[str, str]:
     """Return the environment of the driver: its own Java, and a Spark home of its own."""
     return {
         "JAVA_HOME": str(java),
@@ -247,7 +259,8 @@ def _spark_environment(java: Path, spark: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+def environment_with(changes: Mapping[str, str]) -> Iterator[None]:
+    """Change variables of the environment for a while."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -1,0 +1,97 @@
+"""``elastream run``: an unmodified PySpark program, with its stateful queries attached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from elastream.cli.extras import expect_installed
+from elastream.model.errors import ProblemError
+
+__all__ = ["ANY_ARGUMENTS", "run"]
+
+ANY_ARGUMENTS: Final = {"allow_interspersed_args": False}
+"""What follows the program is the program's."""
+
+_APP = typer.Argument(metavar="APP", help="The program, a Python file.")
+_ARGUMENTS = typer.Argument(metavar="ARGUMENTS", help="The program's own.")
+_MOST = typer.Option("--max-executors", help="Never more executors than this. Needed.")
+_LEAST = typer.Option("--min-executors", help="Never fewer executors than this.")
+_MASTER = typer.Option(
+    "--master",
+    help="The Spark master. Without it the program's own; without that, executors of this machine.",
+)
+_GOAL = typer.Option(
+    "--goal",
+    help="What shall be achieved: utilisation, resilient or by-hand; or module:name, a goal of "
+    "yours, where modules beside the program are found too.",
+)
+_PLANNER = typer.Option(
+    "--planner", help="How the tasks that move are chosen: free-step, single-step or transition."
+)
+_ADVISE = typer.Option("--advise-only", help="Decide and log, but change nothing.")
+_FORCE = typer.Option(
+    "--force", help="Override settings of the program with which nothing can be steered."
+)
+_LOG = typer.Option("--log", help="Write every decision as JSON lines; elastream log reads them.")
+_PAGE = typer.Option(
+    "--page",
+    metavar="PORT",
+    help="Show the run in a browser, on this port of this machine (0 takes one that is free); "
+    "HOST:PORT lets others look too.",
+)
+_LAUNCHER = typer.Option(
+    "--launcher", help="Print the file for spark-submit to run in place of the program, and end."
+)
+
+
+def run(
+    app: Annotated[str | None, _APP] = None,
+    arguments: Annotated[list[str] | None, _ARGUMENTS] = None,
+    max_executors: Annotated[int | None, _MOST] = None,
+    min_executors: Annotated[int, _LEAST] = 1,
+    master: Annotated[str | None, _MASTER] = None,
+    goal: Annotated[str, _GOAL] = "utilisation",
+    planner: Annotated[str, _PLANNER] = "free-step",
+    advise_only: Annotated[bool, _ADVISE] = False,
+    force: Annotated[bool, _FORCE] = False,
+    log: Annotated[Path | None, _LOG] = None,
+    page: Annotated[str | None, _PAGE] = None,
+    launcher: Annotated[bool, _LAUNCHER] = False,
+) -> Callable[[], int] | None:
+    """Run a PySpark program as it is, and make its stateful queries elastic.
+
+    The settings that steering needs are put into the session that the program builds, and every
+    stateful query it starts takes part. Output, arguments and exit code are the program's own.
+
+      elastream run --max-executors 4 --log decisions.jsonl app.py its arguments
+      spark-submit "$(elastream run --launcher)" --max-executors 8 -- app.py its arguments
+    """
+    if launcher:
+        typer.echo(Path(__file__).with_name("launcher.py"))
+        return None
+    if app is None:
+        raise ProblemError("APP", "is missing; give a program, a Python file")
+    if max_executors is None:
+        raise ProblemError("max_executors", "is needed: it bounds what the program may cost")
+    from elastream.launch.program import Program
+    from elastream.launch.settings import RunSettings, goal_named
+    from elastream.loop.policy import Policy
+
+    program = Program(app, tuple(arguments or ()))
+    policy = Policy(
+        max_executors=max_executors,
+        min_executors=min_executors,
+        goal=goal_named(goal, program.folder),
+        planner=planner,  # type: ignore[arg-type]
+        advise_only=advise_only,
+    )
+    expect_installed("pyspark")
+    there = None if log is None else log.absolute()  # wherever the program goes
+    settings = RunSettings(policy, master=master, force=force, log=there, page=page)
+    from elastream.launch.running import run_attached
+
+    return lambda: run_attached(program, settings)

@@ -1,0 +1,162 @@
+"""Where a program's session is caught: five methods of PySpark, in this process, for a while.
+
+Every classic session stands on a SparkContext, however it is asked for: by the builder, by
+``SparkContext(conf=…)``, by ``SparkContext.getOrCreate``. So the context's beginning adds settings,
+the session's beginning attaches, the context's end lets go before Spark ends, and the two methods
+of the builder refuse Spark Connect. Nothing is put into the environment or onto the path of
+modules, so the Python workers of executors know nothing of it.
+
+What is refused is one line on standard error, and ends the program by an exception that is no
+``Exception``: a program that goes on in spite of errors does not go on by mistake.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from elastream.launch.session import LaunchedSession
+from elastream.model.errors import ElastreamError, UnsupportedSparkError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+__all__ = ["Refused", "hooked"]
+
+_REFUSED = 2
+_BROKEN = 1
+_CONNECT = (
+    "the program uses Spark Connect, whose client cannot reach the driver that places state: run "
+    "it with a classic session, without SPARK_REMOTE, remote(...) and spark.api.mode=connect"
+)
+
+
+class Refused(SystemExit):
+    """The program ends here; why is on standard error already."""
+
+
+@contextmanager
+def hooked(session: LaunchedSession) -> Iterator[None]:
+    """Let PySpark tell of the sessions that are made meanwhile."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.Builder
+    changes: list[tuple[Any, str, Callable[..., Any]]] = [
+        (SparkContext, "__init__", _context_begins(session)),
+        (SparkContext, "stop", _context_ends(session)),
+        (SparkSession, "__init__", _session_begins(session)),
+        (builder, "getOrCreate", _without_connect(builder.getOrCreate)),
+        (builder, "create", _without_connect(builder.create)),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    for owner, name, method in changes:
+        setattr(owner, name, method)
+    try:
+        yield
+    finally:
+        for owner, name, method in before:
+            setattr(owner, name, method)
+
+
+def _context_begins(session: LaunchedSession) -> Callable[..., None]:
+    from pyspark import SparkContext
+
+    begin = SparkContext.__init__
+    signature = inspect.signature(begin)
+
+    @functools.wraps(begin)
+    def begins(self: SparkContext, *arguments: Any, **named: Any) -> None:
+        bound = signature.bind(self, *arguments, **named)
+        given = bound.arguments
+        if SparkContext._active_spark_context is not None or given.get("gateway") is not None:
+            begin(*bound.args, **bound.kwargs)  # PySpark refuses it, or elastream itself makes it
+            return
+        with _refusing():
+            given["conf"] = session.prepared(given.get("conf"), given.pop("master", None))
+            environment = session.environment()
+        with environment:
+            begin(*bound.args, **bound.kwargs)
+        with _refusing():
+            session.begun(self)
+
+    return begins
+
+
+def _context_ends(session: LaunchedSession) -> Callable[[SparkContext], None]:
+    from pyspark import SparkContext
+
+    stop = SparkContext.stop
+
+    @functools.wraps(stop)
+    def ends(self: SparkContext) -> None:
+        session.let_go()
+        stop(self)
+
+    return ends
+
+
+def _session_begins(session: LaunchedSession) -> Callable[..., None]:
+    from pyspark.sql import SparkSession
+
+    begin = SparkSession.__init__
+    signature = inspect.signature(begin)
+
+    @functools.wraps(begin)
+    def begins(self: SparkSession, *arguments: Any, **named: Any) -> None:
+        bound = signature.bind(self, *arguments, **named)
+        bound.arguments["options"] = session.options(bound.arguments.get("options", {}))
+        begin(*bound.args, **bound.kwargs)
+        with _refusing():
+            session.attach(self)
+
+    return begins
+
+
+def _without_connect(build: Callable[[Any], SparkSession]) -> Callable[[Any], SparkSession]:
+    @functools.wraps(build)
+    def built(self: Any) -> SparkSession:
+        with _refusing():
+            if _is_connect(self._options):
+                raise UnsupportedSparkError(_CONNECT)
+        return build(self)
+
+    return built
+
+
+def _is_connect(options: dict[str, Any]) -> bool:
+    """Tell whether PySpark would make a client of Spark Connect."""
+    from pyspark.util import default_api_mode
+
+    mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
+    if mode not in ("classic", "connect"):
+        mode = default_api_mode()
+    variables = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+    asked = "spark.remote" in options or any(name in os.environ for name in variables)
+    return asked or mode == "connect"
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """End the program where what we do for it cannot be done."""
+    try:
+        yield
+    except ElastreamError as error:
+        _say(str(error))
+        raise Refused(_REFUSED) from None
+    except Exception as error:
+        if os.environ.get("ELASTREAM_DEBUG"):
+            raise
+        about = f"{type(error).__name__}: {error}".splitlines()[0]
+        _say(f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)")
+        raise Refused(_BROKEN) from None
+
+
+def _say(line: str) -> None:
+    print(f"elastream: {' '.join(line.split())}", file=sys.stderr)

@@ -1,0 +1,133 @@
+"""The session of a program on its way: built with what steering needs, attached, and let go."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastream.attachment import Attachment, attach
+from elastream.launch.given import MASTER, Given, settings_around
+from elastream.launch.settings import RunSettings
+from elastream.model.errors import SparkError
+from elastream.spark.sessions.embedded_cluster import environment_with
+from elastream.spark.sessions.java import java_home
+from elastream.spark.sessions.program_cluster import ProgramCluster
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+__all__ = ["LaunchedSession"]
+
+_log = logging.getLogger(__name__)
+
+
+class LaunchedSession:
+    """What is known of the program's session while the program runs."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._cluster: ProgramCluster | None = None
+        self._attachment: Attachment | None = None
+        self._application: str | None = None
+        """The application of this context that was attached, by Spark's id."""
+        self._overridden: dict[str, str] = {}
+        """Settings of the program that do not hold, with what holds in their place."""
+
+    def prepared(self, conf: SparkConf | None, master: str | None) -> SparkConf:
+        """Return the settings of a context that is about to begin."""
+        from pyspark import SparkConf
+
+        given, force = _given(conf, master), self._settings.force
+        needed = given.needed(force=force)
+        chosen = given.master(self._settings.master, force=force)
+        if chosen is None:
+            needed |= self._own_cluster().settings(given.all)
+        else:
+            needed[MASTER] = chosen
+        for wrong in given.contradictions():
+            print(f"elastream: overridden: {wrong}", file=sys.stderr)
+        self._overridden = {
+            name: value for name, value in needed.items() if given.all.get(name, value) != value
+        }
+        # A configuration that is made in a running JVM is taken as it is, else the JVM adds its own
+        held = given.all if _jvm_runs() else given.program
+        return SparkConf(loadDefaults=False).setAll(list({**held, **needed}.items()))
+
+    def options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a session's own options, without those that do not hold."""
+        return {name: self._overridden.get(name, value) for name, value in options.items()}
+
+    def environment(self) -> AbstractContextManager[None]:
+        """Let a driver that starts meanwhile find its Java."""
+        if _jvm_runs():
+            return nullcontext()
+        if self._cluster is not None:
+            return self._cluster.environment()
+        return environment_with({"JAVA_HOME": str(java_home())})
+
+    def begun(self, context: SparkContext) -> None:
+        """Take in that a context has begun."""
+        self._application = None
+        if self._cluster is not None:
+            self._cluster.started(context)
+
+    def attach(self, spark: SparkSession) -> None:
+        """Attach the session's application, unless that was done."""
+        application = spark.sparkContext.applicationId
+        if application == self._application:
+            return
+        self._application = application
+        if self._cluster is not None:
+            self._cluster.await_first(spark)
+        settings = self._settings
+        self._attachment = attach(spark, settings.policy, log=settings.log, page=settings.page)
+
+    def let_go(self) -> None:
+        """Detach; what goes wrong with that is not the program's business."""
+        attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            try:
+                attachment.detach()
+            except Exception:
+                _log.debug("detaching failed", exc_info=True)
+
+    def _own_cluster(self) -> ProgramCluster:
+        if self._cluster is None:
+            if _jvm_runs():
+                raise SparkError(
+                    "the driver runs already, and its master has no executors that could come or "
+                    "go: give spark-submit another --master"
+                )
+            policy = self._settings.policy
+            self._cluster = ProgramCluster(max(1, policy.min_executors), policy.max_executors)
+            atexit.register(self._cluster.end)
+        return self._cluster
+
+
+def _given(conf: SparkConf | None, master: str | None) -> Given:
+    import pyspark
+    from pyspark import SparkConf, SparkContext
+
+    program = {} if conf is None else dict(conf.getAll())
+    if master:
+        program[MASTER] = master
+    if conf is not None and conf._jconf is not None:  # it knows what is around
+        return Given(program, {})
+    if _jvm_runs():
+        SparkContext._ensure_initialized()
+        return Given(program, dict(SparkConf().getAll()))
+    return Given(program, settings_around(os.environ, Path(pyspark.__file__).parent))
+
+
+def _jvm_runs() -> bool:
+    """Tell whether the driver's JVM runs: this process has started it, or ``spark-submit`` has."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ

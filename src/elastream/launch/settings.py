@@ -1,0 +1,77 @@
+"""What a run of somebody's program is asked to do; checked when made."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elastream.launch.given import has_no_executors
+from elastream.loop.decision_log import DecisionLog
+from elastream.loop.goals.by_hand import ByHand
+from elastream.loop.goals.goal import Goal
+from elastream.loop.goals.resilient import Resilient
+from elastream.loop.goals.utilisation import Utilisation
+from elastream.loop.policy import Policy
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+from elastream.page.server import checked_address
+
+__all__ = ["RunSettings", "goal_named"]
+
+_GOALS: Mapping[str, Callable[[], Goal]] = {
+    "by-hand": ByHand,
+    "resilient": Resilient,
+    "utilisation": Utilisation,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How the queries of a program shall be attached."""
+
+    policy: Policy
+    master: str | None = None
+    """The Spark master; ``None``: the program's, else a cluster of our own on this machine."""
+    force: bool = False
+    """Whether the program's settings are overridden where they contradict what steering needs."""
+    log: Path | None = None
+    """Takes every decision."""
+    page: str | None = None
+    """Port, or host and port, on which a browser shows what goes on."""
+
+    def __post_init__(self) -> None:
+        if self.master is not None and has_no_executors(self.master):
+            why = "is one process without executors; leave it out for some on this machine"
+            raise ProblemError("master", f"{self.master} {why}")
+        if self.log is not None:
+            DecisionLog(self.log)  # say before a long run that it cannot be written
+        if self.page is not None:
+            checked_address(self.page)
+
+
+def goal_named(name: str, folder: str) -> Goal:
+    """Return a goal with its usual settings by its name, or one that a module of the user has.
+
+    That is ``module:name``, a goal or a function that returns one; modules in ``folder``, the
+    program's own, are found too.
+    """
+    if name in _GOALS:
+        return _GOALS[name]()
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        known = ", ".join(sorted(_GOALS))
+        raise ProblemError("goal", f"{shown(name)} is not one of {known}, nor module:name")
+    sys.path.insert(0, folder)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ProblemError("goal", f"{shown(name)} cannot be found: {error}") from None
+    finally:
+        sys.path.remove(folder)
+    goal = found() if callable(found) else found
+    if not isinstance(goal, Goal):
+        raise ProblemError("goal", f"{shown(name)} gives {shown(goal)}, which is no goal")
+    return goal

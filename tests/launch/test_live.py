@@ -1,0 +1,159 @@
+"""An unmodified program on live executors, from its first session to its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.launch.programs import by_elastream, by_submit, written
+
+from elastream import Decision, read_decisions
+
+COUNTS = """
+import json, sys, time
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.appName("counts")
+spark = builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
+rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+counts = rows.selectExpr("value % 7 AS key").groupBy("key").count().writeStream
+query = counts.outputMode("complete").format("memory").queryName("counts").start()
+plain = rows.writeStream.format("noop").queryName("plain").trigger(processingTime="1 hour").start()
+while query.lastProgress is None or query.lastProgress.batchId < 2:
+    time.sleep(0.1)
+query.stop()
+plain.stop()
+
+
+def in_a_worker(_):
+    import sys
+    from pyspark import SparkContext
+
+    ours = [name for name in sys.modules if name.startswith("elastream")]
+    return ours, hasattr(SparkContext.__init__, "__wrapped__")
+
+
+found = {row["key"]: row["count"] for row in spark.table("counts").collect()}
+total = sum(found.values())
+expected = {key: len(range(key, total, 7)) for key in range(min(7, total))}
+print(json.dumps({
+    "exact": total > 0 and found == expected,
+    "master": spark.sparkContext.master,
+    "name": spark.sparkContext.appName,
+    "worker": spark.sparkContext.parallelize([0], 1).map(in_a_worker).collect(),
+    "arguments": sys.argv[1:],
+}))
+spark.stop()
+sys.exit(4)
+"""
+TWO_SESSIONS = """
+import sys, time
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+
+def counted(spark, name):
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+    counts = rows.groupBy((rows.value % 7).alias("key")).count().writeStream
+    query = counts.outputMode("complete").format("noop").queryName(name).start()
+    while query.lastProgress is None or query.lastProgress.batchId < 2:
+        time.sleep(0.1)
+
+
+conf = SparkConf().setAppName("own").setMaster("local[2]").set("spark.speculation", "true")
+conf.set("spark.sql.shuffle.partitions", "4")
+counted(SparkSession(SparkContext(conf=conf)), "first")
+SparkContext._active_spark_context.stop()
+counted(SparkSession.builder.getOrCreate(), "second")
+raise ValueError("of its own")
+"""
+
+
+def told(log: Path) -> list[tuple[str, str | None]]:
+    quiet = ("hold", "wait")
+    decisions: list[Decision] = [each for each in read_decisions(log) if each.kind not in quiet]
+    return [(each.kind, each.query) for each in decisions]
+
+
+def test_an_unmodified_program_runs_attached_and_ends_as_it_does(tmp_path: Path) -> None:
+    log, scratch = tmp_path / "decisions.jsonl", tmp_path / "scratch"
+    scratch.mkdir()
+    ran = by_elastream(
+        written(tmp_path, COUNTS),
+        "an argument",
+        options=f"--log {log} --page 0",
+        environ={"TMPDIR": str(scratch)},
+    )
+    assert ran.returncode == 4, ran.stderr
+    assert json.loads(ran.stdout) == {
+        "exact": True,
+        "master": "local-cluster[2,1,800]",
+        "name": "counts",
+        "worker": [[[], False]],
+        "arguments": ["an argument"],
+    }
+    assert [line for line in ran.stderr.splitlines() if line.startswith("elastream")] == []
+    kinds = told(log)
+    assert kinds[0] == ("attach", None)
+    assert ("join", "counts") in kinds
+    assert ("refuse", "plain") in kinds
+    assert kinds[-1] == ("detach", None)
+    assert list(scratch.glob("elastream-*")) == []
+
+
+@pytest.mark.slow
+def test_a_session_that_is_stopped_in_the_middle_is_let_go_and_the_next_is_attached(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "decisions.jsonl"
+    ran = by_elastream(written(tmp_path, TWO_SESSIONS), options=f"--log {log} --force")
+    assert ran.returncode == 1
+    assert "ValueError: of its own" in ran.stderr.splitlines()
+    assert "elastream: overridden: spark.speculation is true" in ran.stderr
+    kinds = [each for each in told(log) if each[0] in ("attach", "join", "detach")]
+    assert kinds == [
+        ("attach", None),
+        ("join", "first"),
+        ("detach", None),
+        ("attach", None),
+        ("join", "second"),
+        ("detach", None),
+    ]
+
+
+@pytest.mark.slow
+def test_the_launcher_does_the_same_under_spark_submit(tmp_path: Path) -> None:
+    log = tmp_path / "decisions.jsonl"
+    ran = by_submit(
+        written(tmp_path, COUNTS),
+        "an argument",
+        submit="--master local-cluster[2,1,800] --conf spark.executor.memory=800m",
+        options=f"--log {log}",
+    )
+    assert ran.returncode == 4, ran.stderr
+    said = json.loads(ran.stdout.splitlines()[-1])
+    assert (said["exact"], said["worker"]) == (True, [[[], False]])
+    assert said["arguments"] == ["an argument"]
+    assert ("join", "counts") in told(log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("submit", "says"),
+    [
+        (
+            "--conf spark.speculation=true --master spark://127.0.0.1:1",
+            "elastream: spark.speculation is true; ",
+        ),
+        ("--master local[2]", "elastream: spark.master is local[2], one process without "),
+    ],
+)
+def test_what_spark_submit_sets_against_steering_is_refused(
+    submit: str, says: str, tmp_path: Path
+) -> None:
+    ran = by_submit(written(tmp_path, COUNTS), submit=submit)
+    assert ran.returncode == 2
+    # spark-submit sends all that a driver in Python says to its own standard output
+    assert [line for line in ran.stdout.splitlines() if line.startswith(says)]
