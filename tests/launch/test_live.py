@@ -70,6 +70,22 @@ counted(SparkSession.builder.getOrCreate(), "second")
 raise ValueError("of its own")
 """
 
+TEN_QUERIES = """
+import time
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 1).getOrCreate()
+rows = spark.readStream.format("rate").option("rowsPerSecond", 5).load()
+counts = rows.groupBy((rows.value % 7).alias("key")).count()
+queries = [
+    counts.writeStream.outputMode("complete").format("noop").queryName(f"q{number}")
+    .trigger(processingTime="1 hour").start()
+    for number in range(10)
+]
+while any(query.lastProgress is None for query in queries):
+    time.sleep(0.1)
+"""
+
 
 def told(log: Path) -> list[tuple[str, str | None]]:
     quiet = ("hold", "wait")
@@ -121,6 +137,20 @@ def test_a_session_that_is_stopped_in_the_middle_is_let_go_and_the_next_is_attac
         ("join", "second"),
         ("detach", None),
     ]
+
+
+@pytest.mark.slow
+def test_ten_queries_join_one_loop_and_end_with_the_program_that_leaves_them(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "decisions.jsonl"
+    ran = by_elastream(written(tmp_path, TEN_QUERIES), options=f"--log {log}")
+    assert ran.returncode == 0, ran.stderr
+    kinds = told(log)
+    assert [kind for kind, _ in kinds].count("attach") == 1
+    joined = sorted(query for kind, query in kinds if kind == "join" and query)
+    assert joined == sorted(f"q{number}" for number in range(10))
+    assert kinds[-1] == ("detach", None)
 
 
 @pytest.mark.slow
