@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 KEYS: Final = 100_000
-PAIRS: Final = 8
+PAIRS: Final = 5
 _STANDING: Final = replace(POLICY, standbys=1, standby_bytes=1 << 40)
 _POLL_S: Final = 0.1
 _PATIENCE_S: Final = 300.0
