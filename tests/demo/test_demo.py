@@ -66,6 +66,7 @@ def test_the_demo_leaves_a_picture_and_a_log_of_decisions(
     assert any(decision.kind == "hold" for decision in decisions)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_everything_and_says_so_in_a_line(tmp_path: Path) -> None:
     with (tmp_path / "said").open("w") as said:
         demo = subprocess.Popen(

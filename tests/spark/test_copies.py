@@ -145,6 +145,7 @@ def test_state_of_python_functions_stays_exact(
         assert found == {key: n for key, (n, _) in aggregation_answer(rows).items()}
 
 
+@pytest.mark.slow
 def test_what_was_seen_before_is_known_where_it_moved_to(spark: SparkSession) -> None:
     with running(first_seen(spark), mode="append", sink="memory", policy=AHEAD) as run:
         swap_ahead(run)
@@ -152,6 +153,7 @@ def test_what_was_seen_before_is_known_where_it_moved_to(spark: SparkSession) ->
         assert table_of(run) == Counter((key,) for key in range(FIRST))
 
 
+@pytest.mark.slow
 def test_sessions_stay_exact(spark: SparkSession) -> None:
     with running(sessions(spark), mode="append", sink="memory", policy=AHEAD) as run:
         swap_ahead(run)
