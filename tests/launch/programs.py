@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -66,4 +67,10 @@ def _ran(command: list[str], environ: Mapping[str, str]) -> subprocess.Completed
         text=True,
         timeout=_PATIENCE_S,
         check=False,
+        preexec_fn=_hear_ctrl_c,
     )
+
+
+def _hear_ctrl_c() -> None:
+    """Be as at a terminal: whatever runs in the background may have been told not to hear it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
