@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,8 @@ def sums() -> WindowedQuery:
         (["serve", KNOWN], f"QUERY: '{KNOWN}' gives 'a text', not a WindowedQuery"),
         (["join", "sums", "here:1", "--token-file", "x"], "QUERY: 'sums' is not module:function"),
         (["join", "json:sums"], "Missing argument"),
+        (["serve", SUMS, "--conf", "a"], "--conf: 'a' is not KEY=VALUE"),
+        (["join", SUMS, "here:1", "--token-file", "x", "--since", "noon"], "--since: 'noon' is"),
         (["serve", SUMS, "--patience", "0.1"], "--patience: 0.1 is below 0.5"),
         (["serve", SUMS, "--patience", "nan"], "--patience: nan"),
         (["serve", SUMS, "--address", "here"], "address: 'here' is not HOST:PORT"),
@@ -60,6 +64,40 @@ def test_a_folder_that_is_a_file_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_text("a token that is long enough\n")
+    (tmp_path / "t").chmod(0o600)
     (tmp_path / "file").touch()
     assert main(["handover", *side, "--folder", "file"]) == 2
     assert "--folder: file cannot be made: File exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("from tests.cli.test_handover import sums", "--patience: 0.1 is below 0.5"),
+        ("def sums(:", "QUERY: 'NAME:sums' fails: SyntaxError: "),
+        ("def sums(): return 1 / 0", "QUERY: 'NAME:sums' fails: ZeroDivisionError: "),
+        (
+            "from elastream import Window\ndef sums(): Window.of('time', 0, 1)",
+            "QUERY: 'NAME:sums': window.length: ",
+        ),
+    ],
+)
+def test_a_module_in_the_current_folder_is_found_and_its_own_faults_are_one_line(
+    text: str,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    name = f"queries_{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(text + "\n")
+    assert main(["handover", "serve", f"{name}:sums", "--patience", "0.1"]) == 2
+    err = capsys.readouterr().err
+    assert line.replace("NAME", name) in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.py"]
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(tmp_path), "elsewhere"]

@@ -12,7 +12,7 @@ from tests.handover.notes import owner_of
 from tests.handover.scenarios import scenarios
 
 from elastream.handover.ledger import Side
-from elastream.handover.target import Left, Owning, Prepared
+from elastream.handover.phases import Left, Owning, Prepared
 from elastream.model.handover import QueryShape, Window
 from elastream.testing import HandoverScenario, Output, Row, SimulatedHandover, uninterrupted
 from elastream.testing.handover import SimulatedOrigin

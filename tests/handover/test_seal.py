@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ MESSAGES: list[Message] = [
     Refuse("h", "busy"),
     Seen("h", "t", (7, -9)),
     Offer("h", "t", BOUNDARY),
+    Offer("h", "t", replace(BOUNDARY, counts="/there/9")),
     Ready("h", "t", BOUNDARY),
     Commit("h", BOUNDARY),
     Abort("h", "t", "silent"),

@@ -2,7 +2,8 @@
 
 As in the control loop: events go in, instructions come out, and neither machine calls anybody. A
 driver carries out the instructions of a step in their order, before it hears the next event, and
-answers :class:`FindBoundary`, :class:`Keep` and :class:`Look` with the event that fits.
+answers :class:`FindBoundary`, :class:`Halt`, :class:`Keep` and :class:`Look` with the event that
+fits.
 """
 
 from __future__ import annotations
@@ -22,8 +23,13 @@ __all__ = [
     "Connect",
     "Disconnect",
     "Event",
+    "Expect",
     "FindBoundary",
     "FirstSeen",
+    "GoOn",
+    "Halt",
+    "HaltFailed",
+    "Halted",
     "Instruction",
     "Keep",
     "KeepFailed",
@@ -48,10 +54,14 @@ class Timing:
     patience_ms: int = 30_000
     """A side that may give up does so after so long a silence of the other."""
     remind_ms: int = 5_000
-    """A target says again that it has taken its windows after so long, until ``reach_ms`` after."""
+    """A target says again that it has taken its windows after so long, for as long as it runs;
+    after ``reach_ms`` more rarely, ten times while an origin lingers."""
     reach_ms: int = 600_000
     """How long the origin's streams may take to reach the target's first rows; row windows are
     not counted before."""
+    linger_ms: int = 3_600_000
+    """An origin that has put out its last window waits so long for a target that does not confirm,
+    and ends then; its record goes on to say whose the windows are."""
 
     def __post_init__(self) -> None:
         if not 0 < self.repeat_ms <= self.patience_ms:
@@ -83,7 +93,7 @@ class BoundaryFound:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryRefused:
-    """Answer to :class:`FindBoundary`: the query cannot be cut there."""
+    """Answer to :class:`FindBoundary` or :class:`Expect`: the query cannot be cut there."""
 
     why: str
 
@@ -114,6 +124,18 @@ class FirstSeen:
     whole_from: Timestamps
 
 
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """Answer to :class:`Halt`: the query has ended, and no batch of it was cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class HaltFailed:
+    """Answer to :class:`Halt`: the query could not be ended so."""
+
+    why: str
+
+
 Event = (
     Clock
     | Received
@@ -123,6 +145,8 @@ Event = (
     | KeepFailed
     | LastWindowProduced
     | FirstSeen
+    | Halted
+    | HaltFailed
 )
 
 
@@ -167,6 +191,16 @@ class StopAfter:
 
 
 @dataclass(frozen=True, slots=True)
+class Halt:
+    """Origin: end the query between two batches, and answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """Origin: start the query again on its checkpoint; it is not taken after all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Connect:
     """Target: start to read the inputs; put out nothing."""
 
@@ -174,6 +208,13 @@ class Connect:
 @dataclass(frozen=True, slots=True)
 class Look:
     """Target: answer with the first rows, if every input has given one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Target: answer if you cannot start at the boundary."""
+
+    boundary: Boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +236,11 @@ Instruction = (
     | FindBoundary
     | ReleaseBarrier
     | StopAfter
+    | Halt
+    | GoOn
     | Connect
     | Look
+    | Expect
     | Activate
     | Disconnect
 )

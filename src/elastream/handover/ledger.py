@@ -23,7 +23,7 @@ from elastream.line_files import LineFile
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary
-from elastream.whole_files import write_json
+from elastream.whole_files import make_folder, write_json
 
 __all__ = [
     "Note",
@@ -38,8 +38,8 @@ __all__ = [
 _VERSION: Final = 1
 
 Side = Literal["origin", "target"]
-RecordState = Literal["committed", "aborted", "prepared", "owns", "left"]
-"""``committed`` and ``aborted`` are the origin's, the others the target's."""
+RecordState = Literal["committed", "aborted", "yielded", "prepared", "owns", "left"]
+"""``committed``, ``aborted`` and ``yielded`` are the origin's, the others the target's."""
 Owner = Literal["origin", "split", "undecided"]
 """``origin``: no window is this target's. ``split``: those that start before the boundary are the
 origin's, the others the target's. ``undecided``: this side cannot know; the origin's record does.
@@ -80,13 +80,17 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._is_held = False
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep every other process from using the record meanwhile."""
+        """Keep everybody else from using the record meanwhile; who holds it may ask again."""
+        if self._is_held:
+            yield
+            return
         lock = self.path.with_name(f".{self.path.name}.lock")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             file = lock.open("w")
         except OSError as error:
             raise ProblemError(str(self.path), f"cannot be written: {error.strerror}") from None
@@ -95,11 +99,15 @@ class RecordFile:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ProblemError(str(self.path), "is in use by another process") from None
-            yield
+            self._is_held = True
+            try:
+                yield
+            finally:
+                self._is_held = False
 
     def write(self, record: Record) -> None:
         """Replace the record; raises ``OSError`` only where the old one is still there."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         try:
             write_json(self.path, _record_members(record), synced=True)
         except OSError:

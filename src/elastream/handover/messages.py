@@ -30,6 +30,7 @@ __all__ = [
     "Refuse",
     "Seen",
     "Taken",
+    "Yield",
     "boundary_from",
     "boundary_members",
     "from_members",
@@ -125,11 +126,21 @@ class Leave:
     why: str
 
 
-Message = Join | Accept | Refuse | Seen | Offer | Ready | Commit | Abort | Taken | Leave
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Coordinator: stop between two batches, and leave your checkpoint to me."""
+
+    handover: str
+    """Chosen by who asks; the origin's record names it when it has stopped."""
+    query: str
+    """What is meant."""
+
+
+Message = Join | Accept | Refuse | Seen | Offer | Ready | Commit | Abort | Taken | Leave | Yield
 
 _NAMES: Final[Mapping[str, type[Message]]] = {
     kind.__name__.lower(): kind
-    for kind in (Join, Accept, Refuse, Seen, Offer, Ready, Commit, Abort, Taken, Leave)
+    for kind in (Join, Accept, Refuse, Seen, Offer, Ready, Commit, Abort, Taken, Leave, Yield)
 }
 
 
@@ -165,12 +176,13 @@ def from_members(members: object) -> Message:
 
 def boundary_members(boundary: Boundary) -> dict[str, object]:
     """Return the boundary as the members of a JSON object."""
-    return {
+    members: dict[str, object] = {
         "migration": boundary.migration,
         "activation": boundary.activation,
         "from_timestamps": list(boundary.from_timestamps),
         "discards": list(boundary.discards),
     }
+    return {**members, "counts": boundary.counts} if boundary.counts else members
 
 
 def boundary_from(field: str, value: object) -> Boundary:
@@ -181,6 +193,7 @@ def boundary_from(field: str, value: object) -> Boundary:
         _whole(f"{field}.activation", _member(members, "activation")),
         _wholes(f"{field}.from_timestamps", _member(members, "from_timestamps")),
         _wholes(f"{field}.discards", _member(members, "discards")),
+        _text(f"{field}.counts", members.get("counts", "")),
     )
 
 
@@ -241,6 +254,7 @@ def _wholes(field: str, value: object) -> tuple[int, ...]:
 
 _READERS: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "handover": _text,
+    "query": _text,
     "term": _text,
     "why": _text,
     "shape": _shape,

@@ -7,6 +7,8 @@
        └─ abort: the target is silent or leaves, the query ────────┘                   v
           cannot be cut, the record cannot be written                              Committed
 
+    Serving ─ yield ─> Yielding ─ halted, kept ─> Yielded (:mod:`~elastream.handover.yielding`)
+
 The commit point is the moment the record ``committed`` is on the origin's disk. Before it every
 failure ends in an abort, and all windows are the origin's; after it none does. From the offer to
 the decision the runtime holds back what lies beyond the boundary, so an abort loses nothing and a
@@ -17,7 +19,7 @@ committed handover is answered with ``Abort``: what is not on the disk did not h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from elastream.handover.events import (
     BoundaryFound,
@@ -50,71 +52,26 @@ from elastream.handover.messages import (
     Refuse,
     Seen,
     Taken,
+    Yield,
 )
+from elastream.handover.phases import (
+    Accepted,
+    Bounding,
+    Committed,
+    Committing,
+    Offered,
+    OriginPhase,
+    Serving,
+    Yielded,
+    Yielding,
+)
+from elastream.handover.yielding import asked_to_yield, expect_unyielded, yielding
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Boundary, QueryShape
 
 __all__ = ["OriginMachine", "origin_after", "origin_step"]
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """No handover is under way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A target connects to its inputs."""
-
-    handover: str
-    since_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bounding:
-    """The boundary is looked for; row windows wait for a row that the target sees."""
-
-    handover: str
-    since_ms: int
-    heard_ms: int
-    """When the target last spoke; it repeats itself until it has an offer."""
-    whole_from: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """The boundary is offered, and nothing beyond it is put out."""
-
-    handover: str
-    since_ms: int
-    boundary: Boundary
-
-
-@dataclass(frozen=True, slots=True)
-class Committing:
-    """The decision is on its way to the disk."""
-
-    handover: str
-    boundary: Boundary
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """Decided: the origin completes its last window and is done."""
-
-    handover: str
-    boundary: Boundary
-    since_ms: int
-    sent_ms: int
-    confirmed: bool = False
-    """The target knows."""
-    silent: bool = False
-    """It was said in the log that the target does not confirm."""
-    finished: bool = False
-    """The last window is put out."""
-
-
-Phase = Serving | Accepted | Bounding | Offered | Committing | Committed
 Step = tuple["OriginMachine", tuple[Instruction, ...]]
 
 
@@ -126,16 +83,23 @@ class OriginMachine:
     term: str
     """Names this run of the driver; a restart has another."""
     timing: Timing
-    phase: Phase = Serving()
+    phase: OriginPhase = field(default_factory=Serving)
     now_ms: int = 0
     ended: frozenset[str] = frozenset()
     """Handovers that were aborted; they do not begin again."""
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the query may stop: handed over, confirmed, and the last window put out."""
+        """Tell whether the query may stop: handed over, and the last window put out; or yielded.
+
+        The target has confirmed, or could have for so long that it is not waited for any more.
+        """
         phase = self.phase
-        return isinstance(phase, Committed) and phase.confirmed and phase.finished
+        if isinstance(phase, Yielded):
+            return True
+        if not isinstance(phase, Committed) or phase.finished_ms is None:
+            return False
+        return phase.confirmed or phase.ended
 
 
 def origin_after(
@@ -150,6 +114,7 @@ def origin_after(
         raise ProblemError("record", why)
     if record.state == "aborted":
         return replace(origin, ended=frozenset([record.handover])), ()
+    expect_unyielded(record)
     if record.state != "committed" or record.boundary is None:
         raise ProblemError("record", f"is a target's ({record.state}); the origin needs its own")
     phase = Committed(record.handover, record.boundary, 0, 0, confirmed=record.confirmed)
@@ -177,8 +142,16 @@ def origin_step(origin: OriginMachine, event: Event) -> Step:
         if isinstance(event, KeepFailed):
             why = f"the decision could not be written: {event.why}"
             return _aborted(origin, phase.handover, why)
-    if isinstance(phase, Committed) and isinstance(event, LastWindowProduced):
-        return _finished(origin, phase)
+    if isinstance(phase, Yielding):
+        after, done = yielding(origin.shape.name, origin.term, phase, event)
+        return replace(origin, phase=after), done
+    if isinstance(phase, Committed):
+        if isinstance(event, LastWindowProduced):
+            return _finished(origin, phase)
+        if isinstance(event, Kept) and event.record.confirmed:
+            reason = "the target has confirmed"
+            note = _note("confirm", phase.handover, "split", reason, phase.boundary)
+            return replace(origin, phase=replace(phase, confirmed=True)), (note,)
     return origin, ()
 
 
@@ -200,6 +173,11 @@ def _clock(origin: OriginMachine) -> Step:
         phase = replace(phase, silent=True)
         reason = "the target does not confirm; it owns its windows and takes them when it asks"
         done.append(_note("silent", phase.handover, "split", reason, phase.boundary))
+    finished_ms = phase.finished_ms
+    if finished_ms is not None and now - finished_ms >= timing.linger_ms and not phase.ended:
+        phase = replace(phase, ended=True)
+        reason = "the target has not confirmed; if it asks, start the origin again on its record"
+        done.append(_note("end", phase.handover, "split", reason, phase.boundary))
     return replace(origin, phase=phase), tuple(done)
 
 
@@ -224,6 +202,9 @@ def _heard(origin: OriginMachine, message: Message) -> Step:
     known = None if isinstance(phase, Serving) else phase.handover
     if isinstance(message, Join):
         return _joined(origin, message, known)
+    if isinstance(message, Yield):
+        after, done = asked_to_yield(origin.shape.name, phase, message)
+        return replace(origin, phase=after), done
     if isinstance(phase, Committed):
         return _heard_when_committed(origin, phase, message)
     if isinstance(message, Seen | Ready):
@@ -292,8 +273,6 @@ def _heard_when_committed(origin: OriginMachine, phase: Committed, message: Mess
     if isinstance(message, Ready):
         return origin, (Send(Commit(phase.handover, phase.boundary)),)
     if isinstance(message, Taken) and not phase.confirmed:
-        reason = "the target has confirmed"
-        note = _note("confirm", phase.handover, "split", reason, phase.boundary)
         record = Record(
             phase.handover,
             origin.shape.name,
@@ -302,7 +281,7 @@ def _heard_when_committed(origin: OriginMachine, phase: Committed, message: Mess
             origin.term,
             confirmed=True,
         )
-        return replace(origin, phase=replace(phase, confirmed=True)), (Keep(record), note)
+        return origin, (Keep(record),)  # where that fails, the target says it again
     return origin, ()
 
 
@@ -330,11 +309,11 @@ def _committed(origin: OriginMachine, phase: Committing) -> Step:
 
 
 def _finished(origin: OriginMachine, phase: Committed) -> Step:
-    if phase.finished:
+    if phase.finished_ms is not None:
         return origin, ()
     reason = "the origin has put out its last window"
     note = _note("finish", phase.handover, "split", reason, phase.boundary)
-    return replace(origin, phase=replace(phase, finished=True)), (note,)
+    return replace(origin, phase=replace(phase, finished_ms=origin.now_ms)), (note,)
 
 
 def _aborted(origin: OriginMachine, handover: str, why: str) -> Step:

@@ -28,6 +28,12 @@ class OriginQuery(Protocol):
     def is_finished(self) -> bool:
         """Tell whether everything below the boundary is put out."""
 
+    def halt(self) -> None:
+        """End the query between two batches; raises an ``ElastreamError`` where one was cut."""
+
+    def go_on(self) -> None:
+        """Start the query again on its checkpoint, after a halt."""
+
 
 class TargetQuery(Protocol):
     """The query that takes over."""
@@ -37,6 +43,9 @@ class TargetQuery(Protocol):
 
     def first_seen(self) -> Timestamps | None:
         """Return from where on every row is seen, for each input; ``None`` if one gave no row."""
+
+    def expect(self, boundary: Boundary) -> None:
+        """Raise an ``ElastreamError`` where the query cannot start at the boundary."""
 
     def activate(self, boundary: Boundary) -> None:
         """Put out what lies at the boundary or beyond, from the rows read since the connection."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import re
 import secrets
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -120,15 +122,24 @@ def refusal_in(line: bytes) -> str | None:
 
 
 def read_token(path: Path, *, create: bool = False) -> str:
-    """Return the token in the file; with ``create`` make one that only its owner can read."""
+    """Return the token in the file; with ``create`` make one that only its owner can read.
+
+    A file that more than its owner can write, or more than its group can read, is refused: whoever
+    has the token can take the query. A group may read it, since the two sides may be two users.
+    """
     try:
         if create and not path.exists():
             write_text(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
-        token = path.read_text().strip()
+        with path.open() as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            token = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(str(path), f"the token cannot be read: {error}") from None
     if len(token) < _SHORTEST_TOKEN:
         raise ProblemError(str(path), f"the token has fewer than {_SHORTEST_TOKEN} characters")
+    if mode & ~0o740:
+        why = f"is open to others, its mode is {mode:o}: make another token, and chmod 600 its file"
+        raise ProblemError(str(path), why)
     return token
 
 

@@ -10,8 +10,10 @@
 The target puts out nothing before ``Commit``. Until it has written the boundary down it may give up
 whenever it likes. From then on it is bound: only the origin's word frees it, so it asks, by
 repeating ``Ready``, for as long as it takes. If the origin never answers again, the origin's record
-says who owns the windows from the boundary on, and the target's log says that this is so. While it
-owns its windows it says so again now and then: an origin that starts again cannot call it.
+says who owns the windows from the boundary on, and the target's log says that this is so. It puts
+windows out, and says that it has taken them, when its own record says that it owns them: else it
+could not go on after a crash, with the origin gone. While it owns its windows it says so again now
+and then: an origin that starts again cannot call it.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from dataclasses import dataclass, replace
 
 from elastream.handover.events import (
     Activate,
+    BoundaryRefused,
     Clock,
     Connect,
     Disconnect,
     Event,
+    Expect,
     FirstSeen,
     Instruction,
     Keep,
@@ -49,77 +53,22 @@ from elastream.handover.messages import (
     Seen,
     Taken,
 )
+from elastream.handover.phases import (
+    Connecting,
+    Joining,
+    Left,
+    Owning,
+    Prepared,
+    Preparing,
+    TargetPhase,
+    Waiting,
+)
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, QueryShape, Timestamps
+from elastream.model.handover import Boundary, QueryShape
 
 __all__ = ["TargetMachine", "target_after", "target_step"]
 
 
-@dataclass(frozen=True, slots=True)
-class Joining:
-    """The origin is asked."""
-
-    since_ms: int
-    sent_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Connecting:
-    """The inputs are read until each has given a row."""
-
-    term: str
-    since_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The origin looks for the boundary."""
-
-    term: str
-    whole_from: Timestamps
-    since_ms: int
-    """When the origin last spoke."""
-    sent_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Preparing:
-    """The boundary is on its way to the disk."""
-
-    term: str
-    boundary: Boundary
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Bound by its word: the origin decides."""
-
-    term: str
-    boundary: Boundary
-    since_ms: int
-    sent_ms: int
-    in_doubt: bool = False
-    """It was said in the log that the origin does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owning:
-    """The windows from the boundary on are the target's."""
-
-    boundary: Boundary
-    since_ms: int
-    sent_ms: int
-    """When it last said so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """No handover; the target puts out nothing."""
-
-    why: str
-
-
-Phase = Joining | Connecting | Waiting | Preparing | Prepared | Owning | Left
 Step = tuple["TargetMachine", tuple[Instruction, ...]]
 
 
@@ -131,7 +80,7 @@ class TargetMachine:
     handover: str
     """Different for every attempt."""
     timing: Timing
-    phase: Phase
+    phase: TargetPhase
     now_ms: int = 0
 
 
@@ -179,10 +128,17 @@ def target_step(target: TargetMachine, event: Event) -> Step:
         seen = Seen(target.handover, phase.term, event.whole_from)
         return replace(target, phase=waiting), (Send(seen),)
     if isinstance(phase, Preparing):
+        if isinstance(event, BoundaryRefused):
+            return _left(target, event.why)
         if isinstance(event, Kept):
             return _prepared(target, phase)
         if isinstance(event, KeepFailed):
             return _left(target, f"the boundary could not be written: {event.why}")
+    if isinstance(phase, Prepared):
+        if isinstance(event, Kept) and event.record.state == "owns":
+            return _owning(target, phase)
+        if isinstance(event, KeepFailed):
+            return _unwritten(target, phase, event.why)
     return target, ()
 
 
@@ -227,7 +183,9 @@ def _asked(target: TargetMachine, phase: Prepared) -> Step:
 def _reminded(target: TargetMachine, phase: Owning) -> Step:
     """Say again that the windows are taken: an origin that started again has to hear it."""
     now, timing = target.now_ms, target.timing
-    if now - phase.sent_ms < timing.remind_ms or now - phase.since_ms >= timing.reach_ms:
+    is_recent = now - phase.since_ms < timing.reach_ms
+    pause_ms = timing.remind_ms if is_recent else max(timing.remind_ms, timing.linger_ms // 10)
+    if now - phase.sent_ms < pause_ms:
         return target, ()
     return replace(target, phase=replace(phase, sent_ms=now)), (Send(Taken(target.handover)),)
 
@@ -264,7 +222,7 @@ def _heard(target: TargetMachine, message: Message) -> Step:
         heard = replace(phase, since_ms=now) if message.term == phase.term else phase
         return replace(target, phase=heard), ()
     if isinstance(phase, Prepared) and isinstance(message, Commit):
-        return _owning(target, phase, message.boundary)
+        return _decided(target, phase, message.boundary)
     return target, ()
 
 
@@ -280,7 +238,7 @@ def _considered(target: TargetMachine, phase: Waiting, boundary: Boundary) -> St
             return _left(target, why)
     preparing = Preparing(phase.term, boundary)
     record = Record(target.handover, target.shape.name, "prepared", boundary, term=phase.term)
-    return replace(target, phase=preparing), (Keep(record),)
+    return replace(target, phase=preparing), (Expect(boundary), Keep(record))
 
 
 def _prepared(target: TargetMachine, phase: Preparing) -> Step:
@@ -293,18 +251,30 @@ def _prepared(target: TargetMachine, phase: Preparing) -> Step:
     return replace(target, phase=Prepared(phase.term, boundary, now, now)), done
 
 
-def _owning(target: TargetMachine, phase: Prepared, boundary: Boundary) -> Step:
+def _decided(target: TargetMachine, phase: Prepared, boundary: Boundary) -> Step:
     if boundary != phase.boundary:
         return target, ()
     record = Record(target.handover, target.shape.name, "owns", boundary, term=phase.term)
+    return target, (Keep(record),)
+
+
+def _owning(target: TargetMachine, phase: Prepared) -> Step:
+    boundary, now = phase.boundary, target.now_ms
     done: tuple[Instruction, ...] = (
-        Keep(record),
         Activate(boundary),
         _note(target, "own", "split", _owned(boundary), boundary),
         Send(Taken(target.handover)),
     )
-    now = target.now_ms
     return replace(target, phase=Owning(boundary, now, now)), done
+
+
+def _unwritten(target: TargetMachine, phase: Prepared, why: str) -> Step:
+    """Put nothing out; the origin is asked again, and each answer is another try."""
+    if phase.unwritten:
+        return target, ()
+    reason = f"the windows are the target's, and that cannot be written: {why}; it tries again"
+    note = _note(target, "unwritten", "split", reason, phase.boundary)
+    return replace(target, phase=replace(phase, unwritten=True)), (note,)
 
 
 def _left(target: TargetMachine, why: str) -> Step:

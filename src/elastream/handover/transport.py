@@ -2,7 +2,8 @@
 
 What a broken connection swallows is a message lost; the machines repeat theirs, and the target's
 link connects again when it next has something to say. Strangers are told why they are turned away,
-and change nothing.
+and change nothing: where they hold all places, the one that came first has to go. A listener that
+cannot accept (no files left, a connection that broke at once) says so and goes on.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from elastream.handover.connection import TIMEOUT_S, Connection
 from elastream.handover.messages import Message, Refuse
 from elastream.handover.seal import (
-    LONGEST_LINE,
     Seal,
     WrongSealError,
     greeting,
@@ -31,9 +32,9 @@ from elastream.model.errors import ElastreamError, ProblemError
 
 __all__ = ["Address", "OriginServer", "TargetLink"]
 
-_TIMEOUT_S: Final = 5.0
-"""How long a connection, or a stranger's first line, may take."""
 _MOST_CONNECTIONS: Final = 16
+_PAUSE_S: Final = 0.1
+"""After a connection that could not be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,20 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
-class OriginServer:
+class _Inbox:
+    """Messages that have come."""
+
+    def __init__(self) -> None:
+        self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """Return the next message; ``None`` where none comes in time."""
+        with contextlib.suppress(queue.Empty):
+            return self._heard.get(timeout=timeout_s)
+        return None
+
+
+class OriginServer(_Inbox):
     """Listens for targets; an answer goes to the connection that last spoke for its handover."""
 
     def __init__(
@@ -65,12 +79,15 @@ class OriginServer:
         token: str,
         *,
         turned_away: Callable[[str], None] | None = None,
+        stranger_s: float = TIMEOUT_S,
     ) -> None:
+        super().__init__()
         self._token, self._turned_away = token, turned_away
-        self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._speakers: dict[str, _Connection] = {}
-        self._connections: set[_Connection] = set()
+        self._stranger_s = stranger_s
+        self._speakers: dict[str, Connection] = {}
+        self._connections: dict[Connection, None] = {}  # the oldest first
         self._lock = threading.Lock()
+        self._is_closed = threading.Event()
         try:
             self._listener = socket.create_server((address.host, address.port))
         except OSError as error:
@@ -78,12 +95,6 @@ class OriginServer:
             raise ProblemError("address", why) from None
         self.address = Address(address.host, self._listener.getsockname()[1])
         threading.Thread(target=self._accept, name="handover-accept", daemon=True).start()
-
-    def receive(self, timeout_s: float) -> Message | None:
-        """Return the next message; ``None`` where none comes in time."""
-        with contextlib.suppress(queue.Empty):
-            return self._heard.get(timeout=timeout_s)
-        return None
 
     def send(self, message: Message) -> None:
         """Answer whoever spoke last for the message's handover; lost where nobody is there."""
@@ -94,6 +105,7 @@ class OriginServer:
 
     def close(self) -> None:
         """Listen no more, and end every connection."""
+        self._is_closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -103,43 +115,68 @@ class OriginServer:
             connection.close()
 
     def _accept(self) -> None:
-        while True:
+        is_told = False
+        while not self._is_closed.is_set():
             try:
                 accepted, _ = self._listener.accept()
-            except OSError:
-                return
-            with self._lock:
-                is_room = len(self._connections) < _MOST_CONNECTIONS
-            if is_room:
-                threading.Thread(
-                    target=self._serve, args=(accepted,), name="handover-peer", daemon=True
-                ).start()
+                connection = self._admitted(accepted)
+                if connection is not None:
+                    threading.Thread(
+                        target=self._serve, args=(connection,), name="handover-peer", daemon=True
+                    ).start()
+            except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
+                if self._is_closed.wait(_PAUSE_S):
+                    return
+                if not is_told:
+                    why = getattr(error, "strerror", None) or error
+                    self._tell(f"nobody can connect: {why}; goes on listening")
+                is_told = True
             else:
-                accepted.close()
+                is_told = False
 
-    def _serve(self, accepted: socket.socket) -> None:
-        connection = _Connection(accepted)
+    def _admitted(self, accepted: socket.socket) -> Connection | None:
+        """Return the connection, if there is a place for it, or a stranger that makes room."""
+        try:
+            connection = Connection(accepted, self._stranger_s)
+        except OSError:  # broken already
+            accepted.close()
+            return None
         with self._lock:
-            self._connections.add(connection)
+            left = None
+            if len(self._connections) >= _MOST_CONNECTIONS:
+                left = next((one for one in self._connections if one.is_stranger), None)
+                if left is None:
+                    connection.close()
+                    return None
+                del self._connections[left]
+            self._connections[connection] = None
+        if left is not None:
+            left.close()
+        return connection
+
+    def _serve(self, connection: Connection) -> None:
         try:
             nonce = new_nonce()
             connection.write(greeting(nonce))
             self._listen_to(connection, nonce)
         except ElastreamError as error:
-            if self._turned_away is not None:
-                self._turned_away(str(error))
+            self._tell(str(error))
             connection.write(refusal(str(error)))
         except OSError:
             pass
         finally:
             with self._lock:
-                self._connections.discard(connection)
+                self._connections.pop(connection, None)
                 gone = [name for name, other in self._speakers.items() if other is connection]
                 for name in gone:
                     del self._speakers[name]
             connection.close()
 
-    def _listen_to(self, connection: _Connection, nonce: str) -> None:
+    def _tell(self, why: str) -> None:
+        if self._turned_away is not None:
+            self._turned_away(why)
+
+    def _listen_to(self, connection: Connection, nonce: str) -> None:
         line = connection.read()
         if not line:
             return
@@ -148,27 +185,24 @@ class OriginServer:
         connection.seal = Seal(self._token, "origin", nonce, peer)
         while line:
             theirs, message = theirs.message(line)
-            connection.wait_long()
+            connection.know()
             with self._lock:
+                before = self._speakers.get(message.handover)
                 self._speakers[message.handover] = connection
+            if before is not None and before is not connection:
+                before.close()  # the same target has connected again
             self._heard.put(message)
             line = connection.read()
 
 
-class TargetLink:
+class TargetLink(_Inbox):
     """Speaks to an origin, connecting whenever there is something to say and no connection."""
 
     def __init__(self, address: Address, token: str) -> None:
+        super().__init__()
         self._address, self._token = address, token
-        self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._is_closed = False
-
-    def receive(self, timeout_s: float) -> Message | None:
-        """Return the next message; ``None`` where none comes in time."""
-        with contextlib.suppress(queue.Empty):
-            return self._heard.get(timeout=timeout_s)
-        return None
 
     def send(self, message: Message) -> None:
         """Say it, if the origin can be reached."""
@@ -190,9 +224,9 @@ class TargetLink:
         if self._connection is not None:
             self._connection.close()
 
-    def _connect(self, handover: str) -> _Connection:
+    def _connect(self, handover: str) -> Connection:
         where = (self._address.host, self._address.port)
-        connection = _Connection(socket.create_connection(where, timeout=_TIMEOUT_S))
+        connection = Connection(socket.create_connection(where, timeout=TIMEOUT_S))
         try:
             nonce, ours = greeting_nonce(connection.read()), new_nonce()
         except ElastreamError:
@@ -202,13 +236,13 @@ class TargetLink:
             ) from None
         connection.seal = Seal(self._token, "target", nonce, ours)
         theirs = Seal(self._token, "origin", nonce, ours)
-        connection.wait_long()
+        connection.know()
         threading.Thread(
             target=self._listen, args=(connection, theirs, handover), daemon=True
         ).start()
         return connection
 
-    def _listen(self, connection: _Connection, theirs: Seal, handover: str) -> None:
+    def _listen(self, connection: Connection, theirs: Seal, handover: str) -> None:
         try:
             while line := connection.read():
                 why = refusal_in(line)
@@ -223,48 +257,3 @@ class TargetLink:
             pass
         finally:
             connection.close()
-
-
-class _Connection:
-    """A socket that carries lines."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        connected.settimeout(_TIMEOUT_S)
-        self._socket = connected
-        self._lines = connected.makefile("rb")
-        self._lock = threading.Lock()
-        self.seal: Seal | None = None
-        self.is_closed = False
-
-    def wait_long(self) -> None:
-        """Let a peer that is known be silent for as long as it likes."""
-        self._socket.settimeout(None)
-
-    def read(self) -> bytes:
-        """Return the next line; empty where the peer is gone."""
-        line = self._lines.readline(LONGEST_LINE + 1)
-        if len(line) > LONGEST_LINE:
-            raise WrongSealError("", "the line is too long")
-        return line if line.endswith(b"\n") else b""
-
-    def write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):
-            self._socket.sendall(line)
-
-    def send(self, message: Message) -> None:
-        """Seal the message and send it; a broken connection closes."""
-        with self._lock:
-            if self.seal is None or self.is_closed:
-                return
-            self.seal, line = self.seal.line(message)
-            try:
-                self._socket.sendall(line)
-            except OSError:
-                self.close()
-
-    def close(self) -> None:
-        self.is_closed = True
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        with contextlib.suppress(OSError):
-            self._socket.close()

@@ -19,6 +19,7 @@ __all__ = [
     "HandoverPlan",
     "HandoverProblem",
     "QueryShape",
+    "Start",
     "Timestamps",
     "Window",
     "WindowKind",
@@ -119,8 +120,8 @@ class HandoverPlan:
 class Boundary:
     """What origin and target agree upon.
 
-    A *coordinate* is a timestamp for time windows and a row number for row windows. An output has
-    the coordinate of its window's start, a joined pair that of its earlier row. Outputs below
+    A *coordinate* is a timestamp, or a row number where windows of rows have no groups. An output
+    has the coordinate of its window's start, a joined pair that of its earlier row. Outputs below
     ``activation`` are the origin's, all others the target's.
     """
 
@@ -132,6 +133,33 @@ class Boundary:
     """The target ignores rows before these, for each input."""
     discards: tuple[int, ...]
     """Of the rows left it drops so many at first; 0 for time windows."""
+    counts: str = ""
+    """Where it is written how many rows each group had before; empty where no groups are counted.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a query that has no checkpoint yet begins to read its inputs."""
+
+    kind: Literal["first", "now", "time"]
+    at_ms: int = 0
+    """For ``now`` the clock of whoever begins, for ``time`` the time to begin at."""
+
+    @classmethod
+    def first(cls) -> Start:
+        """Return all that there is."""
+        return cls("first")
+
+    @classmethod
+    def now(cls, at_ms: int) -> Start:
+        """Return what comes from now on."""
+        return cls("now", at_ms)
+
+    @classmethod
+    def at(cls, at_ms: int) -> Start:
+        """Return every row whose time is this or later; earlier ones may be among them."""
+        return cls("time", at_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class SimulatedOrigin:
         self._end: Boundary | None = None
         self._held: list[Output] = []
         self.put_out: list[Output] = []
+        self.is_halted = False
+        """It was ended between two batches."""
 
     def read(self, i: int, row: Row) -> None:
         """Take the next row of input i."""
@@ -86,6 +88,14 @@ class SimulatedOrigin:
     def is_finished(self) -> bool:
         """Tell whether everything below the boundary is put out."""
         return self._end is not None and self._operator.is_past(self._end)
+
+    def halt(self) -> None:
+        """Read no more."""
+        self.is_halted = True
+
+    def go_on(self) -> None:
+        """Read on."""
+        self.is_halted = False
 
     def crash(self) -> None:
         """Lose what only the driver knew."""
@@ -140,6 +150,9 @@ class SimulatedTarget:
             return None
         lateness = self._shape.lateness
         return tuple(whole_from(first[i], lateness) for i in range(self._shape.inputs))
+
+    def expect(self, boundary: Boundary) -> None:
+        """Start anywhere: rows are counted here from the boundary on."""
 
     def activate(self, boundary: Boundary) -> None:
         """Put out what lies at the boundary or beyond; a second time changes nothing."""

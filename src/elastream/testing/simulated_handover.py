@@ -15,8 +15,7 @@ from elastream.handover.driver import OriginDriver, TargetDriver
 from elastream.handover.events import Clock, Received, Timing
 from elastream.handover.ledger import Note, Record, Side
 from elastream.handover.messages import Message
-from elastream.handover.origin import Serving
-from elastream.handover.target import Left
+from elastream.handover.phases import Left, Serving
 from elastream.model.handover import Boundary
 from elastream.testing.handover import MemoryRecord, SimulatedOrigin, SimulatedTarget
 from elastream.testing.scenario import HandoverScenario, uninterrupted
@@ -48,7 +47,7 @@ class SimulatedSide:
         self.lives = 0
         """How many times it was started."""
         self._world = world
-        self._effects = 0
+        self._effects = self._writes = 0
         self._started_ms = 0
 
     def start(self, make: Callable[[], OriginDriver | TargetDriver]) -> None:
@@ -59,7 +58,7 @@ class SimulatedSide:
 
     def pass_time(self) -> None:
         """Let it look at its clock, which begins with each of its lives."""
-        self.hear(Clock(self._world.now_ms - self._started_ms))
+        self.hear(Clock(self._world.now_ms - self._started_ms + self._jumped_ms))
 
     def hear(self, event: Clock | Received) -> None:
         """Let it hear an event, if it lives."""
@@ -74,6 +73,10 @@ class SimulatedSide:
 
     def write(self, record: Record) -> None:
         """Keep its record; it may die right after."""
+        scenario, number = self._world.scenario, self._writes
+        self._writes += 1
+        is_bad = not scenario.full_at or number in scenario.full_at
+        self.records.is_full = scenario.full_disk == self.side and is_bad
         self.records.write(record)
         self._effect()
 
@@ -85,6 +88,11 @@ class SimulatedSide:
         """Send a message to the other side."""
         self._effect()
         self._world.post(self.side, message)
+
+    @property
+    def _jumped_ms(self) -> int:
+        side, turn, by_ms = self._world.scenario.clock_jump or (None, 0, 0)
+        return by_ms if side == self.side and self._world.now_ms >= turn * _TURN_MS else 0
 
     def _guard(self, act: Callable[[], None]) -> None:
         try:
@@ -109,8 +117,6 @@ class SimulatedHandover:
             "origin": SimulatedSide(self, "origin"),
             "target": SimulatedSide(self, "target"),
         }
-        for name, side in self.sides.items():
-            side.records.is_full = scenario.full_disk == name
         self.origin = SimulatedOrigin(scenario.shape, scenario.join)
         """The query as the origin runs it, with what it has ``put_out``."""
         self.target = SimulatedTarget(scenario.target_shape or scenario.shape, scenario.join)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from elastream.cli.main import main
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.readings.source import Readings
+from elastream_lab.studies.handover.excerpt import excerpt
 from elastream_lab.studies.handover.figures import (
     choice_table,
     cost_table,
@@ -17,7 +17,9 @@ from elastream_lab.studies.handover.figures import (
     response_table,
 )
 from elastream_lab.studies.handover.outputs import QUERIES, Output, WrittenOutput, responses, spread
-from elastream_lab.studies.handover.run import HandoverSettings, QueryRun
+from elastream_lab.studies.handover.run import QueryRun
+from elastream_lab.studies.handover.settings import HandoverSettings
+from elastream_lab.studies.handover.verdict import Verdict, verdict
 
 READINGS = Readings(0, rows=120, gap_ms=40, places=3)
 RANGE_MS = 400
@@ -33,12 +35,12 @@ def made_run(name: str, slower_ms: float = 0.0) -> QueryRun:
         for i, (output, at) in enumerate(due.items())
     ]
     handed = [replace(each, at_ms=each.at_ms + slower_ms) for each in alone]
-    half = len(handed) // 2
+    first = sorted(handed, key=lambda each: each.output)[len(handed) // 2].output[0]
     return QueryRun(
         query,
         due,
-        tuple(handed[:half]),
-        tuple(handed[half:]),
+        tuple(each for each in handed if each.output[0] < first),  # type: ignore[operator]
+        tuple(each for each in handed if each.output[0] >= first),  # type: ignore[operator]
         tuple(alone),
         handover_ms=2400,
         decided_in_ms=120,
@@ -66,16 +68,16 @@ def test_a_window_of_pairs_is_due_with_its_last_pair_in_the_order_of_their_later
     )
     windows = QUERIES["q3"].due(READINGS, RANGE_MS)
     assert list(windows.items()) == [
-        ((i, ordered[i][0], sum(pair[3] for pair in ordered[i : i + 5])), ordered[i + 4][0])
+        ((ordered[i][0], i, sum(pair[3] for pair in ordered[i : i + 5])), ordered[i + 4][0])
         for i in range(len(ordered) - 4)
     ]
 
 
 def test_results_are_read_with_times_relative_to_the_start(tmp_path: Path) -> None:
-    line = {"coordinate": 3, "starts_at_ms": 1_050, "total": 9}
+    line = {"coordinate": 1_050, "number": 3, "total": 9}
     (tmp_path / "00000000.jsonl").write_text(json.dumps(line) + "\n")
     (found,) = QUERIES["q2"].written(tmp_path, 1_000)
-    assert found.output == (3, 50, 9)
+    assert found.output == (50, 3, 9)
 
 
 def test_response_times_run_from_the_last_reading_to_the_writing() -> None:
@@ -92,18 +94,58 @@ def test_response_times_run_from_the_last_reading_to_the_writing() -> None:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_handover_that_does_not_show_holds_the_trend(name: str) -> None:
-    figure = response_figure(made_run(name), SETTINGS)
+    figure = response_figure([made_run(name)], SETTINGS)
     assert figure.trend_holds
     assert figure.figure == f"002 fig. {QUERIES[name].figure}"
-    assert re.search(
-        r"the same output, and 40. ms \(100\) with a handover against 40. ms", figure.says
-    )
+    assert "the same output, and +0 ms with a handover (interval 0" in figure.says
+    assert "it does not show" in figure.says
     assert {row["run"] for row in figure.rows} == {"with a handover", "without"}
 
 
 def test_a_handover_that_shows_does_not() -> None:
-    assert response_figure(made_run("q2", slower_ms=90), SETTINGS).trend_holds
-    assert not response_figure(made_run("q2", slower_ms=110), SETTINGS).trend_holds
+    assert response_figure([made_run("q2", slower_ms=90)], SETTINGS).trend_holds
+    assert not response_figure([made_run("q2", slower_ms=110)], SETTINGS).trend_holds
+
+
+@pytest.mark.parametrize(
+    ("slower_ms", "seen"),
+    [
+        ((10, 20, 30), "does not show"),
+        ((-30, -20, -10), "does not show"),
+        ((300, 310, 320), "shows"),
+        ((0, 20, 180), "cannot be told"),
+        ((90,), "does not show"),
+    ],
+)
+def test_the_verdict_is_by_the_interval_over_the_repeats(
+    slower_ms: tuple[float, ...], seen: str
+) -> None:
+    runs = [made_run("q2", slower_ms=each) for each in slower_ms]
+    found = verdict(runs)
+    assert found is not None
+    assert found.seen == seen
+    assert response_figure(runs, SETTINGS).trend_holds == (seen == "does not show")
+
+
+def test_the_interval_is_students() -> None:
+    found = verdict([made_run("q1", slower_ms=each) for each in (10.0, 20.0, 30.0)])
+    assert found is not None
+    assert found.difference_ms == pytest.approx(20)
+    assert found.half_ms == pytest.approx(4.3027 * 10 / 3**0.5, rel=1e-4)
+    assert found.bound_ms == pytest.approx(100, rel=0.01)
+    assert Verdict(20, 80, 100).is_quiet
+    assert not Verdict(20, 81, 100).is_quiet
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_excerpt_shows_both_outputs_around_the_boundary(name: str) -> None:
+    run = made_run(name)
+    figure = excerpt(run)
+    assert figure.trend_holds
+    assert [row["by"] for row in figure.rows] == ["origin"] * 3 + ["target"] * 3
+    assert all(row["with_a_handover"] == row["without"] for row in figure.rows)
+    wrong = replace(run, by_target=run.by_target[1:])
+    assert not excerpt(wrong).trend_holds
 
 
 @pytest.mark.parametrize("change", ["lost", "doubled", "other"])
@@ -116,7 +158,7 @@ def test_an_output_that_differs_is_said(change: str) -> None:
     }[change]
     wrong = replace(run, by_target=by_target)
     assert not wrong.is_exact
-    assert not response_figure(wrong, SETTINGS).trend_holds
+    assert not response_figure([run, wrong], SETTINGS).trend_holds
     assert not cost_table([run, wrong], SETTINGS).trend_holds
 
 
@@ -140,15 +182,21 @@ def test_the_larger_the_state_the_longer_the_windows_that_are_handed_over_sooner
 
 
 def test_the_response_times_of_both_runs_stand_side_by_side() -> None:
-    table = response_table([made_run("q1"), made_run("q2", slower_ms=110)], SETTINGS)
-    assert [(row["query"], row["run"]) for row in table.rows] == [
-        ("q1", "with a handover"),
-        ("q1", "without"),
-        ("q2", "with a handover"),
-        ("q2", "without"),
+    runs = [[made_run("q1")] * 2, [made_run("q2", slower_ms=110)] * 2]
+    each, table = response_table(runs, SETTINGS)
+    assert [(row["query"], row["repeat"]) for row in each.rows] == [
+        ("q1", 1),
+        ("q1", 2),
+        ("q2", 1),
+        ("q2", 2),
+    ]
+    assert each.rows[3]["mean_ms"] - each.rows[3]["alone_mean_ms"] == pytest.approx(110)
+    assert [(row["query"], row["handover"]) for row in table.rows] == [
+        ("q1", "does not show"),
+        ("q2", "shows"),
     ]
     assert not table.trend_holds
-    assert "within it for q1, beyond it for q2" in table.says
+    assert "within the deviation for q1; q2: shows" in table.says
 
 
 @pytest.mark.parametrize(
@@ -162,6 +210,9 @@ def test_the_response_times_of_both_runs_stand_side_by_side() -> None:
         ({"gap_ms": 0}, "gap_ms: 0 is too small"),
         ({"seed": -1}, "seed: -1 is too small"),
         ({"trigger_s": 0.0}, "trigger_s: 0 is not positive; give more than zero"),
+        ({"repeats": 0}, "repeats: 0 is too small"),
+        ({"masters": ("a", "b", "c")}, "masters: are 3; give one, or two with a comma"),
+        ({"masters": ("",)}, "masters: are 1"),
     ],
 )
 def test_what_cannot_be_run_is_refused(changes: dict[str, object], line: str) -> None:
@@ -184,13 +235,16 @@ def test_a_wrong_option_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_is_handed_over_between_two_applications(tmp_path: Path, name: str) -> None:
     file, picture = tmp_path / "handover.json", tmp_path / "handover.png"
-    options = ["--queries", name, "--range-s", "2", "--join-at-s", "4"]
+    options = ["--queries", name, "--range-s", "2", "--join-at-s", "4", "--repeats", "2"]
     files = ["--json", str(file), "--picture", str(picture)]
     assert main(["study", "handover", *options, *files]) == 0
-    figure, times, table, choice = json.loads(file.read_text())
-    (row,) = table["rows"]
-    assert row["exact"]
-    assert row["by_origin"] > 0
-    assert row["by_target"] > 0
-    assert {each["study"] for each in (figure, times, table, choice)} == {"handover"}
+    figures = json.loads(file.read_text())
+    _, outputs, times, _, table, _ = figures
+    assert len(times["rows"]) == len(table["rows"]) == 2
+    for row in table["rows"]:
+        assert row["exact"]
+        assert row["by_origin"] > 0
+        assert row["by_target"] > 0
+    assert outputs["trend_holds"]
+    assert {each["study"] for each in figures} == {"handover"}
     assert picture.stat().st_size > 0

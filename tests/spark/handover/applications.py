@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.handover.notes import owner_of, read_notes
@@ -26,28 +27,65 @@ PATIENCE_S = 600.0
 QUERIES = "tests.spark.handover.handed_queries"
 
 
+@dataclass(frozen=True)
+class Spark:
+    """The Spark that a process runs on; without a word, the one of the tests."""
+
+    python: str = sys.executable
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
 class Applications:
     """An origin and a target, each a driver process with a checkpoint of its own."""
 
-    def __init__(self, folder: Path, query: str, master: str | None = "local[1]") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        query: str,
+        master: str | None = "local[1]",
+        *,
+        settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        revives: bool = False,
+    ) -> None:
+        """``revives``: a target that ends without the query is started again."""
         self.folder, self.pace = folder, Pace(folder)
-        self._query = f"{QUERIES}:{query}"
-        self._master = [] if master is None else ["--master", master]
+        self.query = query if ":" in query else f"{QUERIES}:{query}"
+        self._more = [] if master is None else ["--master", master]
+        for name, value in (settings or {}).items():
+            self._more += ["--conf", f"{name}={value}"]
+        self.environment = {**os.environ, **(environment or {}), CLOCK: str(self.pace.path)}
+        paths = (str(ROOT), self.environment.get("PYTHONPATH", ""))
+        self.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         self._running: list[subprocess.Popen[bytes]] = []
+        self._revives = revives
+        self._target: tuple[subprocess.Popen[bytes], Callable[[], object]] | None = None
         with socket.create_server(("127.0.0.1", 0)) as free:
-            self._address = f"127.0.0.1:{free.getsockname()[1]}"
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
 
-    def serve(self, patience_s: float = PATIENCE_S) -> subprocess.Popen[bytes]:
+    def serve(
+        self, *more: str, patience_s: float = PATIENCE_S, on: Spark | None = None
+    ) -> subprocess.Popen[bytes]:
         return self._start(
-            "serve", self._query, "--folder", "origin", "--address", self._address,
-            "--patience", str(patience_s), "--partitions", "2",
+            "serve", self.query, "--folder", "origin", "--address", self.address,
+            "--patience", str(patience_s), "--partitions", "2", *more, on=on,
         )  # fmt: skip
 
-    def join(self) -> subprocess.Popen[bytes]:
-        return self._start(
-            "join", self._query, self._address, "--folder", "target",
+    def join(
+        self,
+        *more: str,
+        query: str | None = None,
+        on: Spark | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start the target, of another version of the query or on another Spark if so wished."""
+        joined = self.query if query is None else f"{QUERIES}:{query}"
+        target = self._start(
+            "join", joined, self.address, "--folder", "target",
             "--token-file", "origin/token", "--patience", str(PATIENCE_S), "--partitions", "3",
+            *more, on=on,
         )  # fmt: skip
+        self._target = target, lambda: self.join(*more, query=query, on=on)
+        return target
 
     def notes(self, side: str) -> list[Note]:
         log = self.folder / side / "handover.jsonl"
@@ -67,6 +105,7 @@ class Applications:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, self._told()
+            self._revive()
             if paced:
                 self.pace.follow(self.folder / "origin/checkpoint")
             time.sleep(0.2)
@@ -99,19 +138,35 @@ class Applications:
         for process in self._running:
             process.wait(120)
 
-    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "elastream.cli.main", "handover", *arguments]
-        environment = os.environ | {CLOCK: str(self.pace.path), "PYTHONPATH": str(ROOT)}
+    def _start(self, *arguments: str, on: Spark | None = None) -> subprocess.Popen[bytes]:
+        on = on or Spark()
+        command = [on.python, "-m", "elastream.cli.main", "handover", *arguments]
         with (self.folder / f"{arguments[0]}.out").open("ab") as output:
             process = subprocess.Popen(
-                [*command, *self._master],
+                [*command, *self._more],
                 cwd=self.folder,
-                env=environment,
+                env={**self.environment, **on.environment},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
         self._running.append(process)
         return process
+
+    def _revive(self) -> None:
+        """Start a target again that has ended without the query.
+
+        Spark gives a Python worker ten seconds to connect, a limit that cannot be set, and a busy
+        machine may keep it from that.
+        """
+        if self._target is None or not self._revives or "own" in self.kinds("target"):
+            return
+        target, again = self._target
+        if target.poll() is not None:
+            again()
+
+    def said(self, command: str) -> str:
+        """What the processes of a command have said so far."""
+        return (self.folder / f"{command}.out").read_text()
 
     def _told(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("*.out"))]

@@ -55,8 +55,7 @@ def pairs(made: Readings, length: int, later_ms: int = 0) -> Expected:
 
 def row_windows(made: Readings, length: int, slide: int) -> Expected:
     rows = [(at, measure) for at, _, measure in sorted((r[1], r[0], r[3]) for r in made.all())]
-    newest = rows[-1][0] - made.late_ms if made.late_ms else None
-    return _windows(rows, length, slide, newest)
+    return _windows(rows, length, slide, rows[-1][0] - made.late_ms)
 
 
 def pair_windows(
@@ -68,13 +67,13 @@ def pair_windows(
     return _windows(rows, length, slide, min(ends) - made.late_ms)
 
 
-def _windows(rows: list[tuple[int, int]], length: int, slide: int, newest: int | None) -> Expected:
+def _windows(rows: list[tuple[int, int]], length: int, slide: int, newest: int) -> Expected:
     possible, sure = Counter[Result](), Counter[Result]()
     for start in range(0, len(rows) - length + 1, slide):
         window = rows[start : start + length]
-        result = (start, window[0][0], sum(measure for _, measure in window))
+        result = (window[0][0], start, sum(measure for _, measure in window))
         possible[result] += 1
-        if newest is None or window[-1][0] < newest - SLACK_MS:
+        if window[-1][0] < newest - SLACK_MS:
             sure[result] += 1
     return Expected(sure, possible)
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def generated(seed: int, folder: Path) -> tuple[WindowedQuery, Expected, Readings]:
+Generated = tuple[WindowedQuery, Expected, Readings]
+"""The query, what it puts out, and the readings that set its pace."""
+Generate = Callable[[int, Path], Generated]
+
+
+def generated(seed: int, folder: Path) -> Generated:
     """Time windows, a join, row windows and row windows over a join, in turn.
 
     Sizes from 1 to 50, streams from dense (several readings a millisecond) to sparse, bursts of
@@ -73,9 +79,11 @@ def generated(seed: int, folder: Path) -> tuple[WindowedQuery, Expected, Reading
     return query, pair_windows(made, apart, length, slide, later_ms), made
 
 
-def check_generated(spark: SparkSession, seed: int, folder: Path) -> str:
+def check_generated(
+    spark: SparkSession, seed: int, folder: Path, generate: Generate = generated
+) -> str:
     """Hand the query over, compare every result, and return what was done."""
-    query, expected, made = generated(seed, folder)
+    query, expected, made = generate(seed, folder)
     with handover(spark, query, folder, step_ms=max(2, 10 * made.gap_ms)) as run:
         run.serve()
         run.await_until(lambda: bool(written(folder / "origin-out")))
@@ -88,7 +96,8 @@ def check_generated(spark: SparkSession, seed: int, folder: Path) -> str:
     )
 
 
-def main(wanted: str) -> int:
+def run_generated(wanted: str, generate: Generate = generated) -> int:
+    """Run so many, or those from a first to a last, and return how many failed."""
     first, last = wanted.split("-") if "-" in wanted else ("0", str(int(wanted) - 1))
     failed = 0
     with application_session(master="local[2]", partitions=2) as spark:
@@ -96,7 +105,7 @@ def main(wanted: str) -> int:
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    told = check_generated(spark, seed, Path(folder))
+                    told = check_generated(spark, seed, Path(folder), generate)
                 except AssertionError:
                     failed += 1
                     told = f"FAILED\n{traceback.format_exc()[-3000:]}"
@@ -105,4 +114,4 @@ def main(wanted: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(run_generated(sys.argv[1]))

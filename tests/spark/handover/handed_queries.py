@@ -26,6 +26,11 @@ def sums() -> WindowedQuery:
     return grouped_sums(readings(), length_ms=3000, slide_ms=1000)
 
 
+def changed_sums() -> WindowedQuery:
+    """A later version of ``sums``: one more column, and a state that no checkpoint of it fits."""
+    return grouped_sums(readings(), length_ms=3000, slide_ms=1000, utmost=True)
+
+
 def q1() -> WindowedQuery:
     return joined_readings(readings(), length_ms=800)
 

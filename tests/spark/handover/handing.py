@@ -20,9 +20,11 @@ from elastream.handover.target import TargetMachine
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.handover import QueryShape
 from elastream.spark.handover.origin_stream import OriginStream
+from elastream.spark.handover.sinks import SinkOf
 from elastream.spark.handover.target_stream import TargetStream
-from elastream.spark.handover.windowed import WindowedQuery, json_lines
+from elastream.spark.handover.windowed import WindowedQuery
 from elastream.whole_files import write_text
+from elastream_lab.applications.readings.json_lines import json_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,22 +80,32 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 
 def written(folder: Path) -> Counter[Result]:
-    lines = [
-        json.loads(line)
-        for file in folder.glob("[0-9]*.jsonl")
-        for line in file.read_text().splitlines()
-    ]
+    """What a sink has put there: a file a batch, or a folder that executors wrote."""
+    files = [*folder.glob("[0-9]*.jsonl"), *folder.glob("side=*/checkpoint=*/batch=*/part-*.json")]
+    lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     return Counter(tuple(line[name] for name in sorted(line)) for line in lines)
 
 
 class Handover:
     def __init__(
-        self, spark: SparkSession, query: WindowedQuery, folder: Path, step_ms: int = 300
+        self,
+        spark: SparkSession,
+        query: WindowedQuery,
+        folder: Path,
+        step_ms: int = 300,
+        *,
+        since_ms: int | None = None,
+        sink: Callable[[Path], SinkOf] = json_lines,
     ) -> None:
         self.folder, self.notes, self.pace = folder, list[Note](), Pace(folder, step_ms)
-        self.origin = OriginStream(query, json_lines(folder / "origin-out"), folder / "origin")
+        self.origin = OriginStream(query, sink(folder / "origin-out"), folder / "origin")
         self.target = TargetStream(
-            query, json_lines(folder / "target-out"), folder / "target", spark, trigger_s=0.2
+            query,
+            sink(folder / "target-out"),
+            folder / "target",
+            spark,
+            since_ms=since_ms,
+            trigger_s=0.2,
         )
         self.server = OriginServer(Address(), TOKEN)
         self.stop, self.joined = threading.Event(), False
@@ -131,13 +143,14 @@ class Handover:
     def put_out(self) -> Counter[Result]:
         return written(self.folder / "origin-out") + written(self.folder / "target-out")
 
-    def await_until(self, holds: Callable[[], bool]) -> None:
+    def await_until(self, holds: Callable[[], bool], *, paced: bool = True) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, (self.notes, len(self.put_out()))
             for stream in (self.origin.streaming, self.target.streaming):
                 assert stream is None or stream.isActive, stream.exception()
-            self._go_on()
+            if paced:
+                self._go_on()
             time.sleep(0.1)
 
     def _go_on(self) -> None:
@@ -146,12 +159,13 @@ class Handover:
         Until the target knows from where on it sees every row, the streams keep its pace too; from
         then on its batches wait for the handover.
         """
-        sides = ["origin"]
+        followed = [self.folder / "origin" / "checkpoint"]
         if self.joined and self.target.first_seen() is None:
-            if self.target.streaming is None:
+            reads = "checkpoint" if self._query.rows is None else "probe"
+            followed.append(self.folder / "target" / reads)
+            if not followed[-1].exists():
                 return
-            sides.append("target")
-        self.pace.follow(*(self.folder / side / "checkpoint" for side in sides))
+        self.pace.follow(*followed)
 
     def close(self) -> None:
         self.stop.set()
@@ -164,9 +178,15 @@ class Handover:
 
 @contextmanager
 def handover(
-    spark: SparkSession, query: WindowedQuery, folder: Path, step_ms: int = 300
+    spark: SparkSession,
+    query: WindowedQuery,
+    folder: Path,
+    step_ms: int = 300,
+    *,
+    since_ms: int | None = None,
+    sink: Callable[[Path], SinkOf] = json_lines,
 ) -> Iterator[Handover]:
-    run = Handover(spark, query, folder, step_ms)
+    run = Handover(spark, query, folder, step_ms, since_ms=since_ms, sink=sink)
     try:
         yield run
     finally:
@@ -175,7 +195,8 @@ def handover(
 
 def check_whole(run: Handover, expected: Expected) -> None:
     """Hand over; both sides together put out what is expected, each result once."""
-    run.join()
+    if not run.joined:
+        run.join()
     run.await_until(lambda: {"own", "finish"} <= {note.kind for note in run.notes})
     run.pace.go(ALL_MS)
     run.await_until(lambda: run.put_out() >= expected.sure)

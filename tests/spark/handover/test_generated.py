@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.handover.generated import check_generated
+from tests.spark.handover.generated_chains import KINDS, generated_chain
+from tests.spark.handover.generated_rows import generated_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DOZENS = 48
+ROWS_SEED = 2
+"""Several aggregates over many groups."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -25,11 +29,31 @@ def test_generated_windows_are_put_out_once_by_both_together(
     check_generated(spark, seed, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, len(KINDS)))]
+)
+def test_generated_chains_are_put_out_once_by_both_together(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    check_generated(spark, seed, tmp_path, generated_chain)
+
+
+@pytest.mark.parametrize(
+    "seed", [ROWS_SEED, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 3))]
+)
+def test_generated_windows_of_rows_are_put_out_once_by_both_together(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    check_generated(spark, seed, tmp_path, generated_rows)
+
+
 @pytest.mark.slow
 @pytest.mark.spark
-def test_dozens_of_generated_windows_are_put_out_once_by_both_together() -> None:
-    command = [sys.executable, "-m", "tests.spark.handover.generated", str(DOZENS)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+@pytest.mark.parametrize("module", ["generated", "generated_chains", "generated_rows"])
+def test_dozens_of_generated_queries_are_put_out_once_by_both_together(module: str) -> None:
+    command = [sys.executable, "-m", f"tests.spark.handover.{module}", str(DOZENS)]
+    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     run = subprocess.run(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False
     )

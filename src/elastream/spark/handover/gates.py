@@ -17,7 +17,7 @@ from typing import Literal
 
 from elastream.model.errors import SparkError
 from elastream.model.handover import Boundary
-from elastream.whole_files import write_json
+from elastream.whole_files import make_folder, write_json
 
 __all__ = ["OriginGate", "Permit", "Produced", "TargetGate"]
 
@@ -45,7 +45,7 @@ class Produced:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         self.value: int | None = json.loads(path.read_text()) if path.exists() else None
 
     def reach(self, coordinate: int) -> None:
@@ -62,6 +62,7 @@ class OriginGate:
     def __init__(self, produced: Produced) -> None:
         self._produced = produced
         self._barrier: int | None = None
+        self._is_held = False
         self._end: int | None = None
         self._failure: str | None = None
         self._changed = threading.Condition()
@@ -77,30 +78,36 @@ class OriginGate:
             self._produced.reach(last)
             return permit
 
+    def hold(self) -> None:
+        """Let no batch pass that has outputs, while it is looked for a boundary."""
+        with self._changed:
+            self._is_held = True
+
     def offer(self, find: Callable[[int | None], Boundary | None]) -> Boundary | None:
         """Bar what lies beyond the boundary found, between two batches' outputs."""
         with self._changed:
             boundary = find(self._produced.value)
             if boundary is not None:
-                self._barrier = boundary.activation
+                self._barrier, self._is_held = boundary.activation, False
+                self._changed.notify_all()
             return boundary
 
     def release(self) -> None:
         """Let everything pass again."""
         with self._changed:
-            self._barrier = None
+            self._barrier, self._is_held = None, False
             self._changed.notify_all()
 
     def end(self, boundary: Boundary) -> None:
         """Let nothing pass any more that lies at the boundary or beyond."""
         with self._changed:
-            self._end, self._barrier = boundary.activation, None
+            self._end, self._barrier, self._is_held = boundary.activation, None, False
             self._changed.notify_all()
 
     def abandon(self) -> None:
         """Let a batch that waits for a decision fail: the application ends without one."""
         with self._changed:
-            if self._barrier is not None:
+            if self._barrier is not None or self._is_held:
                 self._failure = "the application ended before it was decided"
                 self._changed.notify_all()
 
@@ -111,7 +118,7 @@ class OriginGate:
             self._changed.notify_all()
 
     def _is_barred(self, highest: int) -> bool:
-        return self._barrier is not None and highest >= self._barrier
+        return self._is_held or (self._barrier is not None and highest >= self._barrier)
 
 
 class TargetGate:
@@ -129,11 +136,7 @@ class TargetGate:
         return self._boundary
 
     def seen(self, floor: int) -> None:
-        """Wait for the decision from now on; outputs below ``floor`` are never the target's.
-
-        Like all that this gate is asked about, it is a time: a row's number at the origin is not
-        known here.
-        """
+        """Wait for the decision from now on; outputs below ``floor`` are never the target's."""
         with self._changed:
             if self._state == "probing":
                 self._state, self._floor = "waiting", floor

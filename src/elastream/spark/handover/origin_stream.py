@@ -6,22 +6,21 @@ must not offer anew, the greatest coordinate put out, is in a file beside the ch
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.model.handover import Boundary, Timestamps
-from elastream.planners.handover import expect_near, row_boundary, time_boundary
+from elastream.model.errors import SparkError
+from elastream.model.handover import Boundary, Start, Timestamps
+from elastream.planners.handover import expect_near, time_boundary
 from elastream.spark.handover.gates import OriginGate, Produced
-from elastream.spark.handover.row_windows import LATE, NUMBER
-from elastream.spark.handover.windowed import (
-    COORDINATE,
-    Sink,
-    WindowedQuery,
-    WindowedStream,
-    highest,
-    within,
-)
+from elastream.spark.handover.open_sessions import open_sessions_before
+from elastream.spark.handover.row_counts import last_batch
+from elastream.spark.handover.row_cuts import RowCuts
+from elastream.spark.handover.sinks import SinkOf
+from elastream.spark.handover.windowed import WindowedQuery, WindowedStream, highest, within
+from elastream.spark.steer.graceful_stop import stop_gracefully
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,30 +29,55 @@ __all__ = ["OriginStream"]
 
 _FURTHEST_AHEAD_MS: Final = 86_400_000
 """A target's rows may be a day ahead of an origin that lags; beyond that, clocks disagree."""
-_RECENT_ROWS: Final = 100_000
-"""Row windows: so many row times are remembered to count back to a target's first."""
 
 
 class OriginStream(WindowedStream):
     """The query that is handed over."""
 
-    def __init__(self, query: WindowedQuery, sink: Sink, folder: Path) -> None:
+    side = "origin"
+
+    def __init__(self, query: WindowedQuery, sink: SinkOf, folder: Path) -> None:
         super().__init__(query, sink, folder)
         self.gate = OriginGate(Produced(folder / "produced.json"))
-        self._row_times: list[tuple[int, int]] = []
         self._end: Boundary | None = None
         self._newest_ms: int | None = None
-        self._reached: int | None = None
-        self._written: int | None = None
+        self._spark: SparkSession | None = None
+        self._trigger_s = 0.5
+        self._is_halted = False
+        self._cuts: RowCuts | None = None
+        self._looked_at: int | None = None
 
     def start(self, spark: SparkSession, *, trigger_s: float = 0.5) -> None:
         """Start the query, or go on with it where its checkpoint ends."""
-        self._start(spark, from_now=False, trigger_s=trigger_s)
+        self._spark, self._trigger_s = spark, trigger_s
+        if self._query.rows is not None:
+            self._cuts = RowCuts(spark, self._query, self._folder)
+        self._start(spark, Start.first(), trigger_s)
 
     def stop(self) -> None:
         """End the query, also one whose batch waits for a decision."""
         self.gate.abandon()
         super().stop()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody runs the query any more; a halt is no end."""
+        return super().has_ended and not self._is_halted
+
+    def halt(self) -> None:
+        """End the query between two batches; its checkpoint is whole then."""
+        self._is_halted = True
+        if self.streaming is not None:
+            stop_gracefully(self.streaming)
+            failure = self.streaming.exception()
+            if failure is not None:
+                raise SparkError(f"the query has ended: {failure}")
+
+    def go_on(self) -> None:
+        """Start the query again on its checkpoint."""
+        if self._spark is not None:
+            self.start(self._spark, trigger_s=self._trigger_s)
+        self._is_halted = False
 
     def find_boundary(self, whole_from: Timestamps) -> Boundary | None:
         """Return the boundary and hold back what lies beyond; ``None`` if it is not known yet."""
@@ -61,22 +85,16 @@ class OriginStream(WindowedStream):
         if newest is None:
             return None
         expect_near(whole_from, newest, _FURTHEST_AHEAD_MS)
-        window, starts = self._query.shape.window, self._query.whole_at_window(whole_from)
-
-        def find(produced: int | None) -> Boundary | None:
-            if window.kind == "time":
-                return time_boundary(window, produced, starts)
-            counted = self._counted(max(starts))
-            if counted is None:
-                return None
-            at, before = counted
-            inputs = len(starts)
-            return row_boundary(window, produced, (at,) * inputs, (before,) * inputs)
-
-        return self.gate.offer(find)
+        starts = self._query.whole_at_window(whole_from)
+        if self._cuts is not None:
+            return self._cuts.found(self.gate, starts, self._watermark_ms())
+        window = self._query.shape.window
+        return self.gate.offer(lambda produced: time_boundary(window, produced, starts))
 
     def release(self) -> None:
         """Put out what was held back."""
+        if self._cuts is not None:
+            self._cuts.forget()
         self.gate.release()
 
     def stop_after(self, boundary: Boundary) -> None:
@@ -88,55 +106,42 @@ class OriginStream(WindowedStream):
         """Tell whether a batch has put out the last window."""
         if self._end is None:
             return False
-        if self._is_rows:
-            return self._written is not None and self._written >= self._end.migration
-        progress = self._progress() or {}
-        watermark = progress.get("eventTime", {}).get("watermark")
-        if watermark is None:
+        if self._cuts is not None:
+            return self._cuts.is_past(self._end)
+        passed_ms = self._watermark_ms()
+        if passed_ms is None or passed_ms < self._end.migration + self._query.settled_ms:
             return False
-        passed_ms = datetime.fromisoformat(watermark).timestamp() * 1000
-        return passed_ms >= self._end.migration + int(self._query.shape.window.length)
+        return not self._query.sessions or self._sessions_are_over()
+
+    def _watermark_ms(self) -> float | None:
+        """Return the watermark of the last batch."""
+        watermark = (self._progress() or {}).get("eventTime", {}).get("watermark")
+        return None if watermark is None else datetime.fromisoformat(watermark).timestamp() * 1000
+
+    def _sessions_are_over(self) -> bool:
+        """Look once a batch whether the state has a session of ours."""
+        checkpoint = self._folder / "checkpoint"
+        batch = last_batch(checkpoint)
+        if self._spark is None or self._end is None or batch == self._looked_at:
+            return False
+        self._looked_at = batch
+        return not open_sessions_before(self._spark, checkpoint, self._end.activation)
 
     def _newest(self) -> int | None:
-        """Return the newest time of any input in the batch before; ``None`` if it had no rows."""
-        observed = (self._progress() or {}).get("observedMetrics", {})
-        seen = [each.get("newest") for each in observed.values()]
-        self._newest_ms = max(
-            (at for at in (*seen, self._newest_ms) if at is not None), default=None
-        )
+        """Return the newest time of any input so far; ``None`` if no batch of late had rows."""
+        streaming = self.streaming
+        told = [] if streaming is None else streaming.recentProgress
+        if self._newest_ms is not None:  # older ones are in it already
+            told = told[-1:]
+        for progress in told:
+            observed = json.loads(progress.json).get("observedMetrics", {})
+            seen = [each.get("newest") for each in observed.values()]
+            known = [at for at in (*seen, self._newest_ms) if at is not None]
+            self._newest_ms = max(known, default=None)
         return self._newest_ms
 
-    def _counted(self, at: int) -> tuple[int, int] | None:
-        """Return a time no earlier, and how many rows come before it; ``None`` until known."""
-        if not self._row_times:
-            return None
-        at = max(at, self._row_times[0][1] + 1)
-        return next(((at, number) for number, when in self._row_times if when >= at), None)
-
     def _chosen(self, results: DataFrame, number: int) -> DataFrame | None:
-        if self._is_rows:
-            slide = int(self._query.shape.window.slide)
-            starts = [start for start in self._counted_on(results, number) if start % slide == 0]
-            last = max(starts, default=None)
-            own = results.where(f"{NUMBER} <> {LATE} AND {NUMBER} % {slide} = 0")
-            results = own.withColumnRenamed(NUMBER, COORDINATE)
-        else:
-            self._progress()  # counts the late rows
-            last = highest(results)
-        if last is None:
-            return None
-        permit = self.gate.ask(last)
-        self._reached = last
-        return results.where(within(permit))
-
-    def _batch(self, results: DataFrame, number: int) -> None:
-        super()._batch(results, number)
-        self._written = self._reached
-
-    def _counted_on(self, results: DataFrame, number: int) -> list[int]:
-        """Remember when the rows were, and return the numbers of the batch."""
-        windows = self._windows(results, number)
-        known = self._row_times[-1][0] if self._row_times else -1
-        new = [window for window in windows if window[0] > known]
-        self._row_times = (self._row_times + new)[-_RECENT_ROWS:]
-        return [start for start, _ in windows]
+        del number
+        self._progress()  # counts the late rows
+        last = highest(results)
+        return None if last is None else results.where(within(self.gate.ask(last)))

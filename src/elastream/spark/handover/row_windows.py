@@ -1,120 +1,127 @@
-"""Windows of rows over a whole stream, as a ``transformWithState`` processor.
+"""Windows of rows: what is made of the rows of each, for every group by itself.
 
-Spark's own windows are of time only. The processor numbers the rows of the stream in the order of
-their time, keeps the last ``length - 1`` of them, and gives for every row the window of ``length``
-rows that starts there, once it is complete. Which of these windows are those of the query, every
-``slide``-th, is chosen afterwards: a target learns only from the boundary where they start. All
-rows are in one group, so one partition does the work.
+A window of ``length`` rows starts at every ``slide``-th row of its group. With several inputs it
+holds the rows of these numbers of each of them (paper 002, section 3.1.1). What is made of windows
+is made in the batch in which they are complete, so anything that a batch can do will do: every
+aggregate that Spark has, also those that it refuses in a stream, and functions of the user's.
 
-Rows that come in order go into the windows at once. Where they do not, or where they are results of
-a join (pairs come in the order in which Spark's batches find them), each waits until Spark's
-watermark says that none before it can come any more; so their numbers depend on the rows alone.
+**Joins.** Two rows that share a window are a pair, once, however many windows they share: it
+belongs to the first of them. That follows from their numbers alone, so both sides of a handover
+agree on it, and the pair that section 3.2.1 suppresses at the origin is the origin's.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from elastream.model.checks import count
+from elastream.model.handover import Window
+from elastream.spark.handover.columns import COORDINATE, NUMBER, ROW_NUMBER
+from elastream.spark.handover.numbered_rows import INPUT, WINDOWS, group_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.group import GroupedData
 
-__all__ = ["LATE", "NUMBER", "ORDERED", "STARTS_AT", "windows_of_rows"]
-
-NUMBER: Final = "number"
-"""Column: the number of the window's first row, counted from the first row read."""
-STARTS_AT: Final = "starts_at_ms"
-"""Column: the timestamp of that row."""
-LATE: Final = -1
-"""The number of what is no window: it tells of a row that came too late and was dropped."""
-ORDERED: Final = ("at_ms", "first", "second", "value")
-"""The columns of the rows to count, all whole numbers; they are ordered by all four."""
+__all__ = ["RowWindowJoin", "RowWindows"]
 
 
-def windows_of_rows(rows: DataFrame, *, length: int, reach_ms: int | None = None) -> DataFrame:
-    """Return a window for every row: its number, its first timestamp, and the sum of ``value``.
+@dataclass(frozen=True, slots=True)
+class RowWindows:
+    """What is made of each window of rows of one frame."""
 
-    ``rows`` has the columns :data:`ORDERED`. With ``reach_ms`` they wait for the watermark, which
-    lags behind that of the sources by so much: a join's lags by the time that its pairs may be
-    apart, since the watermark bounds the earlier row of a pair. Without, they must come in order.
-    """
-    import pandas as pd
+    of: Callable[[GroupedData], DataFrame]
+    """Given the rows grouped by window, return a row or more for each: ``windows.agg(...)``. A
+    row's own number is in the column ``row_number``."""
+    by: Sequence[str] = ()
+    """The columns that tell groups apart; each has windows of its own. All rows are one group
+    without."""
+    order: Sequence[str] = ()
+    """The columns that order rows of the same time in a group; without, all that have an order."""
+    reach_ms: int = 0
+    """How far the watermark lags behind the rows' times more than their lateness: the range of a
+    join whose pairs carry the later time."""
+    counts: str | None = None
+    """A folder that both sides reach, for how many rows each group had; without, the origin's."""
+
+    frames = 1
+
+    def __post_init__(self) -> None:
+        count("rows.reach_ms", self.reach_ms)
+
+    def made(self, rows: DataFrame, window: Window) -> DataFrame:
+        """Return what is made of the windows of a batch; ``rows`` are numbered rows."""
+        del window
+        each = _in_windows(rows, self.by, 0, "row0.*")
+        made = self.of(each.groupBy(*self.by, COORDINATE, NUMBER))
+        return _with_coordinate(made)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWindowJoin:
+    """What is made of the pairs of rows of two frames that share a window of rows."""
+
+    of: Callable[[DataFrame], DataFrame]
+    """Given the pairs, each with the structs ``left`` and ``right``, return the results."""
+    by: Sequence[str] = ()
+    """The columns that tell groups apart, in both frames."""
+    on: Sequence[str] = ()
+    """Columns of both frames that are equal in a pair."""
+    order: Sequence[str] = ()
+    """As of :class:`RowWindows`, in both frames."""
+    counts: str | None = None
+    """As of :class:`RowWindows`."""
+
+    frames = 2
+    reach_ms = 0
+
+    def made(self, rows: DataFrame, window: Window) -> DataFrame:
+        """Return what is made of the pairs of a batch; ``rows`` are numbered rows."""
+        from pyspark.sql import functions as f
+
+        keys = [*self.by, COORDINATE, NUMBER]
+        left, right = (
+            _in_windows(rows, self.by, i, f.col(f"row{i}").alias(side)).select(
+                *(f.col(name).alias(f"{side}_{name}") for name in [*keys, ROW_NUMBER]), side
+            )
+            for i, side in enumerate(("left", "right"))
+        )
+        same = [f.col(f"left_{name}").eqNullSafe(f.col(f"right_{name}")) for name in keys]
+        same += [f.col(f"left.{name}") == f.col(f"right.{name}") for name in self.on]
+        pairs = left.join(right, reduce(lambda one, other: one & other, same))
+        first = _first_shared(window, f"left_{ROW_NUMBER}", f"right_{ROW_NUMBER}")
+        once = pairs.where(f.col(f"left_{NUMBER}") == first)
+        shown = (f.col(f"left_{name}").alias(name) for name in keys)
+        return _with_coordinate(self.of(once.select(*shown, "left", "right")))
+
+
+def _in_windows(rows: DataFrame, by: Sequence[str], i: int, body: Column | str) -> DataFrame:
+    """Return the rows of a frame once for each window that holds them."""
     from pyspark.sql import functions as f
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-    columns = list(ORDERED)
+    own = rows.where((f.col(INPUT) == i) & (f.col(ROW_NUMBER) >= 0))
+    kept = [f.col(name) for name in group_columns(by) if name in by]
+    held = own.select(*kept, ROW_NUMBER, f.explode(WINDOWS).alias(WINDOWS), f"row{i}")
+    return held.select(
+        *kept, f.col(f"{WINDOWS}.{COORDINATE}"), f.col(f"{WINDOWS}.{NUMBER}"), ROW_NUMBER, body
+    )
 
-    class RowWindows(StatefulProcessor):  # inside, so that it is sent to the workers by value
-        def init(self, handle: StatefulProcessorHandle) -> None:
-            self.handle = handle
-            self.head = handle.getValueState("head", "number BIGINT, reached_ms BIGINT")
-            self.recent = handle.getListState("recent", "at_ms BIGINT, value BIGINT")
-            described = ", ".join(f"{name} BIGINT" for name in columns)
-            self.waiting = handle.getListState("waiting", described)
 
-        def handleInputRows(  # noqa: N802 - Spark's name
-            self,
-            key: Any,  # noqa: ARG002
-            rows: Iterator[Any],
-            timerValues: Any,  # noqa: N803
-        ) -> Iterator[Any]:
-            read = pd.concat(list(rows))[columns].to_numpy().tolist()
-            yield self.advanced(read, timerValues.getCurrentWatermarkInMs())
+def _first_shared(window: Window, one: str, other: str) -> Column:
+    """Return the number of the first window that holds both rows."""
+    from pyspark.sql import functions as f
 
-        def handleExpiredTimer(  # noqa: N802
-            self,
-            key: Any,  # noqa: ARG002
-            timerValues: Any,  # noqa: N803
-            expiredTimerInfo: Any,  # noqa: ARG002, N803
-        ) -> Iterator[Any]:
-            yield self.advanced([], timerValues.getCurrentWatermarkInMs())
+    length, slide = int(window.length), int(window.slide)
+    beyond = f.greatest(f.col(one), f.col(other)) - length
+    return f.greatest(f.lit(0), f.floor(beyond / slide).cast("long") * slide + slide)
 
-        def advanced(self, read: list[list[int]], watermark_ms: int) -> pd.DataFrame:
-            number, reached_ms = self.head.get() or (0, 0)
-            new = [tuple(row) for row in read if row[0] >= reached_ms]
-            late = [row[0] for row in read if row[0] < reached_ms]
-            ready = sorted([*(tuple(row) for row in self.waiting.get()), *new])
-            if reach_ms is not None:
-                reached_ms = max(reached_ms, watermark_ms + reach_ms)
-                place = bisect_left(ready, (reached_ms,))
-                ready, wait = ready[:place], ready[place:]
-                self.replace(self.waiting, wait)
-                if wait:  # SPARK-56566: a timer at the watermark itself is never heard of
-                    self.handle.registerTimer(wait[0][0] - reach_ms + 1)
-            elif ready:
-                reached_ms = ready[-1][0]
-            recent = [*(tuple(row) for row in self.recent.get())]
-            recent += [(row[0], row[3]) for row in ready]
-            complete = max(0, len(recent) - length + 1)
-            self.replace(self.recent, recent[complete:])
-            self.head.update((number + complete, reached_ms))
-            return self.windows(number, recent, complete, late)
 
-        def windows(
-            self, number: int, recent: list[Any], complete: int, late: list[int]
-        ) -> pd.DataFrame:
-            totals = [
-                sum(value for _, value in recent[start : start + length])
-                for start in range(complete)
-            ]
-            made = {
-                "number": [*range(number, number + complete), *(LATE for _ in late)],
-                "starts_at_ms": [*(at for at, _ in recent[:complete]), *late],
-                "total": [*totals, *(0 for _ in late)],
-            }
-            return pd.DataFrame(made).astype("int64")
+def _with_coordinate(made: DataFrame) -> DataFrame:
+    from elastream.model.errors import ProblemError
 
-        def replace(self, state: Any, rows: Sequence[Any]) -> None:
-            if rows:
-                state.put(list(rows))
-            else:  # Spark refuses to put an empty list
-                state.clear()
-
-        def close(self) -> None:
-            pass
-
-    grouped = rows.select(f.lit(0).alias("group"), *columns).groupBy("group")
-    schema = f"{NUMBER} BIGINT, {STARTS_AT} BIGINT, total BIGINT"
-    mode = "None" if reach_ms is None else "EventTime"
-    return grouped.transformWithStateInPandas(RowWindows(), schema, "Append", mode)
+    if COORDINATE not in made.columns:
+        raise ProblemError("rows.of", f"drops the column {COORDINATE!r}; every result needs it")
+    return made

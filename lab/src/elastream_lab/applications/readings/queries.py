@@ -19,18 +19,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from elastream.model.handover import QueryShape, Window
+from elastream.model.handover import QueryShape, Start, Window
 from elastream.planners.handover import WindowOperator
-from elastream.spark.handover.row_windows import windows_of_rows
+from elastream.spark.handover.row_windows import RowWindows
 from elastream.spark.handover.windowed import COORDINATE, WindowedQuery
 from elastream_lab.applications.readings.source import Readings, readings_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.group import GroupedData
 
 __all__ = ["both_streams", "joined_readings", "pair_sums", "row_sums"]
 
-Inputs = Callable[["SparkSession", bool], "tuple[DataFrame, ...]"]
+Inputs = Callable[["SparkSession", Start], "tuple[DataFrame, ...]"]
 
 
 def both_streams(readings: Readings, later_ms: int = 0) -> tuple[Readings, Readings]:
@@ -58,21 +59,9 @@ def joined_readings(
 
 def row_sums(readings: Readings, *, length: int = 5, slide: int = 1) -> WindowedQuery:
     """Return Q2: the sum over windows of rows."""
-    window, late_ms = Window.of("rows", length, slide), readings.late_ms
-
-    def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
-        from pyspark.sql import functions as f
-
-        rows = inputs[0].select(
-            f.unix_millis("at").alias("at_ms"),
-            f.col("position").alias("first"),
-            f.lit(0).alias("second"),
-            f.col("measure").alias("value"),
-        )
-        return windows_of_rows(rows, length=length, reach_ms=0 if late_ms else None)
-
-    shape = QueryShape("q2", window, 1, lateness=late_ms)
-    return WindowedQuery(shape, _streams([readings]), results)
+    shape = QueryShape("q2", Window.of("rows", length, slide), 1, lateness=readings.late_ms)
+    rows = RowWindows(_total("measure"), order=["position"])
+    return WindowedQuery(shape, _streams([readings]), lambda inputs: inputs[0], rows=rows)
 
 
 def pair_sums(
@@ -89,18 +78,25 @@ def pair_sums(
     def results(inputs: tuple[DataFrame, ...]) -> DataFrame:
         from pyspark.sql import functions as f
 
-        rows = _pairs(inputs, range_ms).select(
-            f.greatest(f.unix_millis("s_at"), f.unix_millis("t_at")).alias("at_ms"),
-            f.col("s_position").alias("first"),
-            f.col("t_position").alias("second"),
-            f.col("s_measure").alias("value"),
-        )
-        return windows_of_rows(rows, length=length, reach_ms=range_ms)
+        later = f.greatest("s_at", "t_at").alias("at")
+        return _pairs(inputs, range_ms).select(later, "s_position", "t_position", "s_measure")
 
+    order = ["s_position", "t_position"]
+    rows = RowWindows(_total("s_measure"), order=order, reach_ms=range_ms)
     operation = f"rows over a join of {range_ms} ms"
     shape = QueryShape("q3", window, 2, operation, readings.late_ms)
     inputs = _streams(both_streams(readings, later_ms))
-    return WindowedQuery(shape, inputs, results, (WindowOperator(join, earliest=False),))
+    before = (WindowOperator(join, earliest=False),)
+    return WindowedQuery(shape, inputs, results, before, rows=rows)
+
+
+def _total(column: str) -> Callable[[GroupedData], DataFrame]:
+    def total(windows: GroupedData) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        return windows.agg(f.sum(column).alias("total"))
+
+    return total
 
 
 def _pairs(inputs: tuple[DataFrame, ...], length_ms: int) -> DataFrame:
@@ -114,9 +110,8 @@ def _pairs(inputs: tuple[DataFrame, ...], length_ms: int) -> DataFrame:
 
 
 def _streams(readings: Sequence[Readings]) -> Inputs:
-    def inputs(spark: SparkSession, from_now: bool) -> tuple[DataFrame, ...]:
-        connect = "now" if from_now else "start"
-        return tuple(readings_stream(spark, each, connect=connect) for each in readings)  # type: ignore[arg-type]
+    def inputs(spark: SparkSession, start: Start) -> tuple[DataFrame, ...]:
+        return tuple(readings_stream(spark, each, start) for each in readings)
 
     return inputs
 

@@ -9,7 +9,7 @@ Options: ``seed``, ``stream`` (a number), ``rows``, ``gap_ms`` (mean time betwee
 times and gaps occur), ``start_ms`` (when the first is due, in ms since the epoch), ``places``,
 ``late_ms`` (a reading may be due so much after the time it carries; 0 for readings in order),
 ``clock`` (a file that tells the time, for a stream that goes at another's pace), ``connect``
-("start" or "now").
+("first", "now", or a time in ms from which on all readings are wanted).
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from elastream.model.checks import count
+from elastream.model.handover import Start
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,15 +72,21 @@ class Readings:
 
     def due(self) -> int:
         """Return how many readings are there now."""
-        now_ms = int(Path(self.clock).read_text()) if self.clock else time.time() * 1000
-        return int(np.searchsorted(_made(self)[0], now_ms, side="right"))
+        now_ms = int(Path(self.clock).read_text()) if self.clock else int(time.time() * 1000)
+        return self.due_by(now_ms)
+
+    def due_by(self, at_ms: int) -> int:
+        """Return how many readings are there at a time; none is due before the time it carries."""
+        return int(np.searchsorted(_made(self)[0], at_ms, side="right"))
 
 
 def readings_stream(
-    spark: SparkSession, readings: Readings, *, connect: Literal["start", "now"] = "start"
+    spark: SparkSession, readings: Readings, start: Start | None = None
 ) -> DataFrame:
-    """Return the readings as a stream, from the first one or from the next one due."""
+    """Return the readings as a stream, from the first one or from a start on."""
     spark.dataSource.register(ReadingsSource)
+    start = start or Start.first()
+    connect = str(start.at_ms) if start.kind == "time" else start.kind
     options = {name: str(value) for name, value in asdict(readings).items()}
     return spark.readStream.format(FORMAT).options(connect=connect, **options).load()
 
@@ -101,7 +108,7 @@ class ReadingsSource(DataSource):
         schema: StructType,  # noqa: ARG002
     ) -> SimpleDataSourceStreamReader:
         """Return the reader of a stream."""
-        return _StreamReader(_readings(self.options), self.options.get("connect", "start"))
+        return _StreamReader(_readings(self.options), self.options.get("connect", "first"))
 
 
 class _StreamReader(SimpleDataSourceStreamReader):
@@ -109,8 +116,11 @@ class _StreamReader(SimpleDataSourceStreamReader):
         self._readings, self._connect = readings, connect
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        now = self._connect == "now"
-        return {"position": self._readings.due() if now else 0}
+        if self._connect == "first":
+            return {"position": 0}
+        if self._connect == "now":
+            return {"position": self._readings.due()}
+        return {"position": self._readings.due_by(int(self._connect) - 1)}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[Any], dict[str, int]]:
         end = {"position": max(start["position"], self._readings.due())}

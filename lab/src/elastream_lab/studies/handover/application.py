@@ -1,13 +1,15 @@
-"""One side of a handover in a process of its own: a driver with ``local[1]``, driven by commands.
+"""One side of a handover in a process of its own, driven by commands.
 
-Started as ``python -m elastream_lab.studies.handover.application PARTITIONS``. It reads a command a
-line from standard input, as JSON, and answers each with a line; at the end of the input it ends.
-The session stays for all the queries of a study, so that only the first finds it cold.
+Started as ``python -m elastream_lab.studies.handover.application PARTITIONS [MASTER]``; without a
+master it has an embedded cluster of its own, with one executor. It reads a command a line from
+standard input, as JSON, and answers each with a line; at the end of the input it ends. The session
+stays for all the queries of a study, so that only the first finds it cold.
 
 =========  ====================================================================================
 ``warm``   run the query on other readings until some batches are done, and throw it all away
 ``serve``  run it from the start; with a token, hand it over: the answer has the address
 ``join``   take it over from an address
+``look``   say what has failed so far
 ``end``    stop it: the answer says which rows were read and when a handed over query had ended
 =========  ====================================================================================
 """
@@ -30,8 +32,9 @@ from elastream.handover.session import hand_over, take_over
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.spark.handover.origin_stream import OriginStream
 from elastream.spark.handover.target_stream import TargetStream
-from elastream.spark.handover.windowed import WindowedQuery, json_lines
+from elastream.spark.handover.windowed import WindowedQuery
 from elastream.spark.sessions.application_session import application_session
+from elastream_lab.applications.readings.json_lines import json_lines
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.outputs import QUERIES
 
@@ -91,6 +94,8 @@ class _Application:
         """Carry a command out and return the answer."""
         if told["do"] == "end":
             return self.end()
+        if told["do"] == "look":
+            return {"failures": self._failed()}
         task = Task.from_json(told["task"])
         if told["do"] == "warm":
             return self.warm(task)
@@ -159,6 +164,12 @@ class _Application:
         failures, self._failures = self._failures, []
         return {"read": read, "ended_ms": self._ended_ms, "failures": failures}
 
+    def _failed(self) -> list[str]:
+        """Return what has failed: the protocol beside the query, or the query itself."""
+        streaming = None if self._stream is None else self._stream.streaming
+        failure = None if streaming is None else streaming.exception()
+        return self._failures + ([] if failure is None else [str(failure).splitlines()[0]])
+
     def _run(self, act: Callable[[], object]) -> None:
         def guarded() -> None:
             try:
@@ -197,13 +208,13 @@ def _read(stream: OriginStream | TargetStream) -> list[tuple[int, int]]:
     return [read[i] for i in sorted(read)]
 
 
-def _main(partitions: int) -> None:
+def _main(partitions: int, master: str | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us to handle
     answers: IO[str] = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Java says is no answer
-    session = application_session(master="local[1]", partitions=partitions, config=_CONFIG)
+    session = application_session(master=master, partitions=partitions, config=_CONFIG)
     with session as spark:
         application = _Application(spark)
         print("{}", file=answers, flush=True)
@@ -214,4 +225,4 @@ def _main(partitions: int) -> None:
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    _main(int(sys.argv[1]), next(iter(sys.argv[2:]), None))

@@ -3,9 +3,8 @@
 The paper shows, for each query, the output with and without a migration around the migration point,
 and the response time two seconds before to two seconds after it. Here both outputs are compared
 whole, with each other and with a plain computation, and the response times are averaged over half
-seconds for the picture and over the four seconds for the verdict: the trend holds where the outputs
-are equal and the two means differ by no more than the deviation of the run without a handover,
-which is what the paper's own figures show.
+seconds and all repeats for the picture, and over the four seconds for the verdict
+(:mod:`~elastream_lab.studies.handover.verdict`).
 
 AQSIOS answers a tuple in milliseconds; Spark answers at the end of a micro-batch. The level differs
 by that, and the question is the same: does the handover show?
@@ -13,18 +12,20 @@ by that, and the question is the same: does the handover show?
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from elastream_lab.studies.figure import Curves, Figure, rises
-from elastream_lab.studies.handover.cost import (
+from elastream.planners.handover_cost import (
     HandoverCost,
     break_even_length_s,
     handover_cost,
     migration_cost,
 )
-from elastream_lab.studies.handover.outputs import ResponsesAround, WrittenOutput, responses, spread
-from elastream_lab.studies.handover.run import AROUND_MS, HandoverSettings, QueryRun
+from elastream_lab.studies.figure import Curves, Figure, rises
+from elastream_lab.studies.handover.outputs import WrittenOutput, responses, spread
+from elastream_lab.studies.handover.run import QueryRun
+from elastream_lab.studies.handover.settings import AROUND_MS, HandoverSettings
+from elastream_lab.studies.handover.verdict import Verdict, around, verdict
 
 __all__ = ["choice_table", "cost_table", "response_figure", "response_table"]
 
@@ -38,53 +39,59 @@ HANDED: Final = "with a handover"
 ALONE: Final = "without"
 
 
-def response_figure(run: QueryRun, settings: HandoverSettings) -> Figure:
-    """Return the response times around the handover, both runs, and the verdict."""
-    handed = _around(run, (*run.by_origin, *run.by_target))
-    alone = _around(run, run.alone)
+def response_figure(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
+    """Return the response times around the handover, over all repeats, and the verdict."""
+    query, found = runs[0].query, verdict(runs)
     rows = [
-        *_curve(run, HANDED, (*run.by_origin, *run.by_target)),
-        *_curve(run, ALONE, run.alone),
+        *_curve(HANDED, [(run, run.handed) for run in runs]),
+        *_curve(ALONE, [(run, run.alone) for run in runs]),
     ]
     return Figure(
-        f"002 fig. {run.query.figure}",
-        _data(run, settings),
+        f"002 fig. {query.figure}",
+        _data(runs, settings),
         rows,
         Curves("seconds_from_handover", ("response_ms",), "run"),
-        run.is_exact and _is_quiet(run),
-        _says(run, handed, alone),
+        all(run.is_exact for run in runs) and found is not None and found.is_quiet,
+        _says(runs, found),
     )
 
 
-def response_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
-    """Return mean and deviation of the response times in the four seconds, both runs."""
-    rows = [
-        {"query": run.query.name, "run": name, **_told(_around(run, written))}
-        for run in runs
-        for name, written in (
-            (HANDED, (*run.by_origin, *run.by_target)),
-            (ALONE, run.alone),
-        )
+def response_table(
+    queries: Sequence[Sequence[QueryRun]], settings: HandoverSettings
+) -> tuple[Figure, Figure]:
+    """Return the response times of every repeat, both runs; and what the repeats say."""
+    found = [(runs[0].query.name, len(runs), verdict(runs)) for runs in queries]
+    quiet = [name for name, _, told in found if told is not None and told.is_quiet]
+    noisy = [
+        f"{name}: {'nothing to compare' if told is None else told.seen}"
+        for name, _, told in found
+        if told is None or not told.is_quiet
     ]
-    quiet = [run.query.name for run in runs if _is_quiet(run)]
-    noisy = [run.query.name for run in runs if not _is_quiet(run)]
-    seen = f"within it for {', '.join(quiet)}" if quiet else "within it for none"
-    beyond = f", beyond it for {', '.join(noisy)}" if noisy else ""
-    return Figure(
-        "002 section 4.1 and 4.2",
-        f"response times of results due two seconds before to two seconds after the handover, "
-        f"a batch every {settings.trigger_s:g} s",
-        rows,
-        None,
-        not noisy,
+    seen = ", ".join(quiet) or "none"
+    data = (
+        "response times of results due two seconds before to two seconds after the handover, "
+        f"a batch every {settings.trigger_s:g} s, {settings.told_masters}"
+    )
+    says = (
         "The paper: the mean response time around the migration differs from that without one by "
-        "at most a fiftieth of its deviation; here the difference, held against the deviation of "
-        f"the run without a handover, is {seen}{beyond}.",
+        "at most a fiftieth of its deviation, in one run; here the 95 % interval of the difference "
+        f"over repeats lies within the deviation for {seen}"
+        f"{'; ' if noisy else ''}{'; '.join(noisy)}."
+    )
+    each = [
+        {"query": run.query.name, "repeat": i + 1, **_pair(run)}
+        for runs in queries
+        for i, run in enumerate(runs)
+    ]
+    summary = [{"query": name, "repeats": n, **_verdict_members(told)} for name, n, told in found]
+    return (
+        Figure("002 section 4.1 and 4.2, each repeat", data, each, None, not noisy, says),
+        Figure("002 section 4.1 and 4.2", data, summary, None, not noisy, says),
     )
 
 
 def cost_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
-    """Return what each handover cost, a row for each query; what is expected of windows of time."""
+    """Return what each handover cost, a row for each; what is expected of windows of time."""
     rows = [
         {
             "query": run.query.name,
@@ -100,12 +107,17 @@ def cost_table(runs: Sequence[QueryRun], settings: HandoverSettings) -> Figure:
         for run in runs
     ]
     exact = all(run.is_exact for run in runs)
-    twice = ", ".join(f"{run.rows_twice} in {run.query.name}" for run in runs)
-    stopped = ", ".join(f"{run.stopped_in_ms / 1000:.1f} s in {run.query.name}" for run in runs)
+    named: dict[str, list[QueryRun]] = {}
+    for run in runs:
+        named.setdefault(run.query.name, []).append(run)
+    twice = ", ".join(f"{_to(each.rows_twice for each in of)} in {q}" for q, of in named.items())
+    stopped = ", ".join(
+        f"{_to(each.stopped_in_ms / 1000 for each in of)} s in {q}" for q, of in named.items()
+    )
     same = "equals" if exact else "DIFFERS from"
     return Figure(
         "002 section 4",
-        f"two applications with local[1] on one machine, range {settings.range_s:g} s, "
+        f"two applications on one machine, {settings.told_masters}, range {settings.range_s:g} s, "
         f"a reading every {settings.gap_ms} ms a stream",
         rows,
         None,
@@ -167,35 +179,41 @@ def _rows_per_s(settings: HandoverSettings) -> float:
     return 2 * 1000 / settings.gap_ms
 
 
-def _told(around: ResponsesAround | None) -> dict[str, float | int | None]:
+def _pair(run: QueryRun) -> dict[str, float | int | bool | None]:
+    handed, alone = around(run, run.handed), around(run, run.alone)
     return {
-        "mean_ms": None if around is None else around.mean_ms,
-        "deviation_ms": None if around is None else around.deviation_ms,
-        "worst_ms": None if around is None else around.worst_ms,
-        "outputs": 0 if around is None else around.outputs,
+        "exact": run.is_exact,
+        "mean_ms": None if handed is None else handed.mean_ms,
+        "deviation_ms": None if handed is None else handed.deviation_ms,
+        "worst_ms": None if handed is None else handed.worst_ms,
+        "alone_mean_ms": None if alone is None else alone.mean_ms,
+        "alone_deviation_ms": None if alone is None else alone.deviation_ms,
+        "alone_worst_ms": None if alone is None else alone.worst_ms,
+        "outputs": 0 if handed is None else handed.outputs,
     }
 
 
-def _is_quiet(run: QueryRun) -> bool:
-    """Tell whether the handover does not show in the response times."""
-    handed, alone = _around(run, (*run.by_origin, *run.by_target)), _around(run, run.alone)
-    if handed is None or alone is None:
-        return False
-    return abs(handed.mean_ms - alone.mean_ms) <= alone.deviation_ms
+def _verdict_members(told: Verdict | None) -> dict[str, float | str | None]:
+    return {
+        "difference_ms": None if told is None else told.difference_ms,
+        "interval_ms": None if told is None else told.half_ms,
+        "bound_ms": None if told is None else told.bound_ms,
+        "handover": "nothing to compare" if told is None else told.seen,
+    }
 
 
-def _around(run: QueryRun, written: Sequence[WrittenOutput]) -> ResponsesAround | None:
-    return spread(
-        responses(written, run.due_ms), run.handover_ms - AROUND_MS, run.handover_ms + AROUND_MS
-    )
-
-
-def _curve(run: QueryRun, name: str, written: Sequence[WrittenOutput]) -> list[dict[str, object]]:
+def _curve(
+    name: str, written: Sequence[tuple[QueryRun, Sequence[WrittenOutput]]]
+) -> list[dict[str, object]]:
     """Return the mean response time of each half second; one without results is left out."""
-    found = responses(written, run.due_ms)
+    found = [
+        (due - run.handover_ms, response)
+        for run, outputs in written
+        for due, response in responses(outputs, run.due_ms)
+    ]
     rows: list[dict[str, object]] = []
     for begin_ms in range(-AROUND_MS, AROUND_MS, _BIN_MS):
-        near = spread(found, run.handover_ms + begin_ms, run.handover_ms + begin_ms + _BIN_MS)
+        near = spread(found, begin_ms, begin_ms + _BIN_MS)
         if near is not None:
             rows.append(
                 {
@@ -208,21 +226,30 @@ def _curve(run: QueryRun, name: str, written: Sequence[WrittenOutput]) -> list[d
     return rows
 
 
-def _data(run: QueryRun, settings: HandoverSettings) -> str:
-    compared = f"{len(run.due_ms)} results compared row by row"
-    return f"{run.query.name}, seed {settings.seed}, {compared}, two seconds before and after"
+def _data(runs: Sequence[QueryRun], settings: HandoverSettings) -> str:
+    compared = f"{sum(len(run.due_ms) for run in runs)} results compared row by row"
+    name, repeats = runs[0].query.name, f"{len(runs)} repeats from seed {settings.seed} on"
+    return f"{name}, {repeats}, {compared}, two seconds before and after"
 
 
-def _says(run: QueryRun, handed: ResponsesAround | None, alone: ResponsesAround | None) -> str:
-    with_, with_dev, without, without_dev = run.query.paper_ms
+def _says(runs: Sequence[QueryRun], found: Verdict | None) -> str:
+    with_, with_dev, without, without_dev = runs[0].query.paper_ms
     paper = (
         f"The paper: the same output, and {with_:g} ms (deviation {with_dev:g}) with a migration "
         f"against {without:g} ms ({without_dev:g}) without"
     )
-    output = "the same output" if run.is_exact else "ANOTHER output"
-    if handed is None or alone is None:
+    output = "the same output" if all(run.is_exact for run in runs) else "ANOTHER output"
+    if found is None:
         return f"{paper}; here {output}, and no result is due around the handover."
     return (
-        f"{paper}; here {output}, and {handed.mean_ms:.0f} ms ({handed.deviation_ms:.0f}) with a "
-        f"handover against {alone.mean_ms:.0f} ms ({alone.deviation_ms:.0f}) without."
+        f"{paper}; here {output}, and {found.difference_ms:+.0f} ms with a handover (interval "
+        f"{found.half_ms:.0f}, over repeats; the deviation is {found.bound_ms:.0f}): it "
+        f"{found.seen}."
     )
+
+
+def _to(values: Iterable[float]) -> str:
+    """Return the least and the greatest, or the one there is."""
+    found = sorted(values)
+    low, high = f"{found[0]:.4g}", f"{found[-1]:.4g}"
+    return low if low == high else f"{low} to {high}"

@@ -134,7 +134,7 @@ def _row_sums(rows: Sequence[tuple[int, int]]) -> dict[Output, int]:
     for start in range(len(rows) - _LENGTH + 1):
         window = rows[start : start + _LENGTH]
         total = sum(measure for _, measure in window)
-        found[start, window[0][0], total] = window[-1][0]
+        found[window[0][0], start, total] = window[-1][0]
     return found
 
 
@@ -151,7 +151,7 @@ def _relative(readings: Readings) -> Readings:
 
 
 _PAIR: Final = ("coordinate", "s_position", "t_position", "s_place", "s_measure", "t_measure")
-_SUM: Final = ("coordinate", "starts_at_ms", "total")
+_SUM: Final = ("coordinate", "number", "total")
 
 QUERIES: Final = {
     query.name: query
@@ -173,7 +173,7 @@ QUERIES: Final = {
             lambda readings, _: row_sums(readings, length=_LENGTH),
             _due_row_sums,
             _SUM,
-            frozenset({"starts_at_ms"}),
+            frozenset({"coordinate"}),
             joins=False,
         ),
         PaperQuery(
@@ -183,7 +183,7 @@ QUERIES: Final = {
             lambda readings, range_ms: pair_sums(readings, range_ms=range_ms, length=_LENGTH),
             _due_pair_sums,
             _SUM,
-            frozenset({"starts_at_ms"}),
+            frozenset({"coordinate"}),
             joins=True,
         ),
     )

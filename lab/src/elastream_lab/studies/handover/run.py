@@ -4,7 +4,7 @@ Each query runs twice under the same settings, as in paper 002, section 4. First
 the origin runs the query, the target joins after some seconds, and both go on until the origin has
 stopped and the four seconds around the handover are over. Then without: the origin alone, over the
 same readings, for as long. Both applications have run the query before, on other readings, so that
-neither is cold.
+neither is cold. All of it is repeated, each time on readings of its own.
 """
 
 from __future__ import annotations
@@ -18,70 +18,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from elastream.model.checks import amount, count, positive
-from elastream.model.errors import ProblemError, SparkError
-from elastream_lab.applications.readings.source import Readings
+from elastream.model.errors import SparkError
 from elastream_lab.studies.handover.application import Task
 from elastream_lab.studies.handover.outputs import QUERIES, Output, PaperQuery, WrittenOutput
+from elastream_lab.studies.handover.settings import AROUND_MS, HandoverSettings
 from elastream_lab.studies.handover.sides import Side
 
-__all__ = ["AROUND_MS", "HandoverSettings", "QueryRun", "run_query"]
+__all__ = ["QueryRun", "run_query"]
 
 _LEAD_MS: Final = 1000
-_PATIENCE_S: Final = 120.0
-"""What a run may take beyond what its windows explain."""
 _POLL_S: Final = 0.3
-AROUND_MS: Final = 2000
-"""So long before and after the handover response times are compared, as in the paper."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandoverSettings:
-    """What shall be run; checked when made."""
-
-    queries: tuple[str, ...] = tuple(QUERIES)
-    range_s: float = 10.0
-    """The range of the joins, 10 s in the paper."""
-    join_at_s: float = 10.0
-    """The target joins so long after the stream began."""
-    gap_ms: int = 50
-    """Mean time between the readings of a stream."""
-    places: int = 40
-    trigger_s: float = 3.0
-    """A batch begins so often: seldom enough that two cores have time for both applications."""
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name in self.queries:
-            if name not in QUERIES:
-                known = ", ".join(QUERIES)
-                raise ProblemError("queries", f"there is no {name!r}; there are {known}")
-        if not self.queries:
-            raise ProblemError("queries", "is empty; name at least one")
-        if amount("range_s", self.range_s) * 1000 < 1:
-            raise ProblemError("range_s", f"{self.range_s:g} is below a millisecond")
-        if amount("join_at_s", self.join_at_s) < AROUND_MS / 1000:
-            least = f"{AROUND_MS / 1000:g}"
-            raise ProblemError("join_at_s", f"{self.join_at_s:g} is below {least}; compare what?")
-        positive("trigger_s", self.trigger_s)
-        count("gap_ms", self.gap_ms, least=1)
-        count("places", self.places, least=1)
-        count("seed", self.seed)
-
-    @property
-    def range_ms(self) -> int:
-        """The range of the joins in milliseconds."""
-        return round(self.range_s * 1000)
-
-    @property
-    def longest_s(self) -> float:
-        """How long a run may take."""
-        return self.join_at_s + 2 * self.range_s + _PATIENCE_S
-
-    def readings(self, start_ms: int) -> Readings:
-        """Return the readings of a run that starts then; more than it can take."""
-        rows = round(self.longest_s * 1000 / self.gap_ms)
-        return Readings(start_ms, rows, self.gap_ms, self.seed, places=self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +53,16 @@ class QueryRun:
     """Readings that both sides read."""
 
     @property
+    def handed(self) -> tuple[WrittenOutput, ...]:
+        """What the run with a handover put out, both sides together."""
+        return *self.by_origin, *self.by_target
+
+    @property
     def is_exact(self) -> bool:
         """Both runs put out each result once, and nothing else."""
         expected = Counter(list(self.due_ms))
         return bool(expected) and all(
-            Counter(each.output for each in run) == expected
-            for run in ((*self.by_origin, *self.by_target), self.alone)
+            Counter(each.output for each in run) == expected for run in (self.handed, self.alone)
         )
 
 
@@ -122,21 +72,40 @@ def run_query(
     sides: tuple[Side, Side],
     folder: Path,
     say: Callable[[str], None],
-) -> QueryRun:
-    """Run a query with a handover, then without one."""
+) -> tuple[QueryRun, ...]:
+    """Run a query with a handover, then without one; as often as the settings say."""
     query, folder = QUERIES[name], folder / name
     say(f"{name}: both applications run it on other readings")
     for side, called in zip(sides, ("origin", "target"), strict=True):
-        readings = replace(settings.readings(_soon_ms()), seed=settings.seed + 1)
+        readings = replace(settings.readings(_soon_ms()), seed=settings.seed + settings.repeats)
         side.tell(
             "warm",
             Task(name, readings, settings.range_ms, settings.trigger_s, folder / f"warm-{called}"),
         )
     for side in sides:
         side.answer()
-    say(f"{name}: with a handover after {settings.join_at_s:g} s")
+    return tuple(
+        _both(
+            query,
+            replace(settings, seed=settings.seed + i),
+            sides,
+            folder / str(i),
+            lambda line, i=i: say(f"{name}, {i + 1} of {settings.repeats}: {line}"),  # type: ignore[misc]
+        )
+        for i in range(settings.repeats)
+    )
+
+
+def _both(
+    query: PaperQuery,
+    settings: HandoverSettings,
+    sides: tuple[Side, Side],
+    folder: Path,
+    say: Callable[[str], None],
+) -> QueryRun:
+    say(f"with a handover after {settings.join_at_s:g} s")
     handed = _handed_over(query, settings, sides, folder)
-    say(f"{name}: without a handover")
+    say("without a handover")
     due = _due_before(query, settings, handed.until_ms)
     alone = _alone(query, settings, sides[0], folder / "alone", due, handed.until_ms)
     return QueryRun(
@@ -275,6 +244,8 @@ def _sleep_until(at_ms: float) -> None:
 def _wait(sides: Sequence[Side], deadline: float, overdue: str) -> None:
     for side in sides:
         side.check()
+        for failure in side.ask("look")["failures"]:
+            raise SparkError(f"a query has failed: {failure}")
     if time.monotonic() > deadline:
         raise SparkError(f"{overdue} in time")
     time.sleep(_POLL_S)

@@ -6,7 +6,7 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -25,11 +25,12 @@ _PARTITIONS: Final = {"origin": 2, "target": 3}
 class Side:
     """An application in a process of its own."""
 
-    def __init__(self, partitions: int, log: Path) -> None:
+    def __init__(self, partitions: int, log: Path, master: str | None = None) -> None:
         self._log = log
+        named = [] if master is None else [master]
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - this very program
-                [sys.executable, "-m", _MODULE, str(partitions)],
+                [sys.executable, "-m", _MODULE, str(partitions), *named],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -89,12 +90,12 @@ class Side:
 
 
 @contextmanager
-def both_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
-    """Start both applications, and end them."""
+def both_sides(folder: Path, masters: Sequence[str | None]) -> Iterator[tuple[Side, Side]]:
+    """Start both applications, each on its master, and end them."""
     sides: list[Side] = []
     try:
-        for name, partitions in _PARTITIONS.items():
-            sides.append(Side(partitions, folder / f"{name}.log"))
+        for (name, partitions), master in zip(_PARTITIONS.items(), masters, strict=True):
+            sides.append(Side(partitions, folder / f"{name}.log", master))
         origin, target = sides
         for side in sides:
             side.answer()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.errors import ProblemError
-from elastream_lab.studies.handover.cost import (
+from elastream.planners.handover_cost import (
     break_even_length_s,
     handover_cost,
     migration_cost,
