@@ -18,6 +18,7 @@ from elastream.model.migration import StepProblem
 from elastream.model.plan import Move, StepPlan, step_plan
 from elastream.planners.transfer.forecast import BatchForecast, Forecast, TimedPhase, forecast
 from elastream.planners.transfer.transfer_phases import TaskPart, Transfer
+from elastream.testing import fair_shares
 from elastream_lab.rivals.even_split import even_split
 
 Rates = Sequence[int | float]
@@ -173,7 +174,9 @@ def test_the_whole_time_is_that_of_sending_it_and_no_more_than_the_busiest_links
 @settings(max_examples=150)
 def test_sharing_the_links_fairly_is_never_quicker(volumes: list[tuple[int, int, int]]) -> None:
     found = forecast(*migration(volumes, 4), bytes_per_s=1)
-    assert found.seconds <= fairly_shared_s(volumes, 4) * (1 + 1e-9)
+    shared_s = fairly_shared_s(volumes, 4)
+    assert found.seconds <= shared_s * (1 + 1e-9)
+    assert fair_shares.fairly_shared_s(volumes, 1.0) == pytest.approx(shared_s)
 
 
 def test_sharing_the_links_fairly_can_take_a_sixth_longer() -> None:

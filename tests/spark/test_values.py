@@ -60,6 +60,21 @@ def test_spark_computes_what_one_process_computes(spark: SparkSession) -> None:
     assert same(on_spark, valued(problem))
 
 
+def test_all_partitions_are_valued_on_spark_within_bounds_as_in_one_process(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More partitions than have a table of pairs are many for a test: so few have one here."""
+    monkeypatch.setattr("elastream.spark.values.bulk.MOST_TABLED", 50)
+    problem, every = problem_of(), GrowthSettings(most_listed=10_000)
+    on_spark = partition_values(problem, settings=every, bulk=SparkBulk(spark.sparkContext))
+    here = partition_values(problem, settings=every)
+    assert isinstance(on_spark, PartitionValues)
+    assert isinstance(here, PartitionValues)
+    assert on_spark.complete
+    assert len(here.members) > 50
+    assert on_spark.values == pytest.approx(here.values, rel=1e-9)
+
+
 @pytest.mark.parametrize("directed", [False, True])
 def test_stored_values_are_read_as_they_were_written(tmp_path: Path, directed: bool) -> None:
     values = valued(problem_of(directed=directed))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from elastream.model.errors import ElastreamError, GivenUpError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible
+from elastream.planners.free_ahead.planner import FreeAheadPlanner
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.traces.learner import ProcessLearner
 from elastream.traces.lessons import Worked, learnt_of, work_out
@@ -44,11 +46,11 @@ def test_sizes_that_repeat_are_worth_looking_ahead() -> None:
 
 def test_what_moves_more_is_left_alone() -> None:
     values = work_out(DAYS).values
-    more = Worked(values, "5.00 % against 4.00 %", 5.0, 4.0)
+    more = Worked(values, "5.00 % against 4.00 %", None, 5.0, 4.0)
     assert not more.pays
     assert learnt_of(more).planner is None
-    assert learnt_of(Worked(None, "none", None, None)).planner is None
-    assert isinstance(learnt_of(Worked(values, "same", 4.0, 4.0)).planner, TransitionPlanner)
+    assert learnt_of(Worked(None, "none")).planner is None
+    assert isinstance(learnt_of(Worked(values, "same", None, 4.0, 4.0)).planner, TransitionPlanner)
 
 
 def test_tasks_without_work_are_taken_to_be_alike() -> None:
@@ -104,3 +106,21 @@ def test_a_lesson_that_fails_is_told_in_a_line() -> None:
     with pytest.raises(ElastreamError, match="the lesson ended with code 1: ") as raised:
         ProcessLearner().learn(empty, ticket=Ticket())
     assert "\n" not in str(raised.value)
+
+
+def test_free_ahead_learns_a_chain_and_needs_no_values(tmp_path: Path) -> None:
+    free = replace(DAYS, contiguous=False)
+    here = work_out(free)
+    learnt = ProcessLearner(tmp_path).learn(free, ticket=Ticket())
+    assert here.values is None
+    assert here.chain is not None
+    assert "from 9 changes of size: " in learnt.reason
+    assert (learnt.ahead_percent, learnt.single_percent) == (
+        here.ahead_percent, here.single_percent,
+    )  # fmt: skip
+    assert isinstance(learnt.planner, FreeAheadPlanner) == here.pays
+    assert list(tmp_path.iterdir()) == []
+    assert learnt_of(Worked(None, "more", here.chain, 5.0, 4.0)).planner is None
+    assert isinstance(
+        learnt_of(Worked(None, "same", here.chain, 4.0, 4.0)).planner, FreeAheadPlanner
+    )

@@ -20,7 +20,7 @@ from elastream.model.transition import ProjectionProblem
 if TYPE_CHECKING:
     from elastream.planners.transition.growth import Bulk, GrowthSettings, Round
 
-__all__ = ["app"]
+__all__ = ["app", "projection_problem_of"]
 
 app = typer.Typer(
     help="Value partitions by what later migrations are expected to move.",
@@ -35,12 +35,17 @@ _CHAIN = typer.Option(
     "--chain", help="With --trace: the chain, as `elastream trace chain` wrote it."
 )
 _POOL = typer.Option("--pool", min=50, help="Most partitions valued where all are too many.")
+_LIST_UP_TO = typer.Option(
+    "--list-up-to", min=0, help="Up to so many partitions all are valued; up to 10 million."
+)
 _ROUNDS = typer.Option("--rounds", min=1, help="Most rounds of growth.")
 _ON_SPARK = typer.Option(
     "--spark/--in-process", help="Where the pool is grown; left out: on Spark if it is large."
 )
 _LARGE_POOL = 5000
 """The pairs of a smaller pool cost one core seconds: less than it takes to start Spark's."""
+_MOST_LISTED = 10_000_000
+"""Bounds of so many partitions are gigabytes on the driver and on every executor."""
 _MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
 
 
@@ -56,6 +61,7 @@ def build(
     trace: Annotated[Path | None, _TRACE] = None,
     chain: Annotated[Path | None, _CHAIN] = None,
     tau: Annotated[float, typer.Option("--tau", help="With --trace: the threshold.")] = 0.4,
+    list_up_to: Annotated[int, _LIST_UP_TO] = 4000,
     pool: Annotated[int, _POOL] = 2000,
     rounds: Annotated[int, _ROUNDS] = 8,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
@@ -64,11 +70,12 @@ def build(
 ) -> None:
     """Compute the projected cost of partitions (PMC) and store it.
 
-    Where all partitions can be listed they are valued exactly, in this process; else a pool is
-    grown. Pools above 5000 partitions, and all with --spark or --master, are grown on Spark. A
-    run that was killed goes on where its last round ended.
+    Up to --list-up-to partitions all are valued, exactly; else a pool is grown. More than 5000
+    of either, and all with --spark or --master, are valued on Spark. A pool whose run was killed
+    goes on where its last round ended.
 
       elastream values build problem.json --out values.parquet
+      elastream values build problem.json --list-up-to 1000000 --out values.parquet
       elastream values build --trace trace --chain chain.json --tau 0.4 --out values.parquet
     """
     from elastream.cli.run_summaries import checked_target
@@ -78,10 +85,13 @@ def build(
 
     checked_target("--out", out)
     problem = _problem(file, trace, chain, tau)
-    settings = GrowthSettings(pool=pool, rounds=rounds, seed=seed)
+    if list_up_to > _MOST_LISTED:
+        raise ProblemError("--list-up-to", f"{list_up_to} is above {_MOST_LISTED:,}")
+    settings = GrowthSettings(most_listed=list_up_to, pool=pool, rounds=rounds, seed=seed)
     if on_spark is None:
-        listed = count_all(problem) <= settings.most_listed
-        on_spark = master is not None or (pool > _LARGE_POOL and not listed)
+        number = count_all(problem)
+        valued = number if number <= list_up_to else pool
+        on_spark = master is not None or valued > _LARGE_POOL
     resumed = read_round(out, problem, settings)
     if resumed is not None:
         typer.echo(f"going on after round {resumed.number}", err=True)
@@ -108,8 +118,7 @@ def _problem(
     if (file is None) == (trace is None):
         raise ProblemError("FILE", "give either a problem file or --trace and --chain")
     if file is not None:
-        with fields_of_a_file():
-            return _problem_of(read_fields(file))
+        return projection_problem_of(file)
     if trace is None or chain is None:
         raise ProblemError("--chain", "is needed with --trace")
     from elastream.traces.folder import read_tasks
@@ -119,9 +128,13 @@ def _problem(
     return ProjectionProblem.of(work, state, tau, chain_of(read_fields(chain)))
 
 
-def _problem_of(data: Fields) -> ProjectionProblem:
-    expect_fields("", data, required=("work", "state", "tau", "chain"))
-    return ProjectionProblem.of(data["work"], data["state"], data["tau"], chain_of(data["chain"]))
+def projection_problem_of(file: Path) -> ProjectionProblem:
+    """Return the problem of a file: work, state, tau and chain."""
+    with fields_of_a_file():
+        data: Fields = read_fields(file)
+        expect_fields("", data, required=("work", "state", "tau", "chain"))
+        chain = chain_of(data["chain"])
+        return ProjectionProblem.of(data["work"], data["state"], data["tau"], chain)
 
 
 @contextmanager

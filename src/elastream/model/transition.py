@@ -104,7 +104,7 @@ class MigrationChain:
 
 @dataclass(frozen=True, slots=True)
 class TransitionProblem:
-    """One migration, and the odds of those to come (definition 4.1 of paper 000)."""
+    """One migration, and the odds of those to come (section 4.2 of paper 000)."""
 
     step: StepProblem
     """The migration at hand. Work, state and threshold hold for the later ones too."""
@@ -166,8 +166,10 @@ class TransitionPlan:
     step: StepPlan
     """The migration at hand; its own status speaks of its cost alone."""
     projected: float | None
-    """The discounted state that later migrations are expected to move, in bytes: an upper bound
-    unless the status is optimal. ``None`` where a later migration cannot be made at all."""
+    """The value of the policy, in bytes: the discounted state that later migrations are expected
+    to move where each size is learnt when it comes. An upper bound unless the status is optimal.
+    Definition 4.1 of paper 000 has hindsight and is below. ``None`` where a later migration cannot
+    be made at all."""
     partitions: int
     """How many partitions were valued."""
 

@@ -29,6 +29,8 @@ __all__ = ["ChainSettings", "migration_chain", "migrations", "node_counts"]
 
 _KERNEL_RATIO = 0.5
 """The kernel's odds of one node more of difference, as a share of those before."""
+_MOST_SIZES = 2000
+"""A chain has a row and a column for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,11 @@ def migration_chain(
     path = migrations(counts)
     if len(path) < 2:
         raise ProblemError("nodes", "never change; a chain needs at least one migration")
+    least = min(*path, *sizes[:1]) if sizes else min(path)
+    most = max(*path, *sizes[-1:]) if sizes else max(path)
+    if most - least >= _MOST_SIZES:
+        why = f"range from {least} to {most}; a chain has at most {_MOST_SIZES} sizes"
+        raise ProblemError("nodes", why)
     seen = sorted({*path, *(sizes or ())})
     every = list(range(seen[0], seen[-1] + 1)) if sizes is None else seen
     if not settings.directed:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from elastream.model.checks import count
 from elastream.model.errors import ProblemError
 from elastream.whole_files import write_json
 
@@ -140,8 +141,7 @@ def read_totals(trace: Path, of: str = "rows") -> tuple[int, ...]:
 
 def read_tasks(trace: Path) -> TaskTrace:
     """Return work and state of every task in every interval."""
-    report = read_manifest(trace)["report"]
-    shape = (report["intervals"], report["tasks"])
+    shape = _shape(trace, read_manifest(trace).get("report"))
     table = _table(trace / "tasks", ["time", "task", "work", "keys", "state_bytes"])
     table = table.sort_by([("time", "ascending"), ("task", "ascending")])
     if table.num_rows != shape[0] * shape[1]:
@@ -162,7 +162,20 @@ def read_nodes(trace: Path) -> dict[str, Any]:
         kept = json.loads((trace / _NODES).read_text())
     except (OSError, ValueError):
         raise ProblemError(str(trace), "has no node counts: run `elastream trace nodes`") from None
-    return dict(kept)
+    if not isinstance(kept, dict) or not isinstance(kept.get("nodes"), list):
+        raise ProblemError(str(trace / _NODES), "is damaged: run `elastream trace nodes` again")
+    field = f"{trace / _NODES}: "
+    least = count(f"{field}min", kept.get("min"))
+    most = count(f"{field}max", kept.get("max"), least=least)
+    nodes = [count(f"{field}nodes", n, least=least, most=most) for n in kept["nodes"]]
+    return {**kept, "min": least, "max": most, "nodes": nodes}
+
+
+def _shape(trace: Path, report: object) -> tuple[int, int]:
+    told = report if isinstance(report, dict) else {}
+    field = f"{trace / _MANIFEST}: report."
+    intervals, tasks = (count(field + name, told.get(name)) for name in ("intervals", "tasks"))
+    return intervals, tasks
 
 
 def _table(folder: Path, columns: list[str]) -> Any:

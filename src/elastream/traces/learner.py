@@ -21,6 +21,7 @@ from elastream.loop.learning import Learnt, Lesson
 from elastream.loop.ports import Ticket
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import TaskId
+from elastream.model.transition import MigrationChain
 from elastream.traces.lessons import Worked, learnt_of, work_out
 from elastream.traces.values_file import read_values, write_values
 
@@ -71,6 +72,7 @@ def _learnt(told: dict[str, Any], values: Path) -> Learnt:
     worked = Worked(
         read_values(values) if told["valued"] else None,
         told["reason"],
+        None if told["chain"] is None else MigrationChain.of(**told["chain"]),
         told["ahead_percent"],
         told["single_percent"],
     )
@@ -84,6 +86,7 @@ def _lesson(told: dict[str, Any]) -> Lesson:
         state=tuple(told["state"]),
         tau=told["tau"],
         sizes=tuple(told["sizes"]),
+        contiguous=told["contiguous"],
     )
 
 
@@ -97,6 +100,7 @@ def _main(values: Path) -> None:
             {
                 "valued": worked.values is not None,
                 "reason": worked.reason,
+                "chain": None if worked.chain is None else asdict(worked.chain),
                 "ahead_percent": worked.ahead_percent,
                 "single_percent": worked.single_percent,
             }

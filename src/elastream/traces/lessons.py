@@ -3,15 +3,18 @@
 The sizes that followed one another make the chain (papers 000 and 001, section 6), with direction
 once there are enough of them. Values are made for the tasks as they are now. Then the past is gone
 through once more, from an even start, by single-step and by the values: where looking ahead would
-have moved more, it is left alone.
+have moved more, it is left alone. Where tasks need not be consecutive there are no values: the
+chain is all that free-ahead needs, and free-step is what it is compared with.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
+from elastream.loop.goals.goal import MadePlanner
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.loop.learning import Learnt, Lesson
 from elastream.model.assignment import Assignment
@@ -20,6 +23,8 @@ from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.model.transition import MigrationChain, ProjectionProblem
 from elastream.planners.chain import ChainSettings, migration_chain
 from elastream.planners.even_spread import even_bounds
+from elastream.planners.free_ahead.planner import FreeAheadPlanner
+from elastream.planners.free_step.planner import free_step
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.growth import GrowthSettings
 from elastream.planners.transition.planner import TransitionPlanner
@@ -28,6 +33,8 @@ from elastream.planners.transition.values import PartitionValues, partition_valu
 __all__ = ["Worked", "learnt_of", "work_out"]
 
 _GAMMA: Final = 0.8
+_FREE_GAMMA: Final = 0.95
+"""Roll-outs of free placements look further ahead than values of partitions need to."""
 _DIRECTED_FROM: Final = 20
 """So many changes of size let the chain remember which way the last one went."""
 _REPLAYED: Final = 200
@@ -42,6 +49,8 @@ class Worked:
     values: PartitionValues | None
     reason: str
     """Why there are none, else what was found."""
+    chain: MigrationChain | None = None
+    """In place of values, where tasks need not be consecutive."""
     ahead_percent: float | None = None
     single_percent: float | None = None
 
@@ -54,8 +63,10 @@ class Worked:
 
 
 def work_out(lesson: Lesson) -> Worked:
-    """Return the values for a lesson; seconds to a minute of one core."""
+    """Return the values, or the chain, for a lesson; seconds to a minute of one core."""
     problem = _problem(lesson)
+    if not lesson.contiguous:
+        return _free(lesson, problem)
     values = partition_values(problem, settings=_GROWTH)
     if isinstance(values, Infeasible):
         return Worked(None, values.reason)
@@ -68,27 +79,44 @@ def work_out(lesson: Lesson) -> Worked:
     reason = (
         f"from {changes} changes of size, {which} {len(values.members)} partitions valued: {found}"
     )
-    return Worked(values, reason, ahead, single)
+    return Worked(values, reason, None, ahead, single)
+
+
+def _free(lesson: Lesson, problem: ProjectionProblem) -> Worked:
+    """Return the chain, and what looking ahead would have moved by it."""
+    free = _replayed(lesson, problem, partial(free_step, effort=0))
+    ahead = _replayed(lesson, problem, FreeAheadPlanner(problem.chain))
+    found = f"{ahead:.2f} % of all state moved a change, {free:.2f} % by free steps"
+    return Worked(
+        None, f"from {len(lesson.sizes) - 1} changes of size: {found}", problem.chain, ahead, free
+    )
 
 
 def learnt_of(worked: Worked) -> Learnt:
     """Return what the loop takes from a lesson."""
-    if worked.values is None or not worked.pays:
+    planner: MadePlanner
+    if worked.chain is not None and worked.pays:
+        planner = FreeAheadPlanner(worked.chain)
+    elif worked.values is not None and worked.pays:
+        planner = TransitionPlanner(worked.values)
+    else:
         return Learnt(None, worked.reason, worked.ahead_percent, worked.single_percent)
-    planner = TransitionPlanner(worked.values)
     return Learnt(planner, worked.reason, worked.ahead_percent, worked.single_percent)
 
 
 def _problem(lesson: Lesson) -> ProjectionProblem:
     chain = _chain(lesson)
     work = lesson.work if sum(lesson.work) > 0 else (1.0,) * len(lesson.work)
-    tau = max(attainable_tau(work, size, lesson.tau, contiguous=True) for size in chain.sizes)
+    tau = max(
+        attainable_tau(work, size, lesson.tau, contiguous=lesson.contiguous) for size in chain.sizes
+    )
     return ProjectionProblem.of(work, lesson.state, tau, chain)
 
 
 def _chain(lesson: Lesson) -> MigrationChain:
     directed = len(lesson.sizes) - 1 >= _DIRECTED_FROM
-    return migration_chain(lesson.sizes, ChainSettings(gamma=_GAMMA, directed=directed))
+    gamma = _GAMMA if lesson.contiguous else _FREE_GAMMA
+    return migration_chain(lesson.sizes, ChainSettings(gamma=gamma, directed=directed))
 
 
 def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) -> float:

@@ -46,9 +46,12 @@ def test_one_command_makes_the_figures_of_both_loads(
     options += ["--trace", words, "--trace", pairs, "--train", before[0], "--train", before[1]]
     assert main(["study", "migration-cost", *options, "--picture", str(picture)]) == 0
     figures = json.loads(told.read_text())
-    assert len(figures) == 2 * (3 + 2) + 1
+    assert len(figures) == 2 * (4 + 1) + 1
     of_loads = {figure["data"].split(",")[0] for figure in figures[:-1]}
-    assert of_loads == {"word count", "counts of patterns of up to 2 words in a window of 2h"}
+    assert of_loads == {
+        "word count of words after words-before",
+        "counts of patterns of up to 2 words in a window of 2h of pairs after pairs-before",
+    }
     planners = {row["planner"] for row in figures[0]["rows"]}
     assert {"redist", "consistent hashing", "MTM-aware, directed"} <= planners
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -58,7 +61,10 @@ def test_one_command_makes_the_figures_of_both_loads(
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--figures", "9"], "--figures: there is no '9'; there are tau, tasks, gamma"),
+        (
+            ["--figures", "9"],
+            "--figures: there is no '9'; there are tau, ahead, tasks, gamma, windows, schedule",
+        ),
         (["--train", "a", "--train", "b"], "--train: is given 2 times, --trace 1 times"),
         (["--train", "nowhere"], "nowhere: is no trace"),
         (["--tasks", "5"], "--tasks: 5 does not divide the trace's 8"),

@@ -106,11 +106,13 @@ OF_ONE_LOAD = [
     "000 fig. 9, 001 fig. 12",
     "000 fig. 10, 001 fig. 13",
     "000 fig. 11, 001 fig. 14",
+    "free placement that looks ahead",
     "000 fig. 12, 001 fig. 15",
     "000 fig. 12, 001 fig. 15 (time)",
     "000 fig. 14, 001 fig. 17",
     "000 fig. 14, 001 fig. 17 (time)",
     "000 fig. 9, 001 fig. 12 (windows)",
+    "a schedule",
 ]
 
 
@@ -120,21 +122,56 @@ def test_the_study_makes_every_figure_of_every_load_as_the_contract_has_it() -> 
     pairs = CostStudy(before, after, migrations=8, seeds=3, tasks=12)
     for study in (words, pairs):
         study.check()
-    makers = figures([words, pairs])
+    makers = figures([words, pairs], ahead_taus=(0.2, 0.4))
     made = [figure.as_json("migration-cost") for make in makers for figure in make()]
     names = [figure["figure"] for figure in made]
-    assert names == [*OF_ONE_LOAD, *OF_ONE_LOAD, "000 fig. 9, 001 fig. 12 (loads)"]
+    assert names == [
+        *(*OF_ONE_LOAD, *OF_ONE_LOAD),
+        "000 fig. 9, 001 fig. 12 (loads)",
+        "free placement that looks ahead (all months)",
+    ]
     for figure in made:
         assert list(figure) == ["study", "figure", "data", "rows", "trend_holds", "says"]
         assert figure["rows"]
-    assert str(made[0]["data"]).startswith("word count, 8 migrations")
-    assert str(made[8]["data"]).startswith("counts of pairs, 8 migrations")
+    assert str(made[0]["data"]).startswith("word count of made after made, 8 migrations")
+    assert str(made[10]["data"]).startswith("counts of pairs of made after made, 8 migrations")
+
+
+def test_every_month_and_tau_is_told_whether_looking_ahead_moves_no_more() -> None:
+    months = [CostStudy(month(5), month(6), migrations=8, tasks=12)] * 2
+    *each, whole = (make()[0] for make in figures(months, ["ahead"], ahead_taus=(0.3, 0.9)))
+    assert len(each) == 2
+    assert [row["tau"] for row in whole.rows] == [0.3, 0.9] * 2
+    for row in whole.rows:
+        moved = {
+            told["planner"]: told["state_moved_percent"]
+            for told in each[0].rows
+            if told["tau"] == row["tau"]
+        }
+        ahead = moved.pop("free-ahead")
+        assert (row["free_ahead_percent"], row["better_rival_percent"]) == (
+            ahead,
+            min(moved.values()),
+        )
+        assert row["reached"] == (ahead <= min(moved.values()) * (1 + 1e-6))
+    assert whole.trend_holds == all(row["reached"] for row in whole.rows)
+
+
+def test_a_schedule_is_planned_in_three_ways() -> None:
+    study = CostStudy(month(5), month(6), tasks=12)
+    (figure,) = (figure for make in figures([study], ["schedule"]) for figure in make())
+    told = {(row["tau"], row["planner"]): row["state_moved_percent"] for row in figure.rows}
+    assert len(told) == 9
+    assert figure.trend_holds == all(
+        told[tau, "schedule"] <= min(told[tau, "free-step"], told[tau, "sequence"])
+        for tau in (0.2, 0.4, 0.8)
+    )
 
 
 def test_some_figures_alone_are_those_of_the_whole_study() -> None:
     study = CostStudy(month(5), month(6), migrations=8, seeds=3, tasks=12)
     made = [figure.figure for make in figures([study], ["gamma"]) for figure in make()]
-    assert made == OF_ONE_LOAD[5:7]
+    assert made == OF_ONE_LOAD[6:8]
 
 
 def test_windows_compare_planners_from_many_starts_by_values_of_both_months() -> None:

@@ -14,6 +14,7 @@ from elastream.cli.plan.forecasting import (
     MovesPerBatch,
     forecast_fields,
 )
+from elastream.cli.plan.free_ahead import free_ahead
 from elastream.cli.plan.handover import handover
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.plan.replication import replication
@@ -143,6 +144,7 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> 
     print_plan(fields | {"steps": steps})
 
 
+app.command("free-ahead")(free_ahead)
 app.command("handover")(handover)
 app.command("transition")(transition)
 app.command("resilient")(resilient)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,8 +41,10 @@ def resilient(
     """Operators on nodes, so that as many combinations of input rates as possible can be borne.
 
     Fields: load (a row for each operator, CPU cycles for a unit of each input stream), capacity
-    (of each node), lower_bound (what each rate never falls below; may be left out). In place of
-    load there may be a graph with inputs, operators and transfer_cost.
+    (of each node), lower_bound (what each rate never falls below; may be left out), fixed (what
+    each operator takes at any rates; may be left out), unplaced (a row for each node, what it needs
+    wherever operators are; may be left out). In place of load there may be a graph with inputs,
+    operators and transfer_cost.
     """
     from elastream.planners.resilient.planner import resilient as planner
 
@@ -73,16 +75,25 @@ def resilient(
 def resilient_problem(data: Fields) -> tuple[ResilientProblem, LoadModel | None]:
     """Return the problem, and the load model where the file has a graph."""
     if "graph" not in data:
-        expect_fields("", data, required=("load", "capacity"), optional=("lower_bound", "graph"))
-        least = _given(data, "lower_bound")
-        return ResilientProblem.of(data["load"], data["capacity"], least), None
+        may_be = ("lower_bound", "graph", "fixed", "unplaced")
+        expect_fields("", data, required=("load", "capacity"), optional=may_be)
+        problem = ResilientProblem.of(
+            data["load"],
+            data["capacity"],
+            _given(data, "lower_bound"),
+            fixed=_given(data, "fixed"),
+            unplaced=_given(data, "unplaced"),
+        )
+        return problem, None
     if "load" in data:
         raise ProblemError("graph", "stands in place of load; give one of them")
     from elastream.planners.resilient.load_model import linear_load
 
-    expect_fields("", data, required=("graph", "capacity"), optional=("lower_bound",))
+    optional = ("lower_bound", "unplaced")
+    expect_fields("", data, required=("graph", "capacity"), optional=optional)
     model = linear_load(_graph(data["graph"]))
-    return model.problem(data["capacity"], _given(data, "lower_bound")), model
+    least, unplaced = _given(data, "lower_bound"), _given(data, "unplaced")
+    return model.problem(data["capacity"], least, unplaced), model
 
 
 def _graph(data: object) -> QueryGraph:
@@ -100,7 +111,9 @@ def _operator(field: str, data: object) -> GraphOperator:
     if not isinstance(data, dict):
         raise ProblemError(field, f"{shown(data)} is not an object")
     required = ("name", "inputs", "cost", "selectivity")
-    expect_fields(f"{field}.", data, required=required, optional=("kind", "window"))
+    expect_fields(
+        f"{field}.", data, required=required, optional=("kind", "window", "fixed", "left")
+    )
     return GraphOperator.of(
         data["name"],
         data["inputs"],
@@ -108,17 +121,19 @@ def _operator(field: str, data: object) -> GraphOperator:
         data["selectivity"],
         kind=data.get("kind", "linear"),
         window=data.get("window"),
+        fixed=data.get("fixed", 0),
+        left=data.get("left"),
         field=f"{field}.",
     )
 
 
-def _given(data: Fields, field: str) -> list[float] | None:
+def _given(data: Fields, field: str) -> list[Any] | None:
     """Return the list; left out is not the same as null, which is refused."""
     if field not in data:
         return None
     if not isinstance(data[field], list):
         raise ProblemError(field, f"{shown(data[field])} is not a list")
-    values: list[float] = data[field]
+    values: list[Any] = data[field]
     return values
 
 

@@ -20,10 +20,18 @@ Values = Annotated[
     Path | None,
     typer.Option("--values", help="Plan from values that `elastream values build` has stored."),
 ]
+Hindsight = Annotated[
+    int | None,
+    typer.Option(
+        "--hindsight",
+        min=2,
+        help="Also sample so many sequences of later migrations, and plan each with hindsight.",
+    ),
+]
 _STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 
-def transition(file: ProblemFile, values: Values = None) -> None:
+def transition(file: ProblemFile, values: Values = None, sequences: Hindsight = None) -> None:
     """Least expected state moved, now and in the migrations to come; consecutive tasks a node.
 
     The problem is single-step's with a "chain": {"sizes", "matrix", "gamma"}: how likely a
@@ -31,8 +39,13 @@ def transition(file: ProblemFile, values: Values = None) -> None:
     thousands, and the plan is optimal; else the best of a pool is found, in under a minute for
     64 tasks. Stored values must be those of the same problem.
 
+    "projected" is the value of a policy, which learns each size when it comes. With --hindsight the
+    papers' definition stands beside it: what later migrations would move if they were known, a
+    lower bound, with its standard error; and figure 6's sum. Seconds a sequence for 64 tasks.
+
       elastream plan transition problem.json
       elastream plan transition problem.json --values values.parquet
+      elastream plan transition problem.json --hindsight 100
     """
     problem = transition_problem(read_fields(file))
     outcome = _planned(problem, values)
@@ -53,7 +66,40 @@ def transition(file: ProblemFile, values: Values = None) -> None:
             "projected": outcome.projected,
             "partitions": outcome.partitions,
         }
+        | ({} if sequences is None else _hindsight_fields(problem, outcome, sequences))
     )
+
+
+def _hindsight_fields(
+    problem: TransitionProblem, plan: TransitionPlan, sequences: int
+) -> dict[str, object]:
+    """Return what the plan projects by the papers' other readings."""
+    from elastream.planners.transition.hindsight import Hindsight as Estimate
+    from elastream.planners.transition.hindsight import Sampling
+    from elastream.planners.transition.readings import readings
+
+    found = readings(problem, plan, Sampling(sequences=sequences))
+    if isinstance(found, Infeasible):
+        refuse(found)
+
+    def estimate(name: str, told: Estimate) -> dict[str, object]:
+        return {
+            name: told.mean,
+            "standard_error": told.standard_error,
+            "sequences": told.sequences,
+            "migrations": told.migrations,
+            "proven": told.proven,
+        }
+
+    summed = found.figure_six
+    return {
+        "hindsight": estimate("projected", found.hindsight) | {"gap": found.gap},
+        "least_total": estimate("cost", found.least_total)
+        | {"of_this_plan": found.total, "gap": found.total_gap},
+        "figure_6": None
+        if summed is None
+        else {"sum": summed.summed, "growth": summed.growth, "drawn": summed.drawn},
+    }
 
 
 def transition_problem(data: Fields) -> TransitionProblem:

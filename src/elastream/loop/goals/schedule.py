@@ -2,10 +2,11 @@
 
 Where the sizes to come are known (a nightly shrink, a morning's growth) the migrations between them
 can be planned as one sequence: a task that leaves an executor today and would come back tomorrow
-may just as well stay. At each size the whole sequence from here on is planned anew, from where
-tasks really are; where the truth is what was foreseen, that leads on as planned. A size further
-ahead may count less (``gamma``, the weight of papers 000 and 001: the i-th migration from now on
-counts ``gamma ** i``), for it is less certain.
+may just as well stay. The papers keep tasks consecutive; here any executor may hold any tasks, and
+the papers' sequence is one of the ways that are tried. At each size the whole schedule from here on
+is planned anew, from where tasks really are. A size further ahead may count less (``gamma``, the
+weight of papers 000 and 001: the i-th migration from now on counts ``gamma ** i``), for it is less
+certain.
 
 A size is wanted from its time on; a larger one ``lead_s`` earlier, for executors take a while to
 come. Before the first time the application keeps the executors it has.
@@ -30,7 +31,7 @@ from elastream.loop.goals.goal import (
 from elastream.loop.goals.utilisation import attainable_tau
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
-from elastream.model.migration import SequenceProblem, StepProblem, Target
+from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import Executor
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import counted
@@ -181,32 +182,26 @@ class ScheduledPlanner:
     """Sizes after the one that is planned."""
     tau: float
     gamma: float
-    name: str = "sequence"
-    contiguous: bool = True
+    name: str = "free-ahead"
+    contiguous: bool = False
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        """Return the first migration of the best sequence."""
-        from elastream.planners.sequence.planner import sequence
+        """Return the first migration of the cheapest way through the schedule."""
+        from elastream.planners.free_ahead.by_schedule import scheduled_step
 
         later = tuple(
-            Target(nodes, attainable_tau(_floats(problem), nodes, self.tau, contiguous=True))
+            Target(nodes, attainable_tau(_floats(problem), nodes, self.tau, contiguous=False))
             for nodes in self.ahead
         )
-        whole = SequenceProblem(
-            problem.work,
-            problem.state,
-            problem.current,
-            (problem.target, *later),
-            gamma=self.gamma,
-        )
-        plan = sequence(whole, effort=_EFFORT)
-        return plan if isinstance(plan, Infeasible) else plan.steps[0]
+        found = scheduled_step(problem, later, self.gamma, effort=_EFFORT)
+        return found if isinstance(found, Infeasible) else found.step
 
     def explain(self, plan: StepPlan) -> str:
         """Return what the log should say about it."""
         if not self.ahead:
             return "the last size of the schedule"
-        return f"planned together with {len(self.ahead)} sizes to come; {plan.cost:g} bytes now"
+        sizes = counted(len(self.ahead), "size")
+        return f"planned together with {sizes} to come; {plan.cost:g} bytes now"
 
 
 def _floats(problem: StepProblem) -> tuple[float, ...]:

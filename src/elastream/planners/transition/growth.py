@@ -32,10 +32,13 @@ from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import neighbourhood, targets
 from elastream.planners.transition.partitions import Partitions
 from elastream.planners.transition.pricing import Pool, mask_served, shortfalls
+from elastream.planners.transition.pruned_costs import PrunedCosts
 from elastream.planners.transition.solving import CostTable, Solution, in_memory_costs, solve
 
-__all__ = ["Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
+__all__ = ["MOST_TABLED", "Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
 
+MOST_TABLED = 5000
+"""The pairs of so many partitions are kept, 0.2 GB; of more they are computed when needed."""
 _WALK_STEPS = 40
 """Migrations of each seeding walk."""
 _VISITS_SWEEPS = 300
@@ -145,7 +148,8 @@ class InProcess:
     @contextmanager
     def costs(self, ground: Ground, pool: Partitions) -> Iterator[CostTable]:
         """Yield the cost of every pair of the pool."""
-        yield in_memory_costs(ground, pool)
+        many = len(pool) > MOST_TABLED
+        yield PrunedCosts(ground, pool) if many else in_memory_costs(ground, pool)
 
 
 def grow(

@@ -7,8 +7,10 @@ chooses the successor that is cheapest, now and later::
     U(y, P) = min over Q that serves y of  c(P, Q) + gamma C(y, Q)
     C(z, P) = sum over y of  odds(z, y) U(y, P)
 
-The papers' figure 6 adds over all targets where their definition takes the least; the definition
-is what is computed here.
+This is the value of a policy: it learns each size when it comes. The papers have it neither in
+words nor in code. Their definition 4.1 knows the whole sequence beforehand and is below
+(:mod:`~elastream.planners.transition.hindsight`); their figure 6 adds over all targets
+(:mod:`~elastream.planners.transition.figure_six`). A policy is what a running query can follow.
 
 *Staying put.* c is a metric, so ``C(y, P) <= c(P, Q) + C(y, Q)``: whoever is at P may do what is
 best at Q. Hence ``c(P, Q) + gamma C(y, Q) >= gamma C(y, P)``: where P serves y, staying is optimal

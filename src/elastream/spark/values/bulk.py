@@ -7,7 +7,9 @@ all of it.
   and the partitions found are made distinct by their bounds.
 * Prices: blocks of candidates, with pool and values broadcast; a figure a candidate comes back.
 * Pair costs: blocks of rows, computed once and kept on the executors (memory, then disk). A sweep
-  broadcasts the values and brings back each row's best successor: O(Z K) numbers, not K².
+  broadcasts the values and brings back each row's best successor: O(Z K) numbers, not K². Of more
+  partitions than have a table, pairs are computed where bounds do not rule them out
+  (:mod:`~elastream.planners.transition.pruned_costs`), and none is kept.
 
 The kernels are those of the process, so the outcome is the same to the last bit.
 """
@@ -22,11 +24,12 @@ import numpy as np
 
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.transition.ground import Flags, Ground
-from elastream.planners.transition.growth import Bulk
+from elastream.planners.transition.growth import MOST_TABLED, Bulk
 from elastream.planners.transition.neighbourhood import neighbourhood
 from elastream.planners.transition.pair_costs import cheapest, pair_costs
 from elastream.planners.transition.partitions import Partitions
 from elastream.planners.transition.pricing import Pool, shortfalls
+from elastream.planners.transition.pruned_costs import PrunedCosts
 from elastream.planners.transition.solving import CostTable
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ _LEAST_ROWS: Final = 32
 _MOST_ROWS: Final = 256
 """Rows of a block: enough to be worth a task, few enough for the memory of an executor."""
 _BLOCKS_A_CORE: Final = 3
+_SEARCHED_ROWS: Final = 512
+"""Rows of a block where pairs are not kept: seconds of a core."""
 
 
 class SparkBulk(Bulk):
@@ -75,6 +80,10 @@ class SparkBulk(Bulk):
         """Yield the cost of every pair of the pool, kept on the executors meanwhile."""
         from pyspark import StorageLevel
 
+        if len(pool) > MOST_TABLED:
+            parts = -(-len(pool) // _SEARCHED_ROWS)
+            yield PrunedCosts(ground, pool, _OnExecutors(self._context), parts)
+            return
         rows = np.array_split(np.arange(len(pool)), self._parts(len(pool)))
         blocks = self._spread(_block, (pool.state_sums(ground), pool.counts), rows)
         blocks.persist(StorageLevel.MEMORY_AND_DISK)
@@ -96,6 +105,29 @@ class SparkBulk(Bulk):
         return self._context.parallelize(blocks, len(blocks)).map(
             lambda block: work(told.value, block)
         )
+
+
+class _OnExecutors:
+    """Runs blocks as Spark tasks; what stays the same is brought to the executors once."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._kept: tuple[object, Any] | None = None
+
+    def __call__(
+        self,
+        work: Callable[[Any, Any, Any], Any],
+        fixed: object,
+        changing: object,
+        blocks: Sequence[Any],
+    ) -> list[Any]:
+        if self._kept is None or self._kept[0] is not fixed:
+            self._kept = (fixed, self._context.broadcast(fixed))
+        kept, told = self._kept[1], self._context.broadcast(changing)
+        spread = self._context.parallelize(blocks, len(blocks))
+        found: list[Any] = spread.map(lambda block: work(kept.value, told.value, block)).collect()
+        told.destroy()
+        return found
 
 
 class _Blocks:

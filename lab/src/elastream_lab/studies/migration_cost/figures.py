@@ -14,7 +14,13 @@ from functools import partial
 from typing import Final
 
 from elastream_lab.studies.figure import Curves, Figure, Value
+from elastream_lab.studies.migration_cost.ahead import (
+    AHEAD_TAUS,
+    free_ahead_figure,
+    months_figure,
+)
 from elastream_lab.studies.migration_cost.parameters import against_gamma, against_tasks
+from elastream_lab.studies.migration_cost.schedule import scheduled_figure
 from elastream_lab.studies.migration_cost.study import SINGLE_STEPS, CostStudy
 from elastream_lab.studies.migration_cost.tau import TAUS, against_tau, best_single_step
 from elastream_lab.studies.migration_cost.trained import Trained
@@ -22,34 +28,45 @@ from elastream_lab.studies.migration_cost.windows import over_windows
 
 __all__ = ["PARTS", "figures"]
 
-PARTS: Final = ("tau", "tasks", "gamma", "windows")
+PARTS: Final = ("tau", "ahead", "tasks", "gamma", "windows", "schedule")
 """What the figures vary."""
 
 
 def figures(
-    studies: Sequence[CostStudy], parts: Sequence[str] = PARTS
+    studies: Sequence[CostStudy],
+    parts: Sequence[str] = PARTS,
+    ahead_taus: Sequence[float] = AHEAD_TAUS,
 ) -> list[Callable[[], tuple[Figure, ...]]]:
     """Return what makes the figures, load by load, in the order of the papers."""
     makers: list[Callable[[], tuple[Figure, ...]]] = []
     costs: list[Figure] = []
+    looked_ahead: list[Figure] = []
 
     def of_tau(study: CostStudy, trained: Trained) -> tuple[Figure, ...]:
         made = against_tau(study, trained)
         costs.append(made[0])
         return made
 
+    def of_ahead(study: CostStudy, trained: Trained) -> tuple[Figure, ...]:
+        looked_ahead.append(free_ahead_figure(study, trained, ahead_taus))
+        return (looked_ahead[-1],)
+
     for study in studies:
         trained = Trained(study.train)
         by_part: dict[str, Callable[[CostStudy, Trained], tuple[Figure, ...]]] = {
             "tau": of_tau,
+            "ahead": of_ahead,
             "tasks": against_tasks,
             "gamma": against_gamma,
             "windows": over_windows,
+            "schedule": lambda study, _: (scheduled_figure(study),),
         }
         makers += [partial(by_part[part], study, trained) for part in PARTS if part in parts]
     if "tau" in parts and len(studies) > 1:
         names = [study.judged.name for study in studies]
         makers.append(lambda: (_loads_compared(names, costs),))
+    if "ahead" in parts and len(studies) > 1:
+        makers.append(lambda: (months_figure(looked_ahead),))
     return makers
 
 

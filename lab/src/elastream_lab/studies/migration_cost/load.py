@@ -70,6 +70,8 @@ class Load:
     """What each task is expected to hold."""
     name: str = "word count"
     """What the query computes."""
+    source: str = "made"
+    """Where the records come from."""
 
     @property
     def tasks(self) -> int:
@@ -112,14 +114,23 @@ class Load:
 def read_load(trace: Path) -> Load:
     """Return the load of a built trace that has its node counts."""
     kept, tasks = read_nodes(trace), read_tasks(trace)
+    settings = read_manifest(trace).get("settings", {})
     return Load(
         work=tasks.work,
         state=tasks.state_bytes,
         nodes=tuple(kept["nodes"]),
         sizes=range(kept["min"], kept["max"] + 1),
         usual_state=tasks.usual_state_bytes,
-        name=_name(read_manifest(trace).get("settings", {})),
+        name=_name(settings),
+        source=_source(settings, trace),
     )
+
+
+def _source(settings: Mapping[str, Any], trace: Path) -> str:
+    """Return the names of the files that the trace was made of, or its own."""
+    given = settings.get("input")
+    files = [Path(str(each)).name for each in given] if isinstance(given, list) else []
+    return ", ".join(files) or trace.name
 
 
 def _name(settings: Mapping[str, Any]) -> str:

@@ -27,6 +27,8 @@ __all__ = [
     "DIRECTED",
     "EVEN",
     "FLATTEST",
+    "FREE",
+    "FREE_AHEAD",
     "GAMMA",
     "HASHED",
     "OTHERS",
@@ -44,6 +46,8 @@ GAMMA: Final = 0.8
 AWARE: Final = "MTM-aware"
 DIRECTED: Final = "MTM-aware, directed"
 EVEN: Final = "even split"
+FREE: Final = "free-step"
+FREE_AHEAD: Final = "free-ahead"
 HASHED: Final = "consistent hashing"
 BOUNDED: Final = "consistent hashing, bounded"
 FLATTEST: Final = "single-step, flattest"
@@ -54,7 +58,7 @@ SINGLE_STEPS: Final[Mapping[str, StepPlanner]] = {
 }
 """Single-step by how it breaks ties."""
 OTHERS: Final[Mapping[str, StepPlanner]] = {
-    "free-step": partial(free_step, effort=0),
+    FREE: partial(free_step, effort=0),
     "redist": redist,
     EVEN: even_split,
 }
@@ -88,7 +92,11 @@ class CostStudy:
         """What is computed on what."""
         made = len(self.judged.migrations(self.migrations))
         sizes = self.judged.sizes
-        return f"{self.judged.name}, {made} migrations, {sizes[0]} to {sizes[-1]} nodes"
+        learnt = "" if self.train is self.judged else f" after {self.train.source}"
+        return (
+            f"{self.judged.name} of {self.judged.source}{learnt}, {made} migrations, {sizes[0]} to "
+            f"{sizes[-1]} nodes"
+        )
 
     def run(self, planner: StepPlanner, tau: float, *, tasks: int) -> Run:
         """Return what a planner moves in the judged month."""

@@ -15,6 +15,7 @@ from elastream_lab.studies.migration_cost.study import (
     DIRECTED,
     EVEN,
     FLATTEST,
+    FREE_AHEAD,
     GAMMA,
     HASHED,
     OTHERS,
@@ -38,7 +39,7 @@ Runs = Mapping[str, Sequence[Run]]
 
 
 def against_tau(study: CostStudy, trained: Trained) -> tuple[Figure, Figure, Figure]:
-    """Return the three figures over the same runs."""
+    """Return the papers' three figures over the same runs."""
     runs: dict[str, list[Run]] = {}
     precomputed: list[dict[str, Value]] = []
     load = study.judged.folded(study.tasks)
@@ -48,6 +49,8 @@ def against_tau(study: CostStudy, trained: Trained) -> tuple[Figure, Figure, Fig
             runs.setdefault(name, []).append(study.run(planner, tau, tasks=study.tasks))
         runs.setdefault(HASHED, []).append(rings.unbounded(tau))
         runs.setdefault(BOUNDED, []).append(rings.bounded(tau))
+        free_ahead = trained.free_ahead(tasks=study.tasks)
+        runs.setdefault(FREE_AHEAD, []).append(study.run(free_ahead, tau, tasks=study.tasks))
         for name, directed in ((AWARE, False), (DIRECTED, True)):
             aware = trained.aware(tau, GAMMA, directed=directed, tasks=study.tasks)
             runs.setdefault(name, []).append(study.run(aware.planner, tau, tasks=study.tasks))

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
+from elastream.model.ahead import PastWork
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.transition import ProjectionProblem
 from elastream.planners.chain import ChainSettings, migration_chain
 from elastream.planners.even_spread import even_max_load
+from elastream.planners.free_ahead.planner import FreeAheadPlanner
 from elastream.planners.transition.planner import TransitionPlanner
 from elastream.planners.transition.values import partition_values
 from elastream_lab.studies.migration_cost.load import Load
 
-__all__ = ["Aware", "Trained"]
+__all__ = ["FREE_GAMMA", "Aware", "Trained"]
 
+FREE_GAMMA: Final = 0.95
+"""What is counted is a mean over a month, so what comes late counts nearly as much; values of
+partitions keep the papers' discount, which serves them as well."""
 _ROUNDING = 1e-9
 
 
@@ -46,6 +52,14 @@ class Trained:
         if wanted not in self._made:
             self._made[wanted] = self._aware(*wanted)
         return self._made[wanted]
+
+    def free_ahead(self, *, tasks: int) -> FreeAheadPlanner:
+        """Return the planner of free placements that knows the month's chain and its work."""
+        load = self._load.folded(tasks)
+        settings = ChainSettings(gamma=FREE_GAMMA, directed=True)
+        chain = migration_chain(load.nodes, settings, sizes=load.sizes)
+        past = [PastWork(each.nodes, each.work) for each in load.migrations(len(load.nodes))]
+        return FreeAheadPlanner(chain, past)
 
     def _aware(self, tau: float, gamma: float, directed: bool, tasks: int) -> Aware:
         load = self._load.folded(tasks)

@@ -1,0 +1,210 @@
+"""The parts of the study, joined: measured on executors, read from earlier runs, simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from elastream.model.errors import ElastreamError, ProblemError, SparkError
+from elastream_lab.studies.figure import Figure
+from elastream_lab.studies.response.costs import Costs
+from elastream_lab.studies.response.days import Days
+from elastream_lab.studies.response.figures import (
+    COSTS,
+    RAW,
+    cost_table,
+    raw_table,
+    window_figures,
+)
+from elastream_lab.studies.response.gamma import gamma_figure
+from elastream_lab.studies.response.planning import Planning, aware_planner
+from elastream_lab.studies.response.settings import ResponseStudy
+from elastream_lab.studies.response.simulated import run_simulated
+from elastream_lab.studies.response.turns import Case, Measured
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "Known",
+    "add",
+    "expect_costs",
+    "known_figures",
+    "live_figures",
+    "read_known",
+    "simulated_figures",
+    "waits_by_gamma",
+]
+
+DaysOf = Callable[[str], Days]
+"""What an application goes through on the simulated cluster."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of real executors: measured now, or in earlier runs."""
+
+    measured: list[Measured] = field(default_factory=list)
+    costs: list[Costs] = field(default_factory=list)
+    wrong_ticks: int = 0
+
+    def of(self, application: str, window: int) -> Costs | None:
+        """Return the costs of a case, medians where it was measured several times."""
+        found = [c for c in self.costs if (c.application, c.window) == (application, window)]
+        if not found:
+            return None
+        names = ("post_ms", "overhead_ms", "load_ms", "load_ms_per_mib")
+        middle = {name: median(getattr(each, name) for each in found) for name in names}
+        return replace(found[-1], **middle)
+
+
+def read_known(paths: Iterable[Path]) -> Known:
+    """Return what earlier runs of the study have measured; repeats are numbered on."""
+    known = Known()
+    for path in paths:
+        try:
+            told: Any = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise ProblemError(str(path), f"cannot be read: {error}") from None
+        listed = told if isinstance(told, list) else []
+        objects = {each.get("figure"): each for each in listed if isinstance(each, dict)}
+        if RAW not in objects or COSTS not in objects:
+            raise ProblemError(str(path), "has no migrations on executors: a live run writes it")
+        rows = [Measured.of(row) for row in objects[RAW].get("rows", ())]
+        add(known, rows)
+        known.costs += [Costs.of(row) for row in objects[COSTS].get("rows", ())]
+        known.wrong_ticks += not objects[RAW].get("trend_holds", False)
+    return known
+
+
+def add(known: Known, rows: Sequence[Measured]) -> None:
+    """Take migrations in; their repeats come after those of the same case that are there."""
+    before: dict[tuple[str, int], int] = {}
+    for each in known.measured:
+        case = (each.application, each.window)
+        before[case] = max(before.get(case, 0), each.repeat)
+    for each in rows:
+        shift = before.get((each.application, each.window), 0)
+        known.measured.append(replace(each, repeat=each.repeat + shift))
+
+
+def live_figures(
+    study: ResponseStudy,
+    known: Known,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    say: Callable[[str], None],
+) -> tuple[Figure, ...]:
+    """Measure on executors, beside what is known already."""
+    from elastream_lab.studies.response.live import run_live
+
+    rows: list[Measured] = []
+    with session() as spark:
+        for repeat in range(1, study.repeats + 1):
+            for application in study.applications:
+                for window in study.windows:
+                    case = Case(application, window, repeat)
+
+                    def told(what: str, case: Case = case) -> None:
+                        say(f"{case.application}, window {case.window}, {case.repeat}: {what}")
+
+                    try:
+                        done = run_live(study, spark, case, told)
+                    except ElastreamError as error:  # the others go on
+                        told(f"failed: {error}")
+                        continue
+                    rows += done.measured
+                    known.costs.append(done.costs)
+                    known.wrong_ticks += done.wrong_ticks
+    add(known, rows)
+    if not known.measured:
+        raise SparkError("no migration was measured")
+    return known_figures(study, known)
+
+
+def known_figures(study: ResponseStudy, known: Known) -> tuple[Figure, ...]:
+    """Return the figures of what was measured on executors."""
+    seconds = sorted({each.seconds for each in known.measured})
+    spans = " and ".join(f"{each:g} s" for each in seconds)
+    sizes = sorted({each.after for each in known.measured} | set(study.sizes))
+    data = (
+        f"made posts, rows due in the {spans} after a migration was asked for, "
+        f"{sizes[0]} to {sizes[-1]} executors of one machine hold state{_load(known)}"
+    )
+    return (
+        *window_figures(known.measured, "live", data),
+        raw_table(known.measured, known.wrong_ticks, data),
+        cost_table(known.costs, data),
+    )
+
+
+def _load(known: Known) -> str:
+    """Return what else the machine had to do; about as many as it has cores is our own."""
+    loads = [each.load for each in known.measured if each.load is not None]
+    if not loads:
+        return ""
+    cores = os.cpu_count() or 1
+    return f", load {min(loads):.0f} to {max(loads):.0f} on {cores} cores"
+
+
+def simulated_figures(
+    study: ResponseStudy, known: Known, days_of: DaysOf, say: Callable[[str], None]
+) -> tuple[Figure, ...]:
+    """Return the figures at the papers' sizes, with the costs that are known."""
+    measured: list[Measured] = []
+    for application in study.applications:
+        days = days_of(application)
+        plannings = _plannings(study, days)
+        for window in study.windows:
+            costs = _needed(known, application, window)
+            say(f"simulated: {application}, window {window}")
+            for repeat in range(1, study.repeats + 1):
+                for planning in plannings:
+                    seeded = replace(planning, seed=study.seed + repeat)
+                    measured += run_simulated(study, costs, days, seeded, repeat)
+    return window_figures(measured, "simulated", _data(study, days))
+
+
+def waits_by_gamma(study: ResponseStudy, known: Known, days_of: DaysOf) -> tuple[Figure, ...]:
+    """Return the figure of the discount, for the last application and the largest window."""
+    application = study.applications[-1]
+    days = days_of(application)
+    costs = _needed(known, application, max(study.windows))
+    return (gamma_figure(study, costs, days, _data(study, days)),)
+
+
+def expect_costs(study: ResponseStudy, known: Known) -> None:
+    """Refuse to simulate what nobody has measured."""
+    for application in study.applications:
+        for window in study.windows:
+            _needed(known, application, window)
+
+
+def _data(study: ResponseStudy, days: Days) -> str:
+    return (
+        f"{days.told}, simulated, {days.sizes[0]} to {days.sizes[-1]} nodes, "
+        f"{len(days.loads.work)} tasks, {study.migrations} migrations, {study.span}; costs as "
+        "measured on executors"
+    )
+
+
+def _needed(known: Known, application: str, window: int) -> Costs:
+    costs = known.of(application, window)
+    if costs is None:
+        why = f"nobody has measured what {application} cost at window {window}"
+        raise ProblemError("measured", f"{why}: run `figures` live too, or give a file that has it")
+    return costs
+
+
+def _plannings(study: ResponseStudy, days: Days) -> list[Planning]:
+    aware = None
+    if "transition" in study.planners:
+        loads = days.loads
+        chain = days.chain(study.gamma)
+        aware = aware_planner(loads.work, loads.state_parts, study.tau, chain)
+    return [Planning(name, study.tau, aware=aware) for name in study.planners]
