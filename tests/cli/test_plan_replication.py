@@ -105,6 +105,11 @@ def test_a_price_can_empty_a_node(plan: Any) -> None:
     assert not any("b" in replicas for replicas in dear["deployment"].values())
 
 
+def test_replicas_that_no_node_has_room_for_are_not_looked_at(plan: Any) -> None:
+    few, many = (json.loads(plan(changed("operators.0.max_replicas", n))[1]) for n in (8, 10**30))
+    assert {**many, "solve_s": 0} == {**few, "solve_s": 0}
+
+
 WRONG = [
     ("operators.1.name", "source", "operators[1].name: 'source' is given twice"),
     ("operators.1.name", 7, "operators[1].name: 7 is not a name"),
@@ -112,6 +117,8 @@ WRONG = [
     ("operators.0.nodes", [], "operators[0].nodes: is empty; leave it out to allow every node"),
     ("operators.0.nodes", None, "operators[0].nodes: None is not a list of names"),
     ("operators.0.max_replicas", 0, "operators[0].max_replicas: 0 is too small; the least is 1"),
+    ("operators.0.resources", 5e-324,
+     "operators[0].resources: 5e-324 is too close to zero; give 1e-100 or more"),
     ("operators.0.service_rate", -1,
      "operators[0].service_rate: -1 is negative; give zero or more"),
     ("operators.0.latency_ms", [1], "operators[0]: needs either service_rate or latency_ms"),
@@ -182,10 +189,18 @@ def test_restricted_needs_a_current_deployment(plan: Any) -> None:
     assert plan(problem) == (2, "", f"elastream: {line}\n")
 
 
-def test_too_many_deployments_to_hold_are_refused(plan: Any) -> None:
-    code, out, err = plan(changed("operators.1.max_replicas", 2000))
+@pytest.mark.parametrize(
+    ("operator", "most", "said"),
+    [(1, 2000, "up to 2000 replicas on 3 nodes"), (0, 10**30, "up to 400000 replicas on 1 node")],
+)
+def test_too_many_deployments_to_hold_are_refused(
+    plan: Any, operator: int, most: int, said: str
+) -> None:
+    problem = changed(f"operators.{operator}.max_replicas", most)
+    problem["operators"][operator]["resources"] = 0  # else no more than nodes have room for
+    code, out, err = plan(problem)
     assert (code, out) == (2, "")
-    assert err.startswith("elastream: operators[1].max_replicas: up to 2000 replicas on 3 nodes")
+    assert err.startswith(f"elastream: operators[{operator}].max_replicas: {said}")
 
 
 def test_a_current_deployment_that_is_overloaded_by_now_is_left(plan: Any) -> None:

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from elastream.harness.commit_log import CommittedBatch
+from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.run import Span
+from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.on_spark import (
     LIVE,
     PAUSE,
     RUNS,
     Moment,
     Outcome,
-    downtime_s,
+    chosen_runs,
     study_settings,
     table_five,
 )
@@ -28,10 +30,27 @@ def batches(*finished_s: float) -> list[CommittedBatch]:
     ]
 
 
-def test_downtime_is_the_longest_wait_for_a_batch_beyond_the_usual_one() -> None:
-    committed = batches(1, 2, 3, 4, 9, 10, 11)
-    assert downtime_s(committed, [Span(4500, 8000)]) == pytest.approx(4)
-    assert downtime_s(committed, [Span(4500, 8000), Span(9500, 9600)]) == pytest.approx(4)
+def downtime_s(committed: list[CommittedBatch], changes: list[Span]) -> float:
+    return sum(each.excess_s for each in affected_by(committed, changes))
+
+
+def test_downtime_is_what_all_batches_of_a_change_come_later_together() -> None:
+    committed = batches(1, 2, 3, 4, 9, 12, 13, 14, 17)
+    (change,) = affected_by(committed, [Span(4500, 8000)])
+    assert change.batches == {4, 5}, "until one is as usual again"
+    assert change.excess_s == pytest.approx(4 + 2)
+    assert downtime_s(committed, [Span(4500, 8000), Span(14_500, 14_600)]) == pytest.approx(8)
+
+
+def test_a_batch_counts_for_one_change_only() -> None:
+    committed = batches(1, 2, 3, 4, 9, 10)
+    assert downtime_s(committed, [Span(4500, 8000), Span(8100, 8200)]) == pytest.approx(4)
+
+
+def test_a_load_that_has_risen_is_no_downtime_for_ever() -> None:
+    committed = batches(1, 2, 3, 4, *(4 + 3 * each for each in range(1, 20)))
+    (change,) = affected_by(committed, [Span(4500, 5000)])
+    assert len(change.batches) == 6
 
 
 def test_without_a_reconfiguration_there_is_none_however_slow_a_batch_is() -> None:
@@ -40,6 +59,21 @@ def test_without_a_reconfiguration_there_is_none_however_slow_a_batch_is() -> No
 
 def test_a_batch_quicker_than_usual_is_no_negative_downtime() -> None:
     assert downtime_s(batches(1, 3, 5, 6, 7), [Span(5100, 5200)]) == 0
+
+
+def test_runs_are_chosen_by_weighting_and_mechanism() -> None:
+    assert chosen_runs([], []) == RUNS
+    assert [each.name for each, _ in chosen_runs(["cost", "baseline"], [LIVE])] == [
+        "baseline",
+        "cost",
+    ]
+    with pytest.raises(ProblemError, match="weightings: 'fast' is not one"):
+        chosen_runs(["fast"], [])
+    with pytest.raises(ProblemError, match="mechanisms: 'kill' is not one; use live, pause"):
+        chosen_runs([], ["kill"])
+    partly = table_five(outcomes()[:1], study_settings(60))
+    assert not partly.trend_holds
+    assert "Not all runs" in partly.says
 
 
 def outcomes() -> list[Outcome]:
@@ -53,10 +87,12 @@ def outcomes() -> list[Outcome]:
                 mechanism=mechanism,
                 seconds=60.0,
                 response_ms=2000.0,
+                outside_ms=1900.0,
                 p99_ms=4000.0,
                 cost=5.5,
                 downtime_s=down,
-                reconfigurations=1 if counted else 3,
+                scalings=1,
+                migrations=0 if counted else 2,
                 exact=True,
                 moments=(Moment(1.0, 2000.0, 20.0, 5), Moment(3.0, 2100.0, 22.0, 6)),
                 changes_s=(2.0,),

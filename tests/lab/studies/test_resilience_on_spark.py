@@ -1,13 +1,28 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from tests.planners.resilient.problems import random_space
 
-from elastream.model.errors import SparkError
+from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
+from elastream_lab.studies.resilience.batch_figures import batch_figures
+from elastream_lab.studies.resilience.level_traffic import LEAD_S, Levelled, Source
 from elastream_lab.studies.resilience.on_spark import replayed_figures
-from elastream_lab.studies.resilience.replays import Replayed, SparkLatency, batch_figures
+from elastream_lab.studies.resilience.replays import (
+    KNOWN,
+    SUBSTREAMS,
+    Replayed,
+    SparkLatency,
+    placement,
+)
 
 
 def batch(
@@ -20,16 +35,21 @@ def batch(
     return BatchObservation("q", "run", 0, duration_ms, rows, None, finished_ms, None, tasks)
 
 
+def parsing(seen: BatchObservation, **run_ms: float) -> BatchObservation:
+    return replace(seen, outside_ms=run_ms)
+
+
 def test_the_worst_utilisation_is_of_the_busiest_executor_in_the_replay_alone() -> None:
     seen = [
         batch(900, 500, a=9000),
-        batch(1500, 400, a=100, b=300),
+        parsing(batch(1500, 400, a=100, b=300), a=600, idle=50),
         batch(3000, 800, a=200, b=500),
         batch(2500, 50, rows=0, a=1000),
     ]
-    worst, durations = batch_figures(seen, 1000, came_in_ms=1600, executors=["a", "b", "idle"])
-    assert worst == pytest.approx(800 / 1600)
-    assert durations == [400, 800]
+    found = batch_figures(seen, 1000, came_in_ms=1600, executors=["a", "b", "idle"])
+    assert found.placed_utilisation == pytest.approx(800 / 1600)
+    assert found.worst_utilisation == pytest.approx(900 / 1600), "with what has no state"
+    assert found.durations_ms == [400, 800]
 
 
 def test_a_replay_without_batches_is_an_error() -> None:
@@ -37,21 +57,137 @@ def test_a_replay_without_batches_is_an_error() -> None:
         batch_figures([batch(900, 500, a=1)], 1000, came_in_ms=1600, executors=["a"])
 
 
+def replayed(method: str, repeat: int, level: float, used: float, mean_ms: float) -> Replayed:
+    return Replayed(method, repeat, level, used, 0.4, 900, mean_ms, 2 * mean_ms, 3 * mean_ms)
+
+
+LEVELS = (1.0, 4.0)
+
+
+def at_levels(rod: float, llf: float, rod_ms: float = 900.0) -> list[Replayed]:
+    """What two bursts showed: at level 1 nobody fails, at level 4 as told."""
+    by_method = (("llf", llf, 1500.0), ("rod", rod, rod_ms), ("refined", 0.1, 100.0))
+    return [
+        replayed(method, repeat, level, used if level > 1 else used / 4, ms + 200 * repeat)
+        for method, used, ms in by_method
+        for repeat in range(2)
+        for level in LEVELS
+    ]
+
+
+STUDY = SparkLatency(methods=("rod", "llf", "refined"), levels=LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("rod", "llf", "holds"),
+    [(0.9, 0.95, False), (0.9, 1.2, True), (1.1, 1.2, False)],
+    ids=["nobody fails", "the rival fails", "all fail"],
+)
+def test_the_trend_needs_rod_to_survive_where_others_fail(
+    rod: float, llf: float, holds: bool
+) -> None:
+    summary, _ = replayed_figures(at_levels(rod, llf), STUDY)
+    assert summary.trend_holds is holds
+    failed = {(row["level"], row["method"]): row["failed"] for row in summary.rows}
+    assert failed[1.0, "llf"] == 0
+    assert failed[4.0, "llf"] == (2 if llf > 1 else 0)
+    assert ("ROD alone survives at 4." in summary.says) is holds
+
+
 @pytest.mark.parametrize(("rod_ms", "holds"), [(900.0, True), (1600.0, False)])
 def test_the_figure_tells_means_and_spread_and_whether_rod_is_lowest(
     rod_ms: float, holds: bool
 ) -> None:
-    found = [
-        Replayed(method, repeat, 0.5, p99 + 200 * repeat, 800, 3000)
-        for method, p99 in (("llf", 1500.0), ("rod", rod_ms))
-        for repeat in range(2)
-    ]
-    summary, each = replayed_figures(found, SparkLatency(methods=("rod", "llf")))
+    summary, each = replayed_figures(at_levels(0.9, 1.2, rod_ms), STUDY)
     assert summary.trend_holds is holds
-    rows = {row["method"]: row for row in summary.rows}
-    assert rows["llf"]["p99_batch_ms"] == 1600
-    assert (rows["llf"]["p99_least"], rows["llf"]["p99_most"]) == (1500, 1700)
-    assert len(each.rows) == 4
-    assert each.curves is not None
-    assert {each.curves.x, *each.curves.y} <= set(each.rows[0])
+    rows = {(row["level"], row["method"]): row for row in summary.rows}
+    llf = rows[4.0, "llf"]
+    assert llf["mean_response_ms"] == 1600
+    assert (llf["response_least"], llf["response_most"]) == (1500, 1700)
+    assert llf["worst_response_ms"] == 4800
+    assert len(each.rows) == 12
+    assert summary.curves is not None
+    assert {summary.curves.x, *summary.curves.y} <= set(summary.rows[0])
     json.dumps([figure.as_json("latency") for figure in (summary, each)], allow_nan=False)
+
+
+@pytest.mark.parametrize("method", [name for name in KNOWN if name != "stock"])
+def test_every_method_places_all_pairs(method: str) -> None:
+    space = random_space(SUBSTREAMS, 4, 3, 1)
+    seen = np.random.default_rng(0).uniform(0.1, 0.3, size=(6, SUBSTREAMS))
+    assert len(placement(method, space, seen) or ()) == len(space.shares)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"repeats": 0},
+        {"replay_s": 4.0},
+        {"methods": ("rod", "best")},
+        {"methods": ("llf", "stock")},
+        {"levels": ()},
+        {"levels": (0.5, 1.0)},
+        {"levels": (2.0, 1.0)},
+        {"executors": 1},
+        {"work": "dreamt"},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ProblemError) as refused:
+        SparkLatency(**wrong)
+    assert refused.value.field in wrong
+
+
+def source(*, of_a_log: bool) -> Source:
+    log = make_packets(MadeTraffic(seed=7, span_s=300, packets_a_second=60)) if of_a_log else None
+    return Source(SUBSTREAMS, 20.0, (1.0, 2.0, 4.0), repeats=2, seed=3, log=log)
+
+
+def times(bursts: Levelled, level: int, substream: int = 0) -> list[int]:
+    first, last = bursts.rows(level)[substream]
+    due = bursts.recordings[substream].due_ms[first:last]
+    return [int(ms - 1000 * bursts.begins_s(level)) for ms in due]
+
+
+@pytest.mark.parametrize("of_a_log", [False, True], ids=["made", "of a log"])
+def test_a_level_has_the_packets_of_the_one_below_at_the_same_times_and_more(
+    tmp_path: Path, of_a_log: bool
+) -> None:
+    bursts = source(of_a_log=of_a_log).bursts(0, tmp_path / "bursts")
+    low, middle, high = (times(bursts, level) for level in range(3))
+    assert Counter(low) <= Counter(middle) <= Counter(high)
+    assert len(low) < len(middle) < len(high)
+    assert all(-1 <= ms <= 20_000 for ms in high)
+    packets = sum(last - first for first, last in bursts.rows(2))
+    assert packets == pytest.approx(4 * 20.0 * 20, rel=0.5)
+
+
+def test_event_times_go_on_from_level_to_level(tmp_path: Path) -> None:
+    bursts = source(of_a_log=False).bursts(1, tmp_path / "bursts")
+    for recording in bursts.recordings:
+        parts = list(recording.slices(0, recording.rows))
+        at = [moment for part in parts for moment in part.column("time").to_pylist()]
+        assert at == sorted(at)
+        assert (at[-1] - at[0]).total_seconds() == pytest.approx(LEAD_S + 3 * 20, abs=3)
+
+
+def test_the_trial_and_the_repeats_see_other_packets(tmp_path: Path) -> None:
+    of_a_log = source(of_a_log=True)
+    seen = []
+    for name in ("trial", "first", "second"):
+        folder = tmp_path / name
+        levelled = (
+            of_a_log.trial(folder) if name == "trial" else of_a_log.bursts(name == "second", folder)
+        )
+        part = next(iter(levelled.recordings[0].slices(0, levelled.recordings[0].rows)))
+        seen.append(part.column("time").to_pylist()[0])
+    assert len(set(seen)) == 3
+    assert seen == sorted(seen), "one part of the log after the other"
+
+
+def test_a_log_with_few_packets_makes_each_dearer() -> None:
+    log = make_packets(MadeTraffic(seed=7, span_s=300, packets_a_second=5))
+    scarce, plenty = SparkLatency(log=log), SparkLatency()
+    assert scarce.source.packets_a_second < plenty.source.packets_a_second
+    assert scarce.service_us > plenty.service_us

@@ -82,7 +82,7 @@ def at(seen: Observed, second: float) -> Observed:
 
 
 def test_it_is_solved_when_the_period_is_over_or_the_bound_broken_for_long_enough() -> None:
-    goal = Replication(response_ms=600, period_s=20, cooldown_s=5, patience=3)
+    goal = Replication(response_ms=900, period_s=20, cooldown_s=5, patience=3)
     nodes = executors(3)
     solved = []
     for slow_from in (1000, 8):
@@ -358,7 +358,7 @@ def test_one_host_needs_no_probe_and_none_is_made_where_none_is_wanted() -> None
 
 PARTITIONS = 6
 QUICK = Replication(
-    response_ms=900,
+    response_ms=1350,
     period_s=10,
     cooldown_s=4,
     patience=2,

@@ -33,7 +33,7 @@ def all_placements(operators: int, nodes: int) -> list[Ints]:
 
 
 def value(space: Space, place: Ints, points: Floats) -> float:
-    rows = space.above_bound(space.weights(place))
+    rows = space.above_bound(place)
     return 0.0 if rows is None else float(ray_values(rows, points).mean())
 
 

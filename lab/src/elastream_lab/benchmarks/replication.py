@@ -38,8 +38,8 @@ class NetworkSize:
 SIZES = (
     NetworkSize(8, 2, False, None, rate=150.0),
     NetworkSize(24, 2, False, 1),
-    NetworkSize(24, 3, False, 8),
-    NetworkSize(50, 2, False, 5),
+    NetworkSize(24, 3, False, 1),
+    NetworkSize(50, 2, False, 1),
     NetworkSize(24, 4, False, None),
     NetworkSize(24, 2, True, 1),
     NetworkSize(24, 4, True, 1),

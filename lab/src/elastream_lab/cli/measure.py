@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,13 @@ __all__ = ["measure"]
 
 _OUT = typer.Option("--out", help="The problem file to write.")
 _BATCHES = typer.Option("--batches", help="Measure over so many batches of each query.")
+_LOWER_BOUND = typer.Option(
+    "--lower-bound", help="Take the least rates seen for what rates never fall below."
+)
+_APP = typer.Argument(
+    metavar="APP", help="A program, a Python file, whose queries to measure; left out: the monitor."
+)
+_ARGUMENTS = typer.Argument(metavar="ARGUMENTS", help="The program's own, after --.")
 _SKIPPED = 2
 _SECONDS_A_BATCH = 10.0
 """Packets for so long: batches are triggered every second, but a slow machine takes longer."""
@@ -34,6 +42,8 @@ _SECONDS_A_BATCH = 10.0
 
 def measure(
     out: Annotated[Path, _OUT],
+    app: Annotated[str | None, _APP] = None,
+    arguments: Annotated[list[str] | None, _ARGUMENTS] = None,
     input_file: Input = None,
     time_column: Time = None,
     source_column: Source = None,
@@ -41,17 +51,21 @@ def measure(
     size_column: Size = None,
     seed: Seed = 1,
     batches: Annotated[int, _BATCHES] = 20,
+    lower_bound: Annotated[bool, _LOWER_BOUND] = False,
     substreams: Substreams = 3,
     partitions: Partitions = 1,
     executors: Executors = 2,
     service_us: ServiceUs = 0.0,
-) -> None:
-    """Measure what each (query, operator, partition) pair of a traffic monitor costs.
+) -> Callable[[], int] | None:
+    """Measure what each (query, operator, partition) pair of a program's queries costs.
 
-    Runs the queries of `elastream traffic` for some batches, and writes cost (seconds of executor
-    run time for a packet) and selectivity of every pair as a problem of resilient placement. For
-    queries of your own there is elastream.measure(queries) in Python.
+    Runs the program, as `elastream run --measure` does, or the queries of `elastream traffic` where
+    none is given, and writes what every pair costs (seconds of executor run time for a row, and at
+    any rates) and puts out as a problem of resilient placement. For queries that run already there
+    is elastream.measure(queries) in Python.
 
+      elastream measure --out problem.json --executors 2 app.py
+      elastream measure --out problem.json -- app.py --its arguments
       elastream measure --out problem.json
       elastream plan resilient problem.json > plan.json
       elastream traffic --plan plan.json
@@ -61,6 +75,8 @@ def measure(
     from elastream_lab.applications.traffic.job import warmed
 
     count("--batches", batches, least=1, most=1000)
+    if app is not None:
+        return _measured_program(app, arguments or [], out, batches, lower_bound, executors)
     settings = TrafficSettings(
         input=input_file,
         time=time_column,
@@ -86,10 +102,30 @@ def measure(
                 skip=_SKIPPED,
                 timeout_s=60.0 + settings.replay_s,
             )
-    write_summary(out, found.fields())
+    write_summary(out, found.fields(lower_bound=lower_bound))
     rates = ", ".join(
         f"{stream} {rate:.0f}/s"
         for stream, rate in zip(found.graph.inputs, found.rates, strict=True)
     )
     pairs, nodes = len(found.graph.operators), len(found.capacity)
     typer.echo(f"{out}: {pairs} pairs on {nodes} executors; packets seen: {rates}")
+    return None
+
+
+def _measured_program(
+    app: str, arguments: list[str], out: Path, batches: int, lower_bound: bool, executors: int
+) -> Callable[[], int]:
+    """Return what runs somebody's program and measures its queries."""
+    from elastream.cli.extras import expect_installed
+    from elastream.cli.run_summaries import checked_target
+    from elastream.launch.program import Program
+    from elastream.launch.settings import RunSettings
+    from elastream.launch.trial import ProgramTrial, run_measured
+    from elastream.loop.policy import Policy
+
+    program = Program(app, tuple(arguments))
+    settings = RunSettings(Policy(min_executors=executors, max_executors=executors))
+    checked_target("--out", out)
+    expect_installed("pyspark")
+    trial = ProgramTrial(out.absolute(), batches, lower_bound)
+    return lambda: run_measured(program, settings, trial)

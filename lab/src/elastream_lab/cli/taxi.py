@@ -27,6 +27,10 @@ __all__ = ["taxi"]
 _INPUT = typer.Option(
     "--input", help="A file in the 17 columns of DEBS 2015; may be given several times."
 )
+_SINCE = typer.Option(
+    "--since", help='With --input: only trips that ended from then on, such as "2013-01-01 08:00".'
+)
+_UNTIL = typer.Option("--until", help="With --input: only trips that ended before then.")
 _SEED = typer.Option("--seed", help="Of the made trips.")
 _MINUTES = typer.Option("--minutes", help="Minutes of made trips.")
 _TRIPS = typer.Option("--trips-a-minute", help="Made trips a minute, in the mean.")
@@ -42,14 +46,24 @@ _REPLICATE = typer.Option(
     "--replicate", help="Keep solving how many replicas each operator needs, and where."
 )
 _ACT = typer.Option("--act", help="With --replicate: carry the plans out; else they are advice.")
-_RESPONSE = typer.Option("--response-ms", help="With --replicate: how long a batch may take.")
+_RESPONSE = typer.Option(
+    "--response-ms",
+    help="With --replicate: how long a trip may take in the mean, its wait for the batch included.",
+)
 _PERIOD = typer.Option("--period-s", help="With --replicate: how often it is solved.")
+_MECHANISM = typer.Option(
+    "--mechanism",
+    help="With --act: how plans are carried out: live, or pause: the query is stopped and started "
+    "again.",
+)
 _LINE_EVERY_S = 10.0
 _QUIET = ("hold", "wait")
 
 
 def taxi(
     inputs: Annotated[list[Path] | None, _INPUT] = None,
+    since: Annotated[str | None, _SINCE] = None,
+    until: Annotated[str | None, _UNTIL] = None,
     seed: Annotated[int, _SEED] = 1,
     minutes: Annotated[float, _MINUTES] = 60.0,
     trips_a_minute: Annotated[float, _TRIPS] = 60.0,
@@ -63,18 +77,23 @@ def taxi(
     act: Annotated[bool, _ACT] = False,
     response_ms: Annotated[float, _RESPONSE] = 3000.0,
     period_s: Annotated[float, _PERIOD] = 60.0,
+    mechanism: Annotated[str, _MECHANISM] = "live",
     out: Annotated[Path | None, _OUT] = None,
     json_file: Annotated[Path | None, _JSON] = None,
     log: Annotated[Path | None, _LOG] = None,
 ) -> None:
-    """Rank the most frequent taxi routes of the last 30 minutes, on real executors of this machine.
+    r"""Rank the most frequent taxi routes of the last 30 minutes, on executors of this machine.
 
     Query 1 of the DEBS 2015 challenge, on its files or on made trips, replayed in --seconds. Every
     minute's ranking is compared with a plain computation of the same trips; the exit code is 0
     only where all are equal.
 
+    With --replicate the number of executors follows the load: the second example begins with more
+    than it needs, gives some back, and takes them again for the rush in the middle.
+
       elastream taxi --input sorted_data.csv --seconds 120 --out rankings.jsonl
-      elastream taxi --replicate --act --service-us 30000 --trigger-s 2 --period-s 10
+      elastream taxi --replicate --act --service-us 15000 --trips-a-minute 180 --seconds 180 \
+        --partitions 3 --trigger-s 3 --response-ms 6000 --period-s 10
     """
     from rich.console import Console
 
@@ -82,10 +101,12 @@ def taxi(
     from elastream.cli.run_summaries import checked_target, failure_written
     from elastream.harness.job_session import job_session
     from elastream.loop.decision_log import DecisionLog
+    from elastream_lab.applications.taxi.recorded_trips import TimeSlice
     from elastream_lab.applications.taxi.run import TaxiSettings, cluster_of, prepared, run
 
     settings = TaxiSettings(
         input=tuple(inputs or ()),
+        part=TimeSlice(since, until),
         seed=seed,
         minutes=minutes,
         trips_a_minute=trips_a_minute,
@@ -96,7 +117,7 @@ def taxi(
         service_us=service_us,
         trigger_s=trigger_s,
     )
-    policy = _policy(replicate, act, response_ms, period_s, executors)
+    policy = _policy(replicate, act, response_ms, period_s, executors, mechanism)
     checked_target("--out", out)
     checked_target("--json", json_file)
     if log is not None and not replicate:
@@ -122,18 +143,28 @@ def taxi(
 
 
 def _policy(
-    replicate: bool, act: bool, response_ms: float, period_s: float, executors: int
+    replicate: bool,
+    act: bool,
+    response_ms: float,
+    period_s: float,
+    executors: int,
+    mechanism: str,
 ) -> Policy | None:
     from elastream.loop.goals.replication.goal import Replication
-    from elastream.loop.policy import Policy
+    from elastream.loop.policy import Policy, mechanism_named
 
     if not replicate:
         if act:
             raise ProblemError("--act", "there is nothing to carry out without --replicate")
+        if mechanism != "live":
+            raise ProblemError("--mechanism", "there is nothing to carry out without --replicate")
         return None
     try:
         goal = Replication(
-            response_ms=response_ms, period_s=period_s, cooldown_s=min(15.0, period_s)
+            response_ms=response_ms,
+            period_s=period_s,
+            cooldown_s=min(15.0, period_s),
+            downtime="restart" if mechanism == "pause" else "pause",
         )
     except ProblemError as error:
         raise ProblemError(error.field.removeprefix("goal."), error.why) from None
@@ -143,6 +174,7 @@ def _policy(
         cooldown_s=min(15.0, period_s),
         smoothing_s=max(2.0, period_s / 6),
         advise_only=not act,
+        mechanism=mechanism_named(mechanism),
     )
 
 

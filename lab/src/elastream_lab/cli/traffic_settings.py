@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from elastream.harness.recording import Recording
     from elastream_lab.applications.traffic.job import TrafficJob
+    from elastream_lab.applications.traffic.packets import Packets
 
 __all__ = [
     "Destination",
@@ -108,23 +109,23 @@ class TrafficSettings:
             if self.input is not None and column is None:
                 raise ProblemError(option, f"which column of {self.input}? name it")
 
-    def recorded(self, folder: Path) -> tuple[Recording, ...]:
-        """Read or make the packets, and write a recording of each sub-stream."""
+    def packets(self) -> Packets:
+        """Read or make the packets."""
         from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
-        from elastream_lab.applications.traffic.packets import (
-            PacketLog,
-            read_packets,
-            record_substreams,
-        )
+        from elastream_lab.applications.traffic.packets import PacketLog, read_packets
 
         if self.input is None:
             made = MadeTraffic(seed=self.seed, span_s=self.replay_s, substreams=self.substreams)
-            packets = make_packets(made)
-        else:
-            columns = (self.time or "", self.source or "", self.destination or "", self.size)
-            packets = read_packets(PacketLog(self.input, *columns))
+            return make_packets(made)
+        columns = (self.time or "", self.source or "", self.destination or "", self.size)
+        return read_packets(PacketLog(self.input, *columns))
+
+    def recorded(self, folder: Path) -> tuple[Recording, ...]:
+        """Read or make the packets, and write a recording of each sub-stream."""
+        from elastream_lab.applications.traffic.packets import record_substreams
+
         return record_substreams(
-            packets, folder, substreams=self.substreams, replay_s=self.replay_s
+            self.packets(), folder, substreams=self.substreams, replay_s=self.replay_s
         )
 
     def monitor(

@@ -2,7 +2,8 @@
 
 All but one balance load: at given rates (LLF, connected), at the largest rates seen (max-rate), or
 on the mean of a series while keeping apart what rises and falls together (correlation). "Least
-loaded" means the least load for the node's capacity, so that unequal nodes are served too.
+loaded" means the least load for the node's capacity, so that unequal nodes are served too. What
+cannot be placed, and what operators take at any rates, counts as load.
 
 Correlation-based balancing is told in the paper by its aim alone, "operators with high load
 correlation are separated onto different nodes" (its reference 23 moves operators at run time).
@@ -25,9 +26,9 @@ _ROUNDING = 1e-9
 
 def largest_load_first(space: Space, rates: Floats) -> Ints:
     """Operators by falling load, each to the node least loaded so far."""
-    loads = space.shares @ rates
+    loads = space.shares @ rates + space.always
     place = np.zeros(len(loads), dtype=np.int64)
-    filled = np.zeros(len(space.capacity))
+    filled = space.base @ rates / space.capacity
     for j in np.argsort(-loads, kind="stable"):
         node = int(np.argmin(filled))
         place[j] = node
@@ -46,10 +47,10 @@ def connected(space: Space, rates: Floats) -> Ints:
     The most loaded operator left goes to the least loaded node; then operators connected to those
     there follow, the most loaded first, while the node stays below the mean; and again.
     """
-    loads = space.shares @ rates
-    mean = float(loads.sum())
+    loads = space.shares @ rates + space.always
+    mean = float(loads.sum() + (space.base @ rates).sum())
     place = np.full(len(loads), -1, dtype=np.int64)
-    filled = np.zeros(len(space.capacity))
+    filled = space.base @ rates / space.capacity
     neighbours: list[set[int]] = [set() for _ in loads]
     for source, target in space.ends.tolist():
         neighbours[source].add(target)
@@ -77,12 +78,12 @@ def connected(space: Space, rates: Floats) -> Ints:
 
 def correlation(space: Space, series: Floats) -> Ints:
     """Keep apart what rises and falls together in ``series``, a row for each time."""
-    loads = space.shares @ series.T
+    loads = space.shares @ series.T + space.always[:, None]
     means = loads.mean(axis=1)
-    mean = float(means.sum()) * (1 + _ROUNDING)
+    history = space.base @ series.T
+    mean = float(means.sum() + history.mean(axis=1).sum()) * (1 + _ROUNDING)
     place = np.zeros(len(loads), dtype=np.int64)
-    filled = np.zeros(len(space.capacity))
-    history = np.zeros((len(space.capacity), len(series)))
+    filled = history.mean(axis=1) / space.capacity
     for j in np.argsort(-means, kind="stable"):
         after = filled + means[j] / space.capacity
         fits = np.flatnonzero(after <= mean)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from elastream.model.checks import amount, amounts, count, positive, shown
+from elastream.model.checks import amount, amounts, count, positive, shown, zero_or_more
 from elastream.model.errors import ProblemError
 from elastream.model.replication.latency import Queue
 
@@ -61,7 +61,7 @@ def check_operators(problem: ReplicationProblem) -> None:
         amount(f"{field}.state_bytes", operator.state_bytes)
         amount(f"{field}.code_bytes", operator.code_bytes)
         amount(f"{field}.cost", operator.cost)
-        amount(f"{field}.resources", operator.resources)
+        zero_or_more(f"{field}.resources", operator.resources)
         count(f"{field}.max_replicas", operator.max_replicas, least=1)
         if operator.nodes is not None:
             _check_names(f"{field}.nodes", list(operator.nodes))

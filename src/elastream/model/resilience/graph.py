@@ -2,7 +2,8 @@
 
 Section 2.2 of paper 003. Every operator puts out one stream, named after it. A time-window join
 (section 6.2) pairs each tuple with the tuples of the other stream that are at most ``window``
-away; its cost and its selectivity are those of a pair.
+away; its cost and its selectivity are those of a pair. Each of its sides may be several streams,
+the partitions of one operator for instance.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import Number, positive, shown, zero_or_more
+from elastream.model.checks import Number, count, positive, shown, zero_or_more
 from elastream.model.errors import ProblemError
 
 __all__ = ["GraphOperator", "QueryGraph"]
@@ -25,13 +26,22 @@ class GraphOperator:
     name: str
     """Its own name and that of the stream it puts out."""
     inputs: tuple[str, ...]
-    """The streams it reads, at least one; a join reads two."""
+    """The streams it reads, at least one; of a join those of its left side come first."""
     cost: Number
     """CPU cycles a tuple takes, or a pair of tuples where it is a join."""
     selectivity: Number | None
     """Tuples put out for each tuple, or pair, read; ``None`` where that is not known."""
     window: Number | None = None
     """How far apart two tuples of a join may be, above 0; ``None`` for all other operators."""
+    fixed: Number = 0
+    """CPU cycles in a unit of time that it takes at any rates, also at none."""
+    left: int = 1
+    """How many of a join's streams are its left side."""
+
+    @property
+    def kind(self) -> str:
+        """What it does, as a graph in a file says it."""
+        return _KINDS[self.window is not None]
 
     @classmethod
     def of(
@@ -43,6 +53,8 @@ class GraphOperator:
         *,
         kind: object = "linear",
         window: object = None,
+        fixed: object = 0,
+        left: object = None,
         field: str = "",
     ) -> GraphOperator:
         """Return the checked operator; ``field`` stands before the name of a wrong field."""
@@ -57,7 +69,9 @@ class GraphOperator:
             read,
             zero_or_more(f"{field}cost", cost),
             None if selectivity is None else zero_or_more(f"{field}selectivity", selectivity),
-            _window(field, kind == "join", len(read), window),
+            _window(field, kind == "join", window),
+            zero_or_more(f"{field}fixed", fixed),
+            _left(field, kind == "join", len(read), left),
         )
 
 
@@ -116,13 +130,28 @@ class QueryGraph:
         )
 
 
-def _window(field: str, is_join: bool, streams: int, window: object) -> Number | None:
+def _left(field: str, is_join: bool, streams: int, left: object) -> int:
+    if not is_join:
+        if left is not None:
+            raise ProblemError(f"{field}left", "is given, but the operator is not a join")
+        return 1
+    if left is None:
+        if streams != 2:
+            raise ProblemError(
+                f"{field}inputs", f"a join reads two streams, not {streams}, unless left is given"
+            )
+        return 1
+    number = count(f"{field}left", left, least=1)
+    if number >= streams:
+        raise ProblemError(f"{field}left", f"{number} of {streams} inputs leave no right side")
+    return number
+
+
+def _window(field: str, is_join: bool, window: object) -> Number | None:
     if not is_join:
         if window is not None:
             raise ProblemError(f"{field}window", "is given, but the operator is not a join")
         return None
-    if streams != 2:
-        raise ProblemError(f"{field}inputs", f"a join reads two streams, not {streams}")
     if window is None:
         raise ProblemError(f"{field}window", "is missing; a join needs one")
     return positive(f"{field}window", window)

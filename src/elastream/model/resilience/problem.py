@@ -39,6 +39,11 @@ class ResilientProblem:
     """What each variable never falls below (B)."""
     arcs: tuple[Arc, ...] = ()
     """The streams between operators, where they are known."""
+    fixed: tuple[Number, ...] = ()
+    """CPU cycles each operator takes at any rates, also at none; empty: none does."""
+    unplaced: tuple[tuple[Number, ...], ...] = ()
+    """A row for each node: CPU cycles for a unit of each variable that it needs wherever operators
+    are; empty: none."""
 
     @classmethod
     def of(
@@ -47,6 +52,9 @@ class ResilientProblem:
         capacity: Numbers,
         lower_bound: Numbers | None = None,
         arcs: Sequence[Arc] = (),
+        *,
+        fixed: Numbers | None = None,
+        unplaced: Sequence[Numbers] | None = None,
     ) -> ResilientProblem:
         """Return the checked problem; without a lower bound every rate may be 0."""
         rows = _rows(load)
@@ -61,7 +69,17 @@ class ResilientProblem:
             if not (0 <= arc.source < len(rows) and 0 <= arc.target < len(rows)):
                 raise ProblemError(f"arcs[{i}]", f"{shown(arc[:2])} names no two operators")
             amounts(f"arcs[{i}].transfer", arc.transfer, length=streams)
-        return cls(rows, nodes, least, tuple(arcs))
+        always = () if fixed is None else amounts("fixed", fixed, length=len(rows))
+        apart = () if unplaced is None else _unplaced(unplaced, len(nodes), streams)
+        return cls(rows, nodes, least, tuple(arcs), always, apart)
+
+
+def _unplaced(unplaced: object, nodes: int, streams: int) -> tuple[tuple[Number, ...], ...]:
+    if not isinstance(unplaced, Sequence) or isinstance(unplaced, str | bytes):
+        raise ProblemError("unplaced", f"{shown(unplaced)} is not a list of rows")
+    if len(unplaced) != nodes:
+        raise ProblemError("unplaced", f"has {len(unplaced)} rows; there are {nodes} nodes")
+    return tuple(amounts(f"unplaced[{i}]", row, length=streams) for i, row in enumerate(unplaced))
 
 
 def _rows(load: object) -> tuple[tuple[Number, ...], ...]:

@@ -37,6 +37,8 @@ Ints = NDArray[np.int64]
 
 MOST_CONFIGURATIONS = 400_000
 """An operator with more is refused: the arrays would not fit in memory."""
+_MOST_REPLICAS = 20_000_000
+"""So is one whose configurations have more replicas, all together."""
 
 _TOLERANCE = 1e-9
 
@@ -105,7 +107,7 @@ def one_thread_product(left: Floats, right: Floats) -> Floats:
 
 
 def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
-    """Return how many replicas are worth looking at: no more than fit, or than may be reached."""
+    """Return how many replicas are worth looking at: no more than may be reached."""
     which = problem.operators[operator]
     most = min(which.max_replicas, MOST_CONFIGURATIONS)
     if problem.distinct:
@@ -128,11 +130,14 @@ def _with_room(
         if problem.distinct:
             multisets = [chosen for chosen in multisets if len(set(chosen)) == len(chosen)]
     else:
+        sizes = list(base_ms)
         if which.resources > 0:
             allowed = [u for u in allowed if which.resources <= capacity[u]]
-        _refuse_too_many(operator, len(allowed), base_ms, distinct=problem.distinct)
+            room = sum(int(capacity[u] / which.resources + _TOLERANCE) for u in allowed)
+            sizes = [size for size in sizes if size <= room]
+        _refuse_too_many(operator, len(allowed), sizes, distinct=problem.distinct)
         chosen_from = combinations if problem.distinct else combinations_with_replacement
-        multisets = [chosen for size in base_ms for chosen in chosen_from(allowed, size)]
+        multisets = [chosen for size in sizes for chosen in chosen_from(allowed, size)]
     found = _arrays(problem, operator, multisets, base_ms)
     fits = np.all(found.count * float(which.resources) <= capacity, axis=1)
     if not fits.any():
@@ -164,15 +169,15 @@ def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[t
                 yield found
 
 
-def _refuse_too_many(operator: int, nodes: int, sizes: dict[int, float], *, distinct: bool) -> None:
+def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: bool) -> None:
     repeated = 0 if distinct else 1
     total = sum(comb(nodes + repeated * (size - 1), size) for size in sizes if nodes)
-    if total > MOST_CONFIGURATIONS:
-        size = max(sizes)
+    if total > MOST_CONFIGURATIONS or total * max(sizes, default=0) > _MOST_REPLICAS:
         raise ProblemError(
             f"operators[{operator}].max_replicas",
-            f"up to {size} replicas on {nodes} nodes can be placed in {total} ways, above "
-            f"{MOST_CONFIGURATIONS}; allow fewer replicas or nodes, or set restricted",
+            f"up to {max(sizes)} replicas on {counted(nodes, 'node')} can be placed in {total} "
+            f"ways, too many to compare (above {MOST_CONFIGURATIONS} ways, or {_MOST_REPLICAS} "
+            "replicas in all of them); allow fewer replicas or nodes, or set restricted",
         )
 
 

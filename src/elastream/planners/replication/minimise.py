@@ -1,7 +1,8 @@
 """The exact minimum of a goal over all deployments of an instance.
 
 1. Bound every configuration by the relaxation to one replica an operator, and drop those that
-   are not below the best known deployment (at first the current one, where it is allowed).
+   are not below the best known deployment (at first the current one, where it is allowed). The
+   form that bounds best is tried alone at first: the others and the limits see what it leaves.
 2. Look for a good deployment among the configurations of the least bounds (beam search).
 3. The downtime is the largest of the operators' downtimes: cut the deployments into a few groups by
    it. In a group every configuration takes at most the group's longest downtime, and the shortest
@@ -74,7 +75,7 @@ def minimise(
     everything = _everything(instance)
     if start is not None:
         work.improve(work.search(everything, instance.narrowed(start)))
-    thinned = work.thinned(everything, instance, rounds=1)
+    thinned = work.thinned_quickly(everything, instance)
     left = []
     if thinned is not None:
         work.improve_by_beam(everything, thinned)
@@ -151,28 +152,35 @@ class _Work:
         unseen = search.run(self.below, self._keep)
         return max(bound, unseen) if np.isfinite(unseen) else np.inf
 
-    def thinned(
-        self, group: _Group, instance: Instance, *, rounds: int | None = None
-    ) -> _Thinned | None:
+    def thinned_quickly(self, group: _Group, instance: Instance) -> _Thinned | None:
+        """Return what may still be better than the best by the first form alone."""
+        return self._thinned_once(group, instance, self._objective[:1], [])
+
+    def thinned(self, group: _Group, instance: Instance) -> _Thinned | None:
         """Return what may still be better than the best; None where nothing may."""
-        fitted = instance.fitted()
-        forms = self._objective + self._limits(group, instance)
-        while fitted is not None:
-            bounds = relaxed_bounds(fitted, forms, self._effort)
-            least = [bound[: len(self._objective)].max(axis=0) for bound in bounds]
-            before = _Thinned(fitted, least)
-            within = [(bound[len(self._objective) :] <= _WITHIN).all(axis=0) for bound in bounds]
-            ranks = before.ranks(self._goal, group)
-            better = [rank < self.below - LEAST_GAIN for rank in ranks]
-            after = before.narrowed([a & b for a, b in zip(better, within, strict=True)])
-            if not all(after.instance.sizes()):
-                return None
-            rounds = None if rounds is None else rounds - 1
-            left = sum(after.instance.sizes())
-            if left >= _WORTHWHILE * sum(fitted.sizes()) or rounds == 0:
+        after = self.thinned_quickly(group, instance)
+        limits = self._limits(group, instance)
+        while after is not None:
+            before = sum(after.instance.sizes())
+            after = self._thinned_once(group, after.instance, self._objective, limits)
+            if after is not None and sum(after.instance.sizes()) >= _WORTHWHILE * before:
                 return after
-            fitted = after.instance.fitted()
         return None
+
+    def _thinned_once(
+        self, group: _Group, instance: Instance, objective: list[Form], limits: list[Form]
+    ) -> _Thinned | None:
+        fitted = instance.fitted()
+        if fitted is None:
+            return None
+        bounds = relaxed_bounds(fitted, objective + limits, self._effort)
+        least = [bound[: len(objective)].max(axis=0) for bound in bounds]
+        before = _Thinned(fitted, least)
+        within = [(bound[len(objective) :] <= _WITHIN).all(axis=0) for bound in bounds]
+        ranks = before.ranks(self._goal, group)
+        better = [rank < self.below - LEAST_GAIN for rank in ranks]
+        after = before.narrowed([a & b for a, b in zip(better, within, strict=True)])
+        return after if all(after.instance.sizes()) else None
 
     def improve_by_beam(self, group: _Group, thinned: _Thinned) -> bool:
         """Look among the best configurations; among more where there is nothing at all.

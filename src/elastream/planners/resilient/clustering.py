@@ -21,7 +21,6 @@ Cost: a merge looks at all arcs between clusters, so O(m e log e) a threshold, b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -42,14 +41,20 @@ _WEIGHTS = (0.5, 1.0, 2.0, 4.0)
 
 
 def rod_with_clustering(space: Space) -> Ints:
-    """Return ROD's placement of the clustering that bears most; without transfer costs, ROD's."""
+    """Return ROD's placement of the clustering that bears most; without transfer costs, ROD's.
+
+    What is inseparable stays together in all of them.
+    """
+    if len(space.barred):
+        labels = space.inseparable()
+        return rod_with_clustering(space.merged(labels))[labels]
     best = rod(space)
     if not space.transfer_costs:
         return best
-    farthest = space.plane_distance(space.weights(best))
+    farthest = space.plane_distance(best)
     for labels in _clusterings(space):
         place = rod_of_clusters(space, labels)
-        distance = space.plane_distance(space.weights(place))
+        distance = space.plane_distance(place)
         if distance > farthest:
             best, farthest = place, distance
     return best
@@ -79,12 +84,7 @@ def clusters(space: Space, approach: Approach, threshold: float, heaviest: float
 
 def rod_of_clusters(space: Space, labels: Ints) -> Ints:
     """Return ROD's placement with each cluster kept on one node."""
-    shares = np.zeros((int(labels.max()) + 1, space.shares.shape[1]))
-    np.add.at(shares, labels, space.shares)
-    ends = labels[space.ends]
-    apart = ends[:, 0] != ends[:, 1]
-    joined = replace(space, shares=shares, ends=ends[apart], transfers=space.transfers[apart])
-    return rod(joined)[labels]
+    return rod(space.merged(labels))[labels]
 
 
 def _clusterings(space: Space) -> Iterator[Ints]:

@@ -16,9 +16,10 @@ read. Input streams always keep their column, so that a lower bound can be told 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import Numbers, amounts
+from elastream.model.checks import Number, Numbers, amounts
 from elastream.model.errors import ProblemError
 from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import Arc, ResilientProblem
@@ -43,21 +44,42 @@ class LoadModel:
     arcs: tuple[Arc, ...]
     inputs: int
     """How many variables are rates of inputs."""
+    fixed: tuple[Number, ...] = ()
+    """What each operator takes at any rates."""
 
-    def problem(self, capacity: Numbers, lower_bound: Numbers | None = None) -> ResilientProblem:
+    def problem(
+        self,
+        capacity: Numbers,
+        lower_bound: Numbers | None = None,
+        unplaced: Sequence[Numbers] | None = None,
+    ) -> ResilientProblem:
         """Return the problem of placing the operators.
 
-        ``lower_bound`` has an entry for each input, or one for each variable.
+        ``lower_bound`` and the rows of ``unplaced`` have an entry for each input, or one for each
+        variable.
         """
         if lower_bound is not None:
-            least = amounts("lower_bound", lower_bound)
-            if len(least) not in (self.inputs, len(self.variables)):
-                needed = f"{self.inputs} inputs, {len(self.variables)} variables"
-                raise ProblemError("lower_bound", f"has {len(least)} entries; there are {needed}")
-            lower_bound = least + (0,) * (len(self.variables) - len(least))
+            lower_bound = self._whole("lower_bound", lower_bound)
+        if unplaced is not None:
+            unplaced = [self._whole(f"unplaced[{i}]", row) for i, row in enumerate(unplaced)]
         if not any(map(any, self.load)):
             raise ProblemError("graph", "no operator has any load; any placement bears any rates")
-        return ResilientProblem.of(self.load, capacity, lower_bound, self.arcs)
+        return ResilientProblem.of(
+            self.load,
+            capacity,
+            lower_bound,
+            self.arcs,
+            fixed=self.fixed or None,
+            unplaced=unplaced,
+        )
+
+    def _whole(self, field: str, values: Numbers) -> tuple[Number, ...]:
+        """Return an entry for each variable; those not told are 0."""
+        told = amounts(field, values)
+        if len(told) not in (self.inputs, len(self.variables)):
+            needed = f"{self.inputs} inputs, {len(self.variables)} variables"
+            raise ProblemError(field, f"has {len(told)} entries; there are {needed}")
+        return told + (0,) * (len(self.variables) - len(told))
 
 
 def linear_load(graph: QueryGraph) -> LoadModel:
@@ -68,7 +90,11 @@ def linear_load(graph: QueryGraph) -> LoadModel:
     for j in graph.order:
         operator = graph.operators[j]
         read = [rates[name] for name in operator.inputs]
-        handled = _sum(read) if operator.window is None else pairs.passing(operator, *read)
+        if operator.window is None:
+            handled = _sum(read)
+        else:
+            sides = _sum(read[: operator.left]), _sum(read[operator.left :])
+            handled = pairs.passing(operator, *sides)
         loads[j] = _scaled(handled, operator.cost)
         if operator.selectivity is None:
             rates[operator.name] = {operator.name: 1.0}
@@ -85,6 +111,7 @@ def linear_load(graph: QueryGraph) -> LoadModel:
         tuple(_row(form, kept) for form in loads),
         tuple(Arc(u, v, _row(form, kept)) for u, v, form in crossing),
         len(graph.inputs),
+        tuple(operator.fixed for operator in graph.operators),
     )
 
 

@@ -38,11 +38,16 @@ _LOOKS = 300
 
 
 class _Fixed(NamedTuple):
-    """What does not change during a search, in the form that compiled code takes."""
+    """What does not change during a search, in the form that compiled code takes.
+
+    What operators take at any rates is one more stream, which is always at 1: shares, bound and
+    transfers have a column for it, points have none.
+    """
 
     shares: Floats
     capacity: Floats
     bound: Floats
+    room: float
     points: Floats
     transfers: Floats
     ends: Ints
@@ -67,11 +72,12 @@ class PairExchange:
         degrees = np.bincount(operators, minlength=len(space.shares))
         arcs_of = np.concatenate(([0], np.cumsum(degrees))).astype(np.int64)
         fixed = _Fixed(
-            np.ascontiguousarray(space.shares),
+            np.ascontiguousarray(space.sizes),
             np.ascontiguousarray(space.capacity),
-            space.bound,
+            np.append(space.bound, 1.0),
+            space.room,
             points,
-            np.ascontiguousarray(space.transfers),
+            np.column_stack((space.transfers, np.zeros(len(space.transfers)))),
             ends,
             arcs_of,
             arcs,
@@ -84,7 +90,8 @@ class PairExchange:
         The search ends early once it has made ``budget`` visits.
         """
         improved = place.copy()
-        loads = self.space.weights(place) * self.space.capacity[:, None]
+        shares = np.column_stack((self.space.weights(place), self.space.taken(place)))
+        loads = shares * self.space.capacity[:, None]
         visits = _LOOKS * len(place) ** 2 * self.fixed.points.size
         value, made = _improve.for_operations(visits)(self.fixed, improved, loads, budget)
         return improved, value, made
@@ -93,15 +100,14 @@ class PairExchange:
 @kernel
 def _scale(fixed: _Fixed, load: Floats, node: int, row: Floats) -> float:
     """Write V of the node with this load to ``row``; return its overload at the bound."""
-    at_bound, room = 0.0, 1.0
+    at_bound = 0.0
     for k in range(len(load)):
         at_bound += load[k] * fixed.bound[k]
-        room -= fixed.bound[k]
     slack = float(fixed.capacity[node]) - at_bound
     if slack <= FULL * fixed.capacity[node]:
         return FULL - slack
-    for k in range(len(load)):
-        row[k] = load[k] * room / slack
+    for k in range(len(row)):
+        row[k] = load[k] * fixed.room / slack
     return 0.0
 
 
@@ -181,7 +187,7 @@ def _best_exchange(
 ) -> tuple[float, int, int, float]:
     """Return the best value, its operators of a and of b (-1 for none), and the point visits."""
     load_a, load_b = np.empty_like(loads[a]), np.empty_like(loads[b])
-    row_a, row_b = np.zeros_like(load_a), np.zeros_like(load_b)
+    row_a, row_b = np.zeros(fixed.points.shape[1]), np.zeros(fixed.points.shape[1])
     on_a, on_b = np.flatnonzero(place == a), np.flatnonzero(place == b)
     best, best_a, best_b, visits = value + _GAIN * abs(value), -1, -1, 0.0
     for position_a in range(-1, len(on_a)):
@@ -216,7 +222,7 @@ def _improve(fixed: _Fixed, place: Ints, loads: Floats, budget: float) -> tuple[
     """Improve ``place`` and ``loads`` where they stand; return the value and the point visits."""
     nodes = len(loads)
     points = len(fixed.points)
-    rows, over = np.zeros_like(loads), np.zeros(nodes)
+    rows, over = np.zeros((nodes, fixed.points.shape[1])), np.zeros(nodes)
     for i in range(nodes):
         over[i] = _scale(fixed, loads[i], i, rows[i])
     rest, most = np.empty(points), np.empty(points + 1)

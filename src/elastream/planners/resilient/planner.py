@@ -11,7 +11,7 @@ from elastream.model.resilience.plan import FeasibleSet, ResilientPlan
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.clustering import rod_with_clustering
 from elastream.planners.resilient.feasible_set import volume_ratio
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
+from elastream.planners.resilient.normalised import Ints, Space, normalise
 from elastream.planners.resilient.packing_at_bound import packing_at_bound
 from elastream.planners.resilient.refined import refine
 
@@ -25,7 +25,7 @@ def refined_placement(space: Space) -> Ints:
     """Return the better of ROD's placement and what exchanges make of it."""
     first = rod_with_clustering(space)
     better = refine(space, first)
-    return max(better, first, key=lambda place: _measured(space, space.weights(place)).ratio)
+    return max(better, first, key=lambda place: _measured(space, place).ratio)
 
 
 def resilient(problem: ResilientProblem, method: Method = "refined") -> ResilientPlan | Infeasible:
@@ -51,13 +51,12 @@ def resilient(problem: ResilientProblem, method: Method = "refined") -> Resilien
 def describe(problem: ResilientProblem, space: Space, place: Ints) -> ResilientPlan:
     """Return the plan of a placement: what it weighs and what it bears."""
     free = space.without_transfers()
-    weights = free.weights(place)
     shown = np.zeros((len(problem.capacity), len(problem.lower_bound)))
-    shown[np.ix_(space.nodes, space.streams)] = weights
-    feasible = _measured(free, weights)
+    shown[np.ix_(space.nodes, space.streams)] = free.weights(place)
+    feasible = _measured(free, place)
     with_transfer = None
     if space.transfer_costs:
-        with_transfer = _measured(space, space.weights(place))
+        with_transfer = _measured(space, place)
     borne = with_transfer or feasible
     return ResilientPlan(
         "feasible" if borne.ratio > 0 else "unbalanced",
@@ -68,6 +67,6 @@ def describe(problem: ResilientProblem, space: Space, place: Ints) -> ResilientP
     )
 
 
-def _measured(space: Space, weights: Floats) -> FeasibleSet:
-    value, error = volume_ratio(space.above_bound(weights))
-    return FeasibleSet(value, error, space.plane_distance(weights))
+def _measured(space: Space, place: Ints) -> FeasibleSet:
+    value, error = volume_ratio(space.above_bound(place))
+    return FeasibleSet(value, error, space.plane_distance(place))

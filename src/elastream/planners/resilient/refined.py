@@ -41,10 +41,18 @@ _SEED = 3
 
 
 def refine(space: Space, first: Ints) -> Ints:
-    """Return a placement that bears about as much as ``first`` at least, mostly far more."""
+    """Return a placement that bears about as much as ``first`` at least, mostly far more.
+
+    What is inseparable goes where ``first`` has the first of it.
+    """
+    if len(space.barred):
+        labels = space.inseparable()
+        leaders = np.unique(labels, return_index=True)[1]
+        return refine(space.merged(labels), first[leaders])[labels]
     order = _canonical_nodes(space, first)
     rank = np.argsort(order)
-    return order[_search(replace(space, capacity=space.capacity[order]), rank[first])]
+    known = replace(space, capacity=space.capacity[order], base=space.base[order])
+    return order[_search(known, rank[first])]
 
 
 def _canonical_nodes(space: Space, place: Ints) -> Ints:
@@ -84,7 +92,7 @@ def _search(space: Space, first: Ints) -> Ints:
 def _shaken(space: Space, rng: np.random.Generator) -> Ints:
     """Return the operators by falling norm, each norm off by up to a half."""
     factors = rng.uniform(0.5, 1.5, size=(len(space.shares), 1))
-    return falling_order(space.shares * factors)
+    return falling_order(space.sizes * factors)
 
 
 def _kicked(place: Ints, nodes: int, rng: np.random.Generator) -> Ints:

@@ -4,6 +4,8 @@ Operators by falling norm of their shares; each goes to a node whose candidate h
 or above the ideal one (class I), so that nothing is lost, and where there is none to the node
 whose candidate hyperplane is farthest from the lower bound (class II). Among class I nodes the one
 is taken that leaves the fewest streams between nodes, then the one of the farthest hyperplane.
+What operators take at any rates must be no more than an even share in class I, and brings the lower
+bound nearer to a hyperplane; what cannot be placed is on its node before the first operator is.
 
 Departures from the paper:
 
@@ -34,9 +36,9 @@ _TIE = 1e-9
 """Values closer than this, relative to their size, are equal up to rounding."""
 
 
-def falling_order(shares: Floats) -> Ints:
+def falling_order(sizes: Floats) -> Ints:
     """Return the operators by falling norm; those equal up to rounding keep their order."""
-    norms = np.linalg.norm(shares, axis=1)
+    norms = np.linalg.norm(sizes, axis=1)
     order = np.argsort(-norms, kind="stable")
     steps = norms[order[:-1]] - norms[order[1:]] > _TIE * norms[order[:-1]]
     level = np.concatenate(([0], np.cumsum(steps)))
@@ -47,20 +49,22 @@ def rod(space: Space, order: Ints | None = None) -> Ints:
     """Return the node of each operator; ``order`` stands in for that of falling norm."""
     operators, nodes = len(space.shares), len(space.capacity)
     place = np.full(operators, -1, dtype=np.int64)
-    weights = np.zeros((nodes, space.shares.shape[1]))
+    weights = space.base / space.capacity[:, None]
+    taken, evenly = np.zeros(nodes), float(space.always.sum()) * (1 + _TIE)
     first = [operators] * nodes
     neighbours = _neighbours(space)
-    for rank, j in enumerate(falling_order(space.shares) if order is None else order):
+    for rank, j in enumerate(falling_order(space.sizes) if order is None else order):
         candidates = weights + space.shares[j] / space.capacity[:, None]
-        is_class_one = candidates.max(axis=1) <= 1 + _TIE
+        taken_then = taken + space.always[j] / space.capacity
+        is_class_one = (candidates.max(axis=1) <= 1 + _TIE) & (taken_then <= evenly)
         if is_class_one.any():
             allowed = _fewest_crossings(is_class_one, place[neighbours[j]])
         else:
             allowed = ~is_class_one
-        tied = _farthest(candidates, space.bound, allowed)
+        tied = _farthest(candidates, 1.0 - candidates @ space.bound - taken_then, allowed)
         node = min(tied, key=lambda i: (first[i], -space.capacity[i], i))
         place[j] = node
-        weights[node] = candidates[node]
+        weights[node], taken[node] = candidates[node], taken_then[node]
         first[node] = min(first[node], rank)
     return place
 
@@ -87,10 +91,13 @@ def _fewest_crossings(allowed: Bools, held: Ints) -> Bools:
     return fewest
 
 
-def _farthest(weights: Floats, bound: Floats, allowed: Bools) -> list[int]:
-    """Return the allowed nodes whose hyperplane is farthest from the bound, up to rounding."""
+def _farthest(weights: Floats, slack: Floats, allowed: Bools) -> list[int]:
+    """Return the allowed nodes whose hyperplane is farthest from the bound, up to rounding.
+
+    ``slack`` is what each has left at the bound.
+    """
     norms = np.sqrt(np.einsum("ij,ij->i", weights, weights))
-    distances = (1.0 - weights @ bound) / np.maximum(norms, _NO_LOAD)
+    distances = slack / np.maximum(norms, _NO_LOAD)
     best = distances[allowed].max()
     tied = np.flatnonzero(allowed & (distances >= best - _TIE * abs(best)))
     return [int(i) for i in tied]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.grid import route_of
 from elastream_lab.applications.taxi.plain import BEST, LENGTH_S, SLIDE_S, differing, plain_rankings
-from elastream_lab.applications.taxi.recorded_trips import record_trips
+from elastream_lab.applications.taxi.recorded_trips import TimeSlice, record_trips
 from elastream_lab.applications.taxi.trips import MadeTrips, Trip, closing_trip, make_trips, parsed
 
 START_S = 1_357_000_000 - 1_357_000_000 % SLIDE_S
@@ -80,6 +82,28 @@ def test_the_trip_that_closes_the_last_minutes_is_in_none_that_is_told(tmp_path:
     closing = parsed(last)
     assert closing is not None
     assert closing.at_s >= max(plain_rankings(made.trips)), "every minute is over by then"
+
+
+def test_a_part_of_a_packed_file_is_read_and_no_more(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.csv", tmp_path / "a.csv.gz"
+    make_trips(MadeTrips(span_s=3600, trips_a_minute=20), plain)
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    whole = record_trips([packed], tmp_path / "whole.arrow", replay_s=20)
+    first = datetime.fromtimestamp(whole.trips[0].at_s, UTC)
+    since, until = (f"{first + timedelta(minutes=after):%Y-%m-%d %H:%M}" for after in (10, 20))
+    part = record_trips(
+        [packed], tmp_path / "part.arrow", replay_s=20, part=TimeSlice(since, until)
+    )
+    low, high = TimeSlice(since, until).bounds_s
+    assert part.trips == tuple(trip for trip in whole.trips if low <= trip.at_s < high)
+    assert 0 < len(part.trips) < len(whole.trips)
+    with pytest.raises(ProblemError, match="none of the 1,200 trips ended in the time"):
+        record_trips([plain], tmp_path / "x.arrow", replay_s=1, part=TimeSlice("2030-01-01"))
+    with pytest.raises(ProblemError, match="until: 2013-01-01 is not after 2013-01-02"):
+        TimeSlice("2013-01-02", "2013-01-01")
+    packed.write_bytes(packed.read_bytes()[:100])
+    with pytest.raises(ProblemError, match=r"a.csv.gz cannot be read: it is damaged"):
+        record_trips([packed], tmp_path / "x.arrow", replay_s=1)
 
 
 def test_a_swing_makes_the_middle_busier(tmp_path: Path) -> None:

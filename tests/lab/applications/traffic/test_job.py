@@ -158,15 +158,16 @@ def test_a_trial_run_measures_every_pair(ran: Ran) -> None:
     graph = ran.measured.graph
     assert graph.inputs == ("substream_0", "substream_1")
     assert len(graph.operators) == len(ran.nodes)
-    assert all(operator.cost > 0 for operator in graph.operators)
+    # of a few packets a batch, what a row costs may all be within what any batch costs
+    assert all(operator.cost > 0 or operator.fixed > 0 for operator in graph.operators)
     assert any(operator.selectivity for operator in graph.operators)
     assert [operator.inputs for operator in graph.operators] == [
         (f"substream_{number}",) for number in range(SUBSTREAMS) for _ in range(PAIRS // SUBSTREAMS)
     ]
-    # a core each, less what reading and parsing took of it
+    # a core each; reading and parsing take of it at any rates, or for every row
     assert len(ran.measured.capacity) == 2
     assert all(0 < cores <= 1 for cores in ran.measured.capacity)
-    assert min(ran.measured.capacity) < 1
+    assert min(ran.measured.capacity) < 1 or any(map(any, ran.measured.unplaced))
     assert all(rate > 0 for rate in ran.measured.rates)
 
 

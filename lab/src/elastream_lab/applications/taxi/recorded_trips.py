@@ -10,8 +10,12 @@ added, half an hour and a minute after the last: it closes them all and is in no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gzip
+import math
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +25,7 @@ from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.plain import LENGTH_S, SLIDE_S
 from elastream_lab.applications.taxi.trips import COLUMNS, Trip, closing_trip, parsed
 
-__all__ = ["RecordedTrips", "record_trips"]
+__all__ = ["RecordedTrips", "TimeSlice", "record_trips"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +40,45 @@ class RecordedTrips:
     """Lines that are no trips."""
 
 
-def record_trips(files: Sequence[Path], path: Path, *, replay_s: float) -> RecordedTrips:
-    """Write the trips of ``files`` to ``path``, to be replayed in so many seconds."""
+@dataclass(frozen=True, slots=True)
+class TimeSlice:
+    """The trips that ended from one moment on and before another, by the files' own clock."""
+
+    since: str | None = None
+    until: str | None = None
+
+    def __post_init__(self) -> None:
+        first, last = self.bounds_s
+        if first >= last:
+            raise ProblemError("until", f"{self.until} is not after {self.since}")
+
+    @property
+    def bounds_s(self) -> tuple[float, float]:
+        """Both moments, in seconds since the epoch; infinite where none is given."""
+        return _moment_s("since", self.since, -math.inf), _moment_s("until", self.until, math.inf)
+
+
+def record_trips(
+    files: Sequence[Path], path: Path, *, replay_s: float, part: TimeSlice | None = None
+) -> RecordedTrips:
+    """Write the trips of ``files`` to ``path``, to be replayed in so many seconds.
+
+    Files are read line by line; only the trips of ``part`` are held.
+    """
+    since_s, until_s = (part or TimeSlice()).bounds_s
     lines: list[tuple[Trip, str]] = []
-    bad = 0
+    bad = others = 0
     for file in files:
         for line in _lines(file):
             trip = parsed(line)
             if trip is None:
                 bad += 1
-            else:
+            elif since_s <= trip.at_s < until_s:
                 lines.append((trip, line))
+            else:
+                others += 1
     if not lines:
-        _refuse(files)
+        _refuse(files, others)
     lines.sort(key=lambda each: each[0].at_s)
     times_s = np.array([trip.at_s for trip, _ in lines], dtype=np.int64)
     span_s = max(1, int(times_s[-1] - times_s[0]))
@@ -59,15 +89,34 @@ def record_trips(files: Sequence[Path], path: Path, *, replay_s: float) -> Recor
     return RecordedTrips(recording, tuple(trip for trip, _ in lines), bad)
 
 
-def _lines(file: Path) -> list[str]:
+def _lines(file: Path) -> Iterator[str]:
+    """Yield the lines of a file that are not empty; one that ends in .gz is unpacked on the way."""
+    opened = gzip.open if file.suffix == ".gz" else open
     try:
-        return [line for line in file.read_text().splitlines() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ProblemError("input", f"{file} cannot be read: {why}") from None
+        with opened(file, "rt", encoding="utf-8", newline=None) as text:
+            for line in text:
+                if stripped := line.rstrip("\n"):
+                    yield stripped
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else None
+        what = "it is no text" if isinstance(error, UnicodeDecodeError) else "it is damaged"
+        raise ProblemError("input", f"{file} cannot be read: {why or what}") from None
 
 
-def _refuse(files: Sequence[Path]) -> None:
+def _moment_s(name: str, text: str | None, otherwise: float) -> float:
+    if text is None:
+        return otherwise
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        why = f"{text!r} is no time; write it as 2013-01-01 08:00"
+        raise ProblemError(name, why) from None
+
+
+def _refuse(files: Sequence[Path], others: int) -> None:
+    if others:
+        why = f"none of the {others:,} trips ended in the time that was asked for"
+        raise ProblemError("since", why)
     file = files[0]
     first = next(iter(_lines(file)), "")
     columns = len(first.split(",")) if first else 0

@@ -2,10 +2,8 @@
 
 Used by ``elastream taxi`` and by the study of paper 004's section 7.3. The query starts on a few
 opened rows until its executors are warm, the replication loop is attached, and the replay begins.
-From then on this module only watches, but for one thing: under *pause-and-resume*, the paper's way
-to reconfigure, the loop's plans are carried out by stopping the query at a batch boundary and
-starting it again with its state placed as planned. At the end every minute's ranking is compared
-with the plain one.
+From then on this module only watches. At the end every minute's ranking is compared with the plain
+one.
 """
 
 from __future__ import annotations
@@ -14,41 +12,35 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from elastream.attachment import Attachment, attach, attach_with
+from elastream.attachment import Attachment, attach
 from elastream.harness.commit_log import CommittedBatch
 from elastream.harness.job import RunningJob, running
 from elastream.harness.job_session import fresh_folder
 from elastream.harness.replay import ReplayClock, replay_backlog
 from elastream.harness.replaying import Replay
 from elastream.loop.decisions import Decision
-from elastream.loop.goals.replication.goal import Replication
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Placed, Ticket
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
-from elastream.model.observation import TaskId
-from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.taxi.job import SESSION, TaxiJob
 from elastream_lab.applications.taxi.plain import Ranked, plain_rankings
-from elastream_lab.applications.taxi.recorded_trips import RecordedTrips, record_trips
+from elastream_lab.applications.taxi.recorded_trips import RecordedTrips, TimeSlice, record_trips
 from elastream_lab.applications.taxi.trips import MadeTrips, make_trips
-from elastream_lab.mechanisms.resumed_placement import place_resumed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from elastream.spark.door.queries import StatefulOperator
 
 __all__ = ["Span", "TaxiRun", "TaxiSample", "TaxiSettings", "cluster_of", "prepared", "run"]
 
 _LEAD_BATCHES: Final = 3
 _LEAD_SHARE: Final = 30
 """One row in so many is there before the replay starts, to warm the query."""
+_CHANGES: Final = ("scale-out", "scale-in", "rebalance", "move")
 _LAST_S: Final = 120.0
 """How long the last minutes are waited for while none of them is told."""
 
@@ -59,6 +51,8 @@ class TaxiSettings:
 
     input: tuple[Path, ...] = ()
     """Files in the challenge's columns; none: made trips."""
+    part: TimeSlice = field(default_factory=TimeSlice)
+    """Which of their trips; all."""
     seed: int = 1
     minutes: float = 60.0
     """Of taxis, made."""
@@ -85,6 +79,8 @@ class TaxiSettings:
                 raise ProblemError(name, f"{value:g} is not above 0 and at most {most:g}")
         if amount("service_us", self.service_us) > 1e6:
             raise ProblemError("service_us", f"{self.service_us:g} is above a second a trip")
+        if self.part != TimeSlice() and not self.input:
+            raise ProblemError("since", "there is no input to take a part of")
         count("executors", self.executors, least=1, most=16)
         count("partitions", self.partitions, least=1, most=200)
 
@@ -105,6 +101,8 @@ class Span:
 
     began_ms: float
     ended_ms: float
+    scaling: bool = False
+    """Whether an operator has another number of replicas after it; else replicas moved."""
 
 
 @dataclass
@@ -124,6 +122,8 @@ class TaxiRun:
     batches: list[CommittedBatch] = field(default_factory=list)
     samples: list[TaxiSample] = field(default_factory=list)
     changes: list[Span] = field(default_factory=list)
+    memory: Any = None
+    """What the goal remembered at the end."""
     wrong_minutes: int | None = None
     """How many minutes differ from the plain computation, or were told twice; ``None`` before the
     check."""
@@ -159,7 +159,9 @@ def prepared(settings: TaxiSettings) -> Iterator[TaxiRun]:
                 swing=settings.swing,
             )
             make_trips(made, files[0])
-        trips = record_trips(files, folder / "trips.arrow", replay_s=settings.replay_s)
+        trips = record_trips(
+            files, folder / "trips.arrow", replay_s=settings.replay_s, part=settings.part
+        )
         yield TaxiRun(settings, trips)
 
 
@@ -179,14 +181,15 @@ def run(
     *,
     show: Callable[[TaxiRun], None],
     policy: Policy | None = None,
-    pauses: bool = False,
     log: Callable[[Decision], None] | None = None,
+    folder: Path | None = None,
 ) -> None:
     """Run it to the end and check it; ``show`` is called a few times a second.
 
-    ``pauses``: plans are carried out by pause-and-resume, not live.
+    ``folder``: for clock and checkpoint, where the session is not an embedded one; all executors
+    must see it.
     """
-    folder = fresh_folder(spark)
+    folder = folder or fresh_folder(spark)
     job = TaxiJob(
         trips=taxi.trips,
         clock=ReplayClock(folder / "clock"),
@@ -202,34 +205,14 @@ def run(
         taxi.tell("warming the query", show)
         taxi.lead_rows = job.recording.rows // _LEAD_SHARE
         replay.lead_in([taxi.lead_rows], batches=_LEAD_BATCHES, show=lambda: show(taxi))
-        with _Steering(taxi, job, stream, policy, pauses=pauses, log=log) as steering:
+        with _Steering(taxi, job, stream, policy, log=log) as steering:
             _replay(taxi, replay, steering, show)
     taxi.tell("checking against the plain computation", show)
     taxi.wrong_minutes = job.wrong(spark)
 
 
-class _Pausing:
-    """Where the loop's moves go under pause-and-resume: noted, for the query to be stopped for."""
-
-    def __init__(self) -> None:
-        self.wanted: Mapping[TaskId, str] | None = None
-
-    def place(
-        self,
-        query: str,  # noqa: ARG002
-        wanted: Mapping[TaskId, str],
-        *,
-        lost: Sequence[str] = (),  # noqa: ARG002
-        ticket: Ticket,
-    ) -> Placed:
-        """Note the moves."""
-        ticket.check()
-        self.wanted = dict(wanted)
-        return Placed(idle=False)
-
-
 class _Steering:
-    """The loop of a run, if it has one; it can be left and taken up again with the query."""
+    """The loop of a run, if it has one."""
 
     def __init__(
         self,
@@ -238,39 +221,34 @@ class _Steering:
         stream: RunningJob,
         policy: Policy | None,
         *,
-        pauses: bool,
         log: Callable[[Decision], None] | None,
     ) -> None:
         self._taxi = taxi
         self._job = job
         self._stream = stream
         self._policy = policy
-        self._pausing = _Pausing() if pauses else None
         self._log = log
-        self._moving_since_ms: float | None = None
+        self._changing: tuple[float, Mapping[int, int]] | None = None
+        """When the change under way was decided, and how many replicas operators had then."""
         self._attachment: Attachment | None = None
 
     def __enter__(self) -> Self:
-        self.steer()
+        if self._policy is not None:
+            (query,) = self._stream.queries
+            self._attachment = attach(
+                query,
+                self._policy,
+                log=self._decided,
+                backlog=replay_backlog(self._job.recording, self._job.clock),
+                restart=self._stream.restart,
+            )
+            self._stream.paused = self._attachment.paused
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._attachment is not None:
+            self._taxi.memory = self._attachment.state.memory
             self._attachment.detach()
-
-    def steer(self) -> None:
-        """Attach the loop, if there is one."""
-        if self._policy is None:
-            return
-        backlog = replay_backlog(self._job.recording, self._job.clock)
-        (query,) = self._stream.queries
-        if self._pausing is None:
-            self._attachment = attach(query, self._policy, log=self._decided, backlog=backlog)
-        else:  # all at once: the query stops only once for it
-            policy = replace(self._policy, moves_per_batch=None, bytes_per_batch=None)
-            self._attachment = attach_with(
-                query, policy, self._pausing, log=self._decided, backlog=backlog
-            )
 
     def replicas(self) -> dict[int, tuple[str, ...]] | None:
         """Return which executors hold a share of each operator; ``None`` without a loop."""
@@ -281,37 +259,18 @@ class _Steering:
             held.setdefault(task.operator, set()).add(executor)
         return {operator: tuple(sorted(names)) for operator, names in held.items()}
 
-    def pause_if_asked(self) -> None:
-        """Carry out what the loop has planned, by pause-and-resume."""
-        pausing, attachment = self._pausing, self._attachment
-        if pausing is None or attachment is None or pausing.wanted is None:
-            return
-        wanted, pausing.wanted = pausing.wanted, None
-        began_ms = time.time() * 1000
-        goal = {**attachment.where(), **wanted}
-        operators = self._operators(attachment)
-        attachment.detach()
-        self._stream.stop()
-        self._stream.start()
-        (query,) = self._stream.queries
-        place_resumed(PrivateDoor.of(self._stream.spark), query, operators, goal)
-        if self._policy is not None and isinstance(self._policy.goal, Replication):
-            later = replace(self._policy.goal, first_ignores_downtime=False)
-            self._policy = replace(self._policy, goal=later)
-        self.steer()
-        self._taxi.changes.append(Span(began_ms, time.time() * 1000))
-
-    def _operators(self, attachment: Attachment) -> tuple[StatefulOperator, ...]:
-        (watched,) = attachment.monitor.watched()
-        return watched.operators
+    def _numbers(self) -> dict[int, int]:
+        return {operator: len(names) for operator, names in (self.replicas() or {}).items()}
 
     def _decided(self, decision: Decision) -> None:
         self._taxi.decisions.append(decision)
-        if self._pausing is None and decision.kind == "plan":
-            self._moving_since_ms = time.time() * 1000
-        elif decision.kind in ("done", "abandon") and self._moving_since_ms is not None:
-            self._taxi.changes.append(Span(self._moving_since_ms, time.time() * 1000))
-            self._moving_since_ms = None
+        if decision.kind in _CHANGES:
+            self._changing = (time.time() * 1000, self._numbers())
+        elif decision.kind in ("done", "abandon") and self._changing is not None:
+            began_ms, before = self._changing
+            span = Span(began_ms, time.time() * 1000, scaling=self._numbers() != before)
+            self._taxi.changes.append(span)
+            self._changing = None
         if self._log is not None:
             self._log(decision)
 
@@ -328,8 +287,6 @@ def _replay(
         if (replicas := steering.replicas()) is not None:
             taxi.samples.append(TaxiSample(time.time() - start_ms / 1000, replicas))
         show(taxi)
-        if not replay.has_read_all:
-            steering.pause_if_asked()
 
     def ended() -> bool:
         """Tell whether the last minutes are told, or nothing more is for a long time."""

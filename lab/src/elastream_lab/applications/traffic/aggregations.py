@@ -66,20 +66,30 @@ def monitored(
     aggregations: Sequence[Aggregation] = AGGREGATIONS,
     *,
     service_us: float = 0.0,
+    rounds_a_ms: float | None = None,
 ) -> DataFrame:
     """Return the results of all aggregations, one below the other; of a stream and a table alike.
 
     The columns are ``aggregation``, ``begin``, ``end``, ``source``, ``destination`` (null in the
     results by source alone), ``packets`` and ``mean_size``. A packet costs every result that it is
-    counted in ``service_us``, slept where the state is.
+    counted in ``service_us``, slept where the state is, or burnt where ``rounds_a_ms`` says how.
     """
     if packets.isStreaming:
         packets = packets.withWatermark("time", _WATERMARK)
-    each = (aggregated(packets, aggregation, service_us=service_us) for aggregation in aggregations)
+    each = (
+        aggregated(packets, aggregation, service_us=service_us, rounds_a_ms=rounds_a_ms)
+        for aggregation in aggregations
+    )
     return reduce(lambda above, below: above.unionByName(below), each)
 
 
-def aggregated(packets: DataFrame, aggregation: Aggregation, *, service_us: float) -> DataFrame:
+def aggregated(
+    packets: DataFrame,
+    aggregation: Aggregation,
+    *,
+    service_us: float,
+    rounds_a_ms: float | None = None,
+) -> DataFrame:
     """Return the results of one aggregation."""
     from pyspark.sql import functions as f
 
@@ -90,7 +100,8 @@ def aggregated(packets: DataFrame, aggregation: Aggregation, *, service_us: floa
     )
     rows = rows.select(POSITION, span.alias("window"), "source", "destination", "size")
     if service_us:
-        rows = slowed(rows.repartition(*_KEYS), service_us, POSITION, "window", "destination")
+        place = (POSITION, "window", "destination")
+        rows = slowed(rows.repartition(*_KEYS), service_us, *place, rounds_a_ms=rounds_a_ms)
     results = rows.groupBy(*_KEYS).agg(
         f.count(f.lit(1)).alias("packets"), f.avg("size").alias("mean_size")
     )

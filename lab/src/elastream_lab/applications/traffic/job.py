@@ -7,6 +7,7 @@ each result of a window that the watermark has passed must be there once and equ
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggreg
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = ["TrafficJob", "expected", "results", "warmed"]
 
@@ -36,6 +38,10 @@ _QUERY_SETTINGS: Final = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 _WARM_BATCHES: Final = 3
+_TRIES: Final = 3
+_LOOK_S: Final = 0.1
+_INITIALISING: Final = ("Initializing", "Getting offsets")
+_TOO_SLOW: Final = "Python worker failed to connect back"
 _LEAST_LEAD: Final = 40
 """However quiet a sub-stream is at first, so many packets are its lead."""
 
@@ -52,7 +58,9 @@ class TrafficJob:
     """State partitions of each aggregation."""
     aggregations: tuple[Aggregation, ...] = AGGREGATIONS
     service_us: float = 0.0
-    """What a packet costs every result it is counted in, slept at the state; 0 for nothing."""
+    """What a packet costs every result it is counted in, at the state; 0 for nothing."""
+    rounds_a_ms: float | None = None
+    """How many rounds of hashing burn a millisecond of that; ``None`` where it is slept."""
     trigger_s: float = 1.0
     lead_s: float = 1.0
     """Packets of the first so many seconds are read before the clocks start, to get ready."""
@@ -98,14 +106,19 @@ class TrafficJob:
         try:
             for number, feed in enumerate(self.feeds):
                 packets = replayed(spark, feed.recording, feed.clock)
-                results = monitored(packets, self.aggregations, service_us=self.service_us)
+                results = monitored(
+                    packets,
+                    self.aggregations,
+                    service_us=self.service_us,
+                    rounds_a_ms=self.rounds_a_ms,
+                )
                 writer = results.writeStream.format("memory" if self.keep_results else "noop")
                 writer = writer.outputMode("append").queryName(_name(number))
                 writer = writer.option("checkpointLocation", str(feed.checkpoint))
                 writer = writer.trigger(processingTime=f"{self.trigger_s:g} seconds")
                 settings = _QUERY_SETTINGS | {PARTITIONS: str(self.partitions)}
                 with changed_settings(spark, settings):
-                    started.append(writer.start())
+                    started.append(_started(writer))
         except BaseException:
             for query in started:
                 query.stop()
@@ -119,6 +132,21 @@ class TrafficJob:
             told, right = spark.table(_name(number)), expected(spark, self, number)
             found += told.exceptAll(right).count() + right.exceptAll(told).count()
         return found
+
+
+def _started(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query and wait until it reads, so that readers start one after the other.
+
+    Spark gives the Python process of a reader ten seconds to start. On a busy machine several at
+    once take longer; one that did is tried again.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        query = writer.start()
+        while query.isActive and query.status["message"].startswith(_INITIALISING):
+            time.sleep(_LOOK_S)
+        if query.isActive or not tries_left or _TOO_SLOW not in str(query.exception()):
+            break
+    return query
 
 
 @contextmanager

@@ -25,7 +25,14 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["PacketLog", "Packets", "read_packets", "record_substreams", "substream_of"]
+__all__ = [
+    "PacketLog",
+    "Packets",
+    "read_packets",
+    "record_due",
+    "record_substreams",
+    "substream_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +103,18 @@ def record_substreams(
     packets: Packets, folder: Path, *, substreams: int, replay_s: float
 ) -> tuple[Recording, ...]:
     """Write a recording of each sub-stream; together they take ``replay_s`` to replay."""
-    import pyarrow as pa
-
     if not len(packets):
         raise ProblemError("input", "has no packets")
     due = due_ms(packets.time_us, replay_s)
+    return record_due(packets, due, folder, substreams=substreams)
+
+
+def record_due(
+    packets: Packets, due: NDArray[np.int64], folder: Path, *, substreams: int
+) -> tuple[Recording, ...]:
+    """Write a recording of each sub-stream; ``due`` says when each packet is, in milliseconds."""
+    import pyarrow as pa
+
     made = []
     for number, rows in enumerate(packets.split(substreams)):
         if not len(rows):

@@ -1,28 +1,33 @@
-"""A resilient plan carried out in running queries, once, and looked at.
+"""Resilient plans carried out in running queries, and looked at.
 
 Paper 003 places operators before they start. A running Spark query already has a place for each of
 its states, so a plan is carried out as moves, all at once, by a loop that does only what it is
-asked to. Node i of the plan is the i-th executor, the oldest first; pairs stand query by query as
-they are given, in a query by operator and partition.
+asked to. Held for longer, the same loop carries out one plan after another, live. Node i of a plan
+is the i-th executor, the oldest first; pairs stand query by query as they are given, in a query by
+operator and partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from elastream.attachment import attach
+from elastream.attachment import Attachment, attach
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.policy import Policy
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
+from elastream.spark.door.private_door import ExecutorEntry
 from elastream.spark.observe.watching import watching
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Placed", "placed_pairs"]
+__all__ = ["Placed", "Placing", "placed_pairs", "placing"]
 
 _POLL_S: Final = 0.2
 
@@ -48,22 +53,60 @@ class Placed:
         return "\n".join([told, *self.not_placed])
 
 
-def placed_pairs(
-    queries: Sequence[StreamingQuery], nodes: Sequence[int], *, timeout_s: float = 120.0
-) -> Placed:
-    """Put every pair on the executor of its node; raises where the plan does not fit."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Placing:
+    """Running queries whose pairs can be placed anew, again and again."""
+
+    attachment: Attachment
+    tasks: tuple[TaskId, ...]
+    """The pairs, in the order of a plan."""
+    executors: tuple[ExecutorEntry, ...]
+    """The nodes of a plan."""
+    shown: str
+    """How many pairs each query has."""
+
+    def place(self, nodes: Sequence[int], *, timeout_s: float = 120.0) -> Placed:
+        """Put every pair on the executor of its node; raises where the plan does not fit."""
+        nodes = [count(f"plan[{j}]", node) for j, node in enumerate(nodes)]
+        if len(nodes) != len(self.tasks):
+            wrong = (
+                f"places {len(nodes)} operators; the queries have {len(self.tasks)} pairs "
+                f"({self.shown})"
+            )
+            raise ProblemError("plan", wrong)
+        if max(nodes) >= len(self.executors):
+            wrong = f"needs {max(nodes) + 1} nodes; there are {len(self.executors)} executors"
+            raise ProblemError("plan", wrong)
+        wanted = {
+            task: self.executors[node].id for task, node in zip(self.tasks, nodes, strict=True)
+        }
+        self._await_tasks(timeout_s)
+        before = self.attachment.where()
+        self.attachment.move(wanted)
+        self.attachment.wait(timeout_s)
+        after = self.attachment.where()
+        lost = tuple(
+            f"{task} is on executor {after.get(task)}, not on executor {executor}"
+            for task, executor in wanted.items()
+            if after.get(task) != executor
+        )
+        moved = sum(before.get(task) != node for task, node in wanted.items()) - len(lost)
+        return Placed(len(wanted), max(0, moved), lost)
+
+    def _await_tasks(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not set(self.tasks) <= self.attachment.where().keys():
+            if time.monotonic() > deadline:
+                raise ProblemError("plan", f"no batch has shown all pairs within {timeout_s:g} s")
+            time.sleep(_POLL_S)
+
+
+@contextmanager
+def placing(queries: Sequence[StreamingQuery]) -> Iterator[Placing]:
+    """Give the queries with a loop that does only what it is asked to."""
     with watching(queries) as seen:
-        tasks = seen.tasks
-        executors = [entry.id for entry in seen.door.executors()]
+        tasks, executors = seen.tasks, tuple(seen.door.executors())
         each = ", ".join(f"{watched.name} {len(watched.tasks)}" for watched in seen.watched)
-    nodes = [count(f"plan[{j}]", node) for j, node in enumerate(nodes)]
-    if len(nodes) != len(tasks):
-        wrong = f"places {len(nodes)} operators; the queries have {len(tasks)} pairs ({each})"
-        raise ProblemError("plan", wrong)
-    if max(nodes) >= len(executors):
-        wrong = f"needs {max(nodes) + 1} nodes; there are {len(executors)} executors"
-        raise ProblemError("plan", wrong)
-    wanted = {task: executors[node] for task, node in zip(tasks, nodes, strict=True)}
     policy = Policy(
         max_executors=max(1, len(executors)),
         goal=ByHand(),
@@ -71,25 +114,12 @@ def placed_pairs(
         bytes_per_batch=None,
     )
     with attach(list(queries), policy) as attachment:
-        _await_tasks(attachment, set(wanted), timeout_s)
-        before = attachment.where()
-        attachment.move(wanted)
-        attachment.wait(timeout_s)
-        after = attachment.where()
-    lost = tuple(
-        f"{task} is on executor {after.get(task)}, not on executor {executor}"
-        for task, executor in wanted.items()
-        if after.get(task) != executor
-    )
-    moved = sum(before.get(task) != node for task, node in wanted.items()) - len(lost)
-    return Placed(len(wanted), max(0, moved), lost)
+        yield Placing(attachment, tasks, executors, each)
 
 
-def _await_tasks(attachment: object, tasks: set[object], timeout_s: float) -> None:
-    import time
-
-    deadline = time.monotonic() + timeout_s
-    while not tasks <= attachment.where().keys():  # type: ignore[attr-defined]
-        if time.monotonic() > deadline:
-            raise ProblemError("plan", f"no batch has shown all pairs within {timeout_s:g} s")
-        time.sleep(_POLL_S)
+def placed_pairs(
+    queries: Sequence[StreamingQuery], nodes: Sequence[int], *, timeout_s: float = 120.0
+) -> Placed:
+    """Put every pair on the executor of its node, once; raises where the plan does not fit."""
+    with placing(queries) as running:
+        return running.place(nodes, timeout_s=timeout_s)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.model.errors import ProblemError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from elastream_lab.applications.taxi.run import TaxiSettings
     from elastream_lab.studies.figure import Figure
     from elastream_lab.studies.replication.hour import Hour
+    from elastream_lab.studies.replication.on_spark import Run
 
 __all__ = ["replication"]
 
@@ -38,7 +43,32 @@ _MILP = typer.Option(
 _ON_SPARK = typer.Option(
     "--on-spark", help="Table V and figure 6 in place of these, on executors of this machine."
 )
-_SECONDS = typer.Option("--seconds", min=20, help="With --on-spark: length of each of six runs.")
+_SECONDS = typer.Option("--seconds", min=20, help="With --on-spark or --hosts: length of a run.")
+_REPEATS = typer.Option(
+    "--repeats", help="With --on-spark or --hosts: how often all is run, the spread is told."
+)
+_WEIGHTINGS = typer.Option(
+    "--weightings", help="With --on-spark: some of baseline,balanced,response time,cost."
+)
+_MECHANISMS = typer.Option("--mechanisms", help="With --on-spark: some of live,pause.")
+_INPUT = typer.Option(
+    "--input",
+    help="Of the hour: a load, times and counts in the first two columns; with --on-spark: trips "
+    "in the 17 columns of DEBS 2015. Left out: made.",
+)
+_SINCE = typer.Option(
+    "--since", help="With --on-spark and --input: only trips that ended from then on."
+)
+_UNTIL = typer.Option(
+    "--until", help="With --on-spark and --input: only trips that ended before then."
+)
+_SERVICE = typer.Option(
+    "--service-us", help="With --on-spark: microseconds that a trip costs, slept."
+)
+_HOSTS = typer.Option(
+    "--hosts", help="In place of these: three hosts of this machine, one far from the others; root."
+)
+_DELAY = typer.Option("--delay-ms", help="With --hosts: how far, one way.")
 _SIZES = (8, 12, 16, 20, 24)
 _DEGREES = (2, 3, 4)
 _MOST_VARIABLES = 120_000
@@ -46,11 +76,20 @@ _MOST_VARIABLES = 120_000
 
 
 def replication(
+    input: Annotated[Path | None, _INPUT] = None,  # noqa: A002 - the option's name
     part: Annotated[Part, _PART] = Part.ALL,
     minutes: Annotated[int, _MINUTES] = 60,
     milp_seconds: Annotated[float, _MILP] = 60.0,
     on_spark: Annotated[bool, _ON_SPARK] = False,
     seconds: Annotated[float, _SECONDS] = 60.0,
+    repeats: Annotated[int, _REPEATS] = 1,
+    weightings: Annotated[str, _WEIGHTINGS] = "",
+    mechanisms: Annotated[str, _MECHANISMS] = "",
+    since: Annotated[str | None, _SINCE] = None,
+    until: Annotated[str | None, _UNTIL] = None,
+    service_us: Annotated[float, _SERVICE] = 30_000.0,
+    hosts: Annotated[bool, _HOSTS] = False,
+    delay_ms: Annotated[float, _DELAY] = 100.0,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
@@ -58,47 +97,78 @@ def replication(
 
     The hour takes some minutes, table IV as well; --milp-seconds 0 leaves the generic integer
     program out. --on-spark runs the taxi query with the loop, live and
-    by pause-and-resume: six runs of a minute and some each.
+    by pause-and-resume: six runs of a minute and some each. --hosts runs it across hosts that are
+    network namespaces, with the delays between them unknown to the plan and known.
 
       elastream study replication --part hour --picture hour.png
+      elastream study replication --part hour --input requests.csv.gz
       elastream study replication --on-spark --picture figure-6.png
+      elastream study replication --on-spark --seconds 600 --repeats 3 --input trips.csv.gz
     """
     from rich.console import Console
 
     from elastream.cli.run_summaries import checked_picture, checked_target
+    from elastream.model.checks import count
+    from elastream_lab.applications.taxi.recorded_trips import TimeSlice
     from elastream_lab.cli.study.output import written
+    from elastream_lab.studies.replication.on_spark import chosen_runs, study_settings
 
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     console = Console()
+    if input is not None and part is Part.SCALE and not on_spark:
+        raise ProblemError("--input", "is a load of the hour; table IV has none")
     with written("replication", json_file) as figures:
+        if hosts:
+            _across_hosts(console, figures, seconds, delay_ms, repeats)
+            return
         if on_spark:
-            _on_spark(console, figures, picture, seconds)
+            settings = study_settings(
+                seconds,
+                trips=input,
+                part=TimeSlice(since, until),
+                service_us=service_us,
+            )
+            runs = chosen_runs(_listed(weightings), _listed(mechanisms))
+            count("repeats", repeats, least=1)
+            _on_spark(console, figures, picture, settings, runs, repeats)
             return
         if part is not Part.SCALE:
-            _hours(console, figures, picture, minutes)
+            _hours(console, figures, picture, minutes, input)
         if part is not Part.HOUR:
             _scale(console, figures, milp_seconds)
 
 
-def _hours(console: Console, figures: list[Figure], picture: Path | None, minutes: int) -> None:
+def _hours(
+    console: Console,
+    figures: list[Figure],
+    picture: Path | None,
+    minutes: int,
+    load: Path | None,
+) -> None:
     from elastream_lab.cli.study.output import show
     from elastream_lab.studies.replication.hour import (
         WEIGHTINGS,
         hour,
+        rates_of,
         restricted_figure,
         table_three,
     )
 
+    rates, name = None, None if load is None else load.name
+    if load is not None:
+        from elastream_lab.studies.look_ahead.series import read_series
+
+        rates = rates_of(read_series(load), minutes)
     hours: list[Hour] = []
     alone: list[Hour] = []
     for weighting in WEIGHTINGS:
         console.print(f"an hour, weighting {weighting.name} ...", highlight=False)
-        hours.append(hour(weighting, compared=True, minutes=minutes))
-        alone.append(hour(weighting, restricted=True, minutes=minutes))
-    figures.append(table_three(hours))
+        hours.append(hour(weighting, compared=True, minutes=minutes, rates=rates))
+        alone.append(hour(weighting, restricted=True, minutes=minutes, rates=rates))
+    figures.append(table_three(hours, name))
     show(console, figures[-1], leave_out=("minutes",))
-    figures.append(restricted_figure(hours, alone))
+    figures.append(restricted_figure(hours, alone, name))
     show(console, figures[-1])
     if picture is not None:
         from elastream_lab.studies.replication.picture import draw_hours
@@ -106,23 +176,31 @@ def _hours(console: Console, figures: list[Figure], picture: Path | None, minute
         draw_hours(hours, picture)
 
 
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def _on_spark(
-    console: Console, figures: list[Figure], picture: Path | None, seconds: float
+    console: Console,
+    figures: list[Figure],
+    picture: Path | None,
+    settings: TaxiSettings,
+    runs: Sequence[Run],
+    repeats: int,
 ) -> None:
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.run import cluster_of
     from elastream_lab.cli.study.output import show
-    from elastream_lab.studies.replication.on_spark import outcomes, study_settings, table_five
+    from elastream_lab.studies.replication.on_spark import outcomes, table_five
 
-    settings = study_settings(seconds)
     began = time.monotonic()
 
     def say(line: str) -> None:
         console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
 
     with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
-        done = list(outcomes(spark, settings, say=say))
+        done = list(outcomes(spark, settings, say=say, runs=runs, repeats=repeats))
     figures.append(table_five(done, settings))
     aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")
     show(console, figures[-1], leave_out=aside)
@@ -130,6 +208,23 @@ def _on_spark(
         from elastream_lab.studies.replication.on_spark_picture import draw_runs
 
         draw_runs(done, picture)
+
+
+def _across_hosts(
+    console: Console, figures: list[Figure], seconds: float, delay_ms: float, repeats: int
+) -> None:
+    from elastream.cli.quiet import ended_like_by_ctrl_c
+    from elastream.model.errors import ProblemError
+    from elastream_lab.cli.study.output import show
+    from elastream_lab.hosts.namespaces import why_not
+    from elastream_lab.studies.replication.hosts import HostStudy, hosts_figure
+
+    study = HostStudy(delay_ms, seconds, repeats)
+    if (why := why_not()) is not None:
+        raise ProblemError("--hosts", f"none can be made here: {why}")
+    with ended_like_by_ctrl_c():
+        figures.append(hosts_figure(study, lambda line: console.print(line, highlight=False)))
+    show(console, figures[-1], leave_out=("plans",))
 
 
 def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:

@@ -7,8 +7,12 @@ first deployment ignores downtime. Four weightings, each with EDRP and with rEDR
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import fmean
+
+import numpy as np
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
@@ -16,6 +20,7 @@ from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import Deployment, ReplicationProblem, Weights
 from elastream.planners.replication.exact import replication
 from elastream_lab.studies.figure import Figure
+from elastream_lab.studies.look_ahead.series import Series
 from elastream_lab.studies.replication.reference import (
     BALANCED,
     BASELINE,
@@ -24,10 +29,21 @@ from elastream_lab.studies.replication.reference import (
     reference_problem,
 )
 
-__all__ = ["WEIGHTINGS", "Hour", "Minute", "Weighting", "hour", "restricted_figure", "table_three"]
+__all__ = [
+    "WEIGHTINGS",
+    "Hour",
+    "Minute",
+    "Weighting",
+    "hour",
+    "rates_of",
+    "restricted_figure",
+    "table_three",
+]
 
 _MINUTES = 60
 _LOWEST, _HIGHEST = 70.0, 220.0
+_LEAST = 1.0
+"""A source that sends nothing has no response time."""
 _CLOSE_PERCENT = 2
 _DATA = (
     "15 places of the ANS backbone (topohub topozoo/Ans, its first 15; shortest ways by distance, "
@@ -113,16 +129,20 @@ def hour(
     compared: bool = False,
     setting: Setting | None = None,
     minutes: int = _MINUTES,
+    rates: Sequence[float] | None = None,
 ) -> Hour:
-    """Take a decision each minute; ``compared`` also solves rEDRP from each deployment."""
+    """Take a decision each minute; ``compared`` also solves rEDRP from each deployment.
+
+    ``rates``: tuples a second at the start and after each minute, in place of the paper's.
+    """
     setting = setting or ans_network()
-    rate = _rate(0, minutes)
+    rates = rates or [_rate(number, minutes) for number in range(minutes + 1)]
+    rate = rates[0]
     first = reference_problem(setting, rate)
     plan = _planned(first)
     made = [_minute(0, first, plan, plan.deployment, 1.0)]
-    for number in range(1, minutes + 1):
+    for number, rate in enumerate(rates[1:], 1):
         current = plan.deployment
-        rate = _rate(number, minutes)
         problem = reference_problem(
             setting, rate, weights=weighting.weights, current=current, restricted=restricted
         )
@@ -134,14 +154,28 @@ def hour(
     return Hour(weighting, restricted, tuple(made))
 
 
-def table_three(hours: list[Hour]) -> Figure:
+def rates_of(series: Series, minutes: int) -> list[float]:
+    """Return a load's rates at the start and after each minute, its whole span taken for the hour.
+
+    They are scaled to the paper's highest rate, which its application bears.
+    """
+    edges = np.linspace(0, len(series.rates), minutes + 2).astype(int)
+    parts = [series.rates[a : max(b, a + 1)] for a, b in pairwise(edges)]
+    means = np.array([float(part.mean()) if len(part) else 0.0 for part in parts])
+    if means.max() <= 0:
+        raise ProblemError("input", f"{series.name} holds no counts above 0")
+    scaled = means * _HIGHEST / means.max()
+    return [max(_LEAST, float(rate)) for rate in scaled]
+
+
+def table_three(hours: list[Hour], load: str | None = None) -> Figure:
     """Return table III and figure 5 as the summary of a study; EDRP hours, the baseline first."""
     baseline, balanced = hours[0], hours[1]
     less = baseline.downtime_s / balanced.downtime_s if balanced.downtime_s else float("inf")
     slower = balanced.mean_response_ms / baseline.mean_response_ms - 1
     return Figure(
         "004 table III, figure 5",
-        _DATA,
+        _data(load),
         [_row(each) for each in hours],
         None,
         less >= 3 and slower <= 0.05,
@@ -151,7 +185,7 @@ def table_three(hours: list[Hour]) -> Figure:
     )
 
 
-def restricted_figure(hours: list[Hour], alone: list[Hour]) -> Figure:
+def restricted_figure(hours: list[Hour], alone: list[Hour], load: str | None = None) -> Figure:
     """Return how close rEDRP comes: from the same deployment, and left alone for the hour."""
     rows: list[dict[str, object]] = []
     same, whole = [], []
@@ -168,7 +202,7 @@ def restricted_figure(hours: list[Hour], alone: list[Hour]) -> Figure:
         )
     return Figure(
         "004 section 7.2, rEDRP (not shown there)",
-        _DATA,
+        _data(load),
         rows,
         None,
         max(same) <= _CLOSE_PERCENT and fmean(whole) <= _CLOSE_PERCENT,
@@ -176,6 +210,11 @@ def restricted_figure(hours: list[Hour], alone: list[Hour]) -> Figure:
         f"objective is at most {max(same):.2f} % above it on average; over an hour of its own "
         f"decisions {fmean(whole):.2f} % on average and {max(whole):.2f} % at worst.",
     )
+
+
+def _data(load: str | None) -> str:
+    made = "70 to 220 tuples a second and back"
+    return f"{_DATA}; {made if load is None else f'rates of {load}, 220 at most'}"
 
 
 def _rate(minute: int, minutes: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from elastream.whole_files import write_picture
 from elastream_lab.studies.replication.on_spark import Outcome
 
 __all__ = ["draw_runs"]
@@ -43,4 +44,4 @@ def draw_runs(runs: Sequence[Outcome], path: Path) -> None:
     panels[0][0].legend(frameon=False, fontsize=8, loc="upper left")
     for axes in panels.flat[len(runs) :]:
         axes.set_visible(False)
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)

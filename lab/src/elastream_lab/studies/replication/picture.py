@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from elastream.whole_files import write_picture
 from elastream_lab.studies.replication.hour import Hour
 
 __all__ = ["draw_hours"]
@@ -47,4 +48,4 @@ def draw_hours(hours: Sequence[Hour], path: Path) -> None:
         axes.spines["top"].set_visible(False)
         replicas.spines["top"].set_visible(False)
     panels[0][0].legend(frameon=False, fontsize=8, loc="lower center", ncols=3)
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)

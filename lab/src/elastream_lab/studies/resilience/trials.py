@@ -35,7 +35,7 @@ class Ruler:
 
     def ratio(self, space: Space, place: Ints) -> float:
         """Return the feasible volume over the ideal one."""
-        rows = space.above_bound(space.weights(place))
+        rows = space.above_bound(place)
         return 0.0 if rows is None else float(ray_values(rows, self.points).mean())
 
 

@@ -28,6 +28,7 @@ from elastream.loop.goals.replication.latency import Points, outside_ms, with_ba
 from elastream.loop.goals.replication.operators import OperatorLoad, operator_loads
 from elastream.loop.goals.replication.placing import replica_planner
 from elastream.loop.goals.replication.problem import SOURCE, ProblemInputs, problem_of
+from elastream.loop.goals.replication.response import RowResponse, response_of
 from elastream.loop.goals.replication.settings import ReplicationSettings
 from elastream.loop.goals.replication.solving import Solve, Solved
 from elastream.loop.goals.replication.vivaldi import probe_pairs, round_trips_ms
@@ -42,6 +43,8 @@ from elastream.model.words import listed
 __all__ = ["Replication", "ReplicationMemory"]
 
 _SMOOTHING_S: Final = 10.0
+_AS_FAST: Final = 0.95
+"""Where the bounds cannot be met, a plan with more of the response time of now is not worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class ReplicationMemory:
     probed_hosts: frozenset[str] = frozenset()
     solving: bool = False
     broken: Mapping[str, int] = field(default_factory=dict)
-    """Batches in a row of each query that took longer than the bound."""
+    """Batches in a row of each query whose rows took longer than the bound."""
     decided_ms: int | None = None
     """When the last plan was made, or its change ended; at first, of the first look."""
     plans: int = 0
@@ -89,7 +92,7 @@ class Replication(ReplicationSettings):
         """Learn response times, speeds and what moves cost."""
         query = observed.queries[batch.query]
         experience = memory.experience.with_batch(batch, query, disturbed=disturbed)
-        slow = batch.duration_ms > self.response_ms
+        slow = response_of(query, batch).total_ms > self.response_ms
         broken = {**memory.broken, batch.query: memory.broken.get(batch.query, 0) + 1}
         if not slow or disturbed:
             broken[batch.query] = 0
@@ -169,11 +172,15 @@ class Replication(ReplicationSettings):
 
     def _hold(self, observed: Observed, more: str) -> Wanted:
         slowest = max(
-            (query.load.batch_ms or 0.0 for query in observed.queries.values()), default=0.0
+            map(response_of, observed.queries.values()),
+            key=lambda response: response.total_ms,
+            default=RowResponse(0.0, 0.0),
         )
-        reason = f"batches take up to {slowest:.0f} ms of {self.response_ms:g} allowed{more}"
+        takes = f"a row takes up to {slowest.total_ms:.0f} ms of {self.response_ms:g} allowed"
+        reason = f"{takes} ({slowest}){more}"
         figures: dict[str, Number] = {
-            "slowest_batch_ms": round(slowest, 1),
+            "slowest_batch_ms": round(slowest.batch_ms, 1),
+            "slowest_row_ms": round(slowest.total_ms, 1),
             "response_ms_bound": self.response_ms,
         }
         busy = self.utilisation(observed)
@@ -234,6 +241,9 @@ class Replication(ReplicationSettings):
         before = "saturated" if was is None else f"{was:.0f} ms"
         gain = f"response {before} to {plan.response_ms:.0f} ms, cost {solved.stay.cost:g} to "
         gain += f"{plan.cost:g}, downtime {plan.downtime_ms:.0f} ms{short}"
+        if solved.unmet is not None and was is not None and plan.response_ms > _AS_FAST * was:
+            hold = f"; no deployment is faster than this one's {was:.0f} ms by much{short}"
+            return replace(memory, deployment=None), self._hold(observed, hold)
         if changes or number != alive:
             need: Any = "rebalance"
             if number != alive:

@@ -20,8 +20,11 @@ and an executor that holds no replica costs nothing, for it can be given back.
 Each query has a source, an operator of its own that nobody steers. It has the time that a batch of
 the query spends outside stateful tasks (planning, reading, stateless stages, commit), and a node of
 its own. Its tasks run on any executor, so by equation 3 its delay to u is the largest of any
-executor's to u. The response time of the whole is then what the slowest query's batch takes from
-trigger to commit.
+executor's to u. The source also has the wait of a row for its batch: half a trigger interval. Where
+batches begin as soon as the one before has ended, that is half a batch, and every part of the
+query counts one and a half times. The response time of the whole is then what a row of the slowest
+query takes from its arrival to its result, in the mean and without a backlog; a backlog makes for
+more demand.
 """
 
 from __future__ import annotations
@@ -32,10 +35,11 @@ from math import comb
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from elastream.loop.application import Observed
+from elastream.loop.application import Observed, Query
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import Points, latency_of
 from elastream.loop.goals.replication.operators import OperatorLoad, operator_loads, operator_name
+from elastream.loop.goals.replication.response import WAITS_HALF
 from elastream.loop.goals.usage import demand
 from elastream.model.replication.latency import Polynomial
 from elastream.model.replication.problem import (
@@ -94,7 +98,7 @@ def problem_of(
     wanted = {name: demand(observed.queries[name].load, goal.catch_up_s) for name in queries}
     cores = fmean(executor.cores for executor in observed.executors)
     nodes = list(_nodes(observed, seen, goal, len(loads), cores))
-    operators = [_source(name, seen.outside_ms[name]) for name in sorted(queries)]
+    operators = [_source(observed.queries[name], seen.outside_ms[name]) for name in sorted(queries)]
     operators += [_operator(load, observed, seen, goal, nodes, wanted, cores) for load in loads]
     replicas = sum(operator.max_replicas for operator in operators)
     price = sum(node.price for node in nodes) + replicas * goal.replica_price
@@ -116,9 +120,16 @@ def problem_of(
     )
 
 
-def _source(query: str, outside_ms: float) -> Operator:
-    name = f"{query}/{SOURCE}"
-    return Operator(name, Polynomial((outside_ms,)), cost=0, resources=0, nodes=(SOURCE,))
+def _source(query: Query, outside_ms: float) -> Operator:
+    name = f"{query.name}/{SOURCE}"
+    ahead_ms = WAITS_HALF * (query.trigger_ms or 0.0)
+    latency = Polynomial((outside_ms * _waited(query) + ahead_ms,))
+    return Operator(name, latency, cost=0, resources=0, nodes=(SOURCE,))
+
+
+def _waited(query: Query) -> float:
+    """Return how often a part of a batch counts for a row, which may wait for the one before."""
+    return 1.0 if query.trigger_ms else 1.0 + WAITS_HALF
 
 
 def _operator(
@@ -137,16 +148,20 @@ def _operator(
     allowed = pinned or every  # where none of its hosts is alive it has to be somewhere
     there = sum(executor in allowed for executor in load.replicas)
     most = goal.most_replicas(load.query, load.operator)
+    query = observed.queries[load.query]
+    latency = latency_of(
+        load,
+        seen.points,
+        goal.latency,
+        interval_ms=query.load.interval_ms or 0.0,
+        demand=wanted[load.query],
+        cores=cores,
+    )
+    if isinstance(latency, Polynomial):
+        latency = Polynomial(tuple(part * _waited(query) for part in latency.coefficients))
     return Operator(
         name=load.name,
-        latency=latency_of(
-            load,
-            seen.points,
-            goal.latency,
-            interval_ms=observed.queries[load.query].load.interval_ms or 0.0,
-            demand=wanted[load.query],
-            cores=cores,
-        ),
+        latency=latency,
         state_bytes=round(load.state_bytes),
         cost=goal.replica_price,
         max_replicas=max(min(most, len(load.tasks), len(allowed)), there, 1),

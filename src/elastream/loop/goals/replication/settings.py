@@ -25,7 +25,8 @@ class ReplicationSettings(Goal):
     """A bound on the response time, what things cost, and how gently to move."""
 
     response_ms: float
-    """Bound on the response time: how long a batch may take from its trigger to its commit. No
+    """Bound on the response time: how long a row may take in the mean, from its arrival until its
+    batch has committed, the wait for the batch and for what is in line before it included. No
     default: it says what the queries are for."""
     cost: float | None = None
     """Bound on what all executors and replicas cost together; ``None``: no bound."""
@@ -128,7 +129,7 @@ class ReplicationSettings(Goal):
         """What the log calls it."""
         weights = self.weights
         share = f"{weights.response:g}/{weights.cost:g}/{weights.downtime:g}"
-        return f"replication within {self.response_ms:g} ms a batch, weights {share}"
+        return f"replication within {self.response_ms:g} ms a row, weights {share}"
 
     @property
     def most_of_all(self) -> int:

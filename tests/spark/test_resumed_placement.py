@@ -16,7 +16,7 @@ from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
-from elastream_lab.mechanisms.resumed_placement import place_resumed
+from elastream.spark.steer.resumed_placement import place_resumed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

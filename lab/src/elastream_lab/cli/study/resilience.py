@@ -1,0 +1,200 @@
+"""``elastream study resilience`` and ``latency``: the experiments of paper 003, section 7."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elastream.model.errors import ProblemError
+from elastream_lab.cli import traffic_settings
+from elastream_lab.cli.study.output import tell
+from elastream_lab.cli.study.own_data import latency_of, resilience_of
+
+if TYPE_CHECKING:
+    from elastream_lab.studies.resilience.truth import SparkTruth
+
+__all__ = ["latency", "resilience"]
+
+_JSON = typer.Option("--json", help="Write the figures as JSON.")
+_PICTURE = typer.Option("--picture", help="Draw the figures: .png, .svg or .pdf.")
+_SEED = typer.Option("--seed", min=0, help="Draws the graphs and the rates.")
+_GRAPHS = typer.Option("--graphs", min=1, help="Average over so many random graphs.")
+_HOURS = typer.Option("--hours", min=1, help="Average over so many simulated hours of traffic.")
+_FIGURES = typer.Option(
+    "--figures", help="Which ones, with commas between: 9, 14, 15, 16, 17, 19, table3."
+)
+_GRAPH = typer.Option(
+    "--input", help="A problem as for `elastream plan resilient`: its graph alone, all methods."
+)
+_TRUTH = typer.Option(
+    "--on-spark", help="Figure 14 in place of these, on executors of this machine."
+)
+_POINTS = typer.Option("--points", help="With --on-spark: points drawn from the ideal set.")
+_BATCHES = typer.Option("--batches", help="With --on-spark: batches of a point in a placement.")
+_EXECUTORS = typer.Option("--executors", help="With --on-spark: executor processes to run on.")
+_WORK = typer.Option(
+    "--work",
+    help="With --on-spark: whether a packet's cost is slept or burnt; burnt needs a core for each "
+    "executor.",
+)
+_TRIGGER_S = typer.Option(
+    "--trigger-s", help="With --on-spark: how often a batch begins; longer where Spark is slow."
+)
+_PLACEMENTS = typer.Option(
+    "--methods",
+    help="With --on-spark: which, with commas between; left out: rod, refined, llf, connected, "
+    "correlation, random, max-rate.",
+)
+
+
+def resilience(
+    input: Annotated[Path | None, _GRAPH] = None,  # noqa: A002 - the option's name
+    figures: Annotated[str | None, _FIGURES] = None,
+    graphs: Annotated[int, _GRAPHS] = 5,
+    seed: Annotated[int, _SEED] = 0,
+    on_spark: Annotated[bool, _TRUTH] = False,
+    points: Annotated[int, _POINTS] = 100,
+    batches: Annotated[int, _BATCHES] = 5,
+    executors: Annotated[int, _EXECUTORS] = 3,
+    work: Annotated[str, _WORK] = "slept",
+    trigger_s: Annotated[float, _TRIGGER_S] = 2.0,
+    methods: Annotated[str | None, _PLACEMENTS] = None,
+    json_file: Annotated[Path | None, _JSON] = None,
+    picture: Annotated[Path | None, _PICTURE] = None,
+) -> None:
+    """How large a set of input rates placements bear (paper 003, figures 9 to 19, table 3).
+
+    In simulation, on random query graphs, in a few minutes; --figures takes some of them. With
+    --input figure 14 is made of your graph. With --on-spark figure 14 as the paper ran it: a trial
+    run of the traffic monitor, then points of the ideal set on live executors under every
+    placement, beside what the model says of them. A point takes a minute and a half; nothing else
+    should run on the machine meanwhile.
+
+      elastream study resilience --figures 9,14 --picture resilience.png
+      elastream study resilience --input problem.json
+      elastream study resilience --on-spark --points 20 --picture truth.png
+    """
+    if input is not None:
+        if figures is not None:
+            raise ProblemError("--figures", "are of made graphs; leave it out with --input")
+        if on_spark:
+            raise ProblemError("--input", "is simulated; leave out --on-spark")
+        resilience_of(input, seed, json_file, picture)
+        return
+    if on_spark:
+        from elastream_lab.studies.resilience.truth import ALL_METHODS, SparkTruth
+
+        wanted = SparkTruth(
+            seed=seed,
+            points=points,
+            batches=batches,
+            executors=executors,
+            work=work,
+            methods=ALL_METHODS if methods is None else _named(methods),
+            trigger_s=trigger_s,
+        )
+        _truth(wanted, json_file, picture)
+        return
+    from elastream_lab.studies.resilience.figures import FIGURES
+
+    names = list(FIGURES) if figures is None else [name.strip() for name in figures.split(",")]
+    for name in names:
+        if name not in FIGURES:
+            known = ", ".join(FIGURES)
+            raise ProblemError("--figures", f"there is no {name!r}; there are {known}")
+    makers = [lambda name=name: FIGURES[name](seed, graphs) for name in names]
+    tell("resilience", makers, json_file, picture)
+
+
+def _truth(wanted: SparkTruth, json_file: Path | None, picture: Path | None) -> None:
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream_lab.studies.resilience.point_runs import truth_on_spark
+
+    aside = ("rate_0", "rate_1", "rate_2")
+    with ended_like_by_ctrl_c(), java_kept_quiet():
+        makers = [lambda: truth_on_spark(wanted, typer.echo)]
+        tell("resilience", makers, json_file, picture, leave_out=aside)
+
+
+def _named(methods: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in methods.split(","))
+
+
+_ON_SPARK = typer.Option("--on-spark", help="Run it on executors of this machine, smaller.")
+_REPEATS = typer.Option("--repeats", help="With --on-spark: how many bursts, each by all methods.")
+_BURST_S = typer.Option(
+    "--seconds", help="With --on-spark: how long the replay of a burst takes, at each level."
+)
+_METHODS = typer.Option(
+    "--methods",
+    help="With --on-spark: which, with commas between: rod, refined, llf, connected, correlation, "
+    "max-rate, random, stock.",
+)
+_LEVELS = typer.Option(
+    "--levels", help="With --on-spark: by what rates are multiplied, with commas between."
+)
+
+
+def latency(
+    input: traffic_settings.Input = None,  # noqa: A002 - the option's name
+    time: traffic_settings.Time = None,
+    source: traffic_settings.Source = None,
+    destination: traffic_settings.Destination = None,
+    hours: Annotated[int, _HOURS] = 5,
+    seed: Annotated[int, _SEED] = 0,
+    on_spark: Annotated[bool, _ON_SPARK] = False,
+    repeats: Annotated[int, _REPEATS] = 2,
+    replay_s: Annotated[float, _BURST_S] = 20.0,
+    methods: Annotated[str, _METHODS] = "rod,llf,connected,stock",
+    levels: Annotated[str, _LEVELS] = "1,2,3,4",
+    executors: Annotated[int, _EXECUTORS] = 3,
+    work: Annotated[str, _WORK] = "slept",
+    json_file: Annotated[Path | None, _JSON] = None,
+    picture: Annotated[Path | None, _PICTURE] = None,
+) -> None:
+    """How long tuples of a traffic monitor wait under bursts (paper 003, figure 18).
+
+    Simulated at the paper's size; with --on-spark as streaming queries on executors of this
+    machine, at several load levels, in about 20 minutes; nothing else should run on it meanwhile.
+    --input takes the packets of a log, on Spark a part of it for each repeat.
+
+      elastream study latency --json latency.json
+      elastream study latency --on-spark --repeats 3 --picture latency.png
+      elastream study latency --input dns.log --time ts --source id.orig_h --destination id.resp_h
+    """
+    log = traffic_settings.TrafficSettings(input, time, source, destination)
+    if input is not None and not on_spark:
+        latency_of(log, input.name, seed, json_file, picture)
+        return
+    if not on_spark:
+        from elastream_lab.studies.resilience.latency import latency as figure
+
+        tell("latency", [lambda: (figure(seed, hours),)], json_file, picture)
+        return
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream_lab.studies.resilience.on_spark import latency_on_spark
+    from elastream_lab.studies.resilience.replays import SparkLatency
+
+    wanted = SparkLatency(
+        seed=seed,
+        repeats=repeats,
+        replay_s=replay_s,
+        methods=_named(methods),
+        levels=_numbers(levels),
+        executors=executors,
+        work=work,
+        log=None if input is None else log.packets(),
+    )
+    aside = ("used_least", "used_most", "response_least", "response_most", "placed_utilisation")
+    with ended_like_by_ctrl_c(), java_kept_quiet():
+        makers = [lambda: latency_on_spark(wanted, typer.echo)]
+        tell("latency", makers, json_file, picture, leave_out=aside)
+
+
+def _numbers(levels: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(level) for level in levels.split(","))
+    except ValueError:
+        raise ProblemError("--levels", f"{levels!r} is not numbers with commas between") from None

@@ -1,0 +1,114 @@
+"""The driver of a taxi run on one host, its executors on others; prints what came of it as JSON.
+
+``python -m elastream_lab.studies.replication.host_driver SETTINGS`` is started on the host of the
+driver by :mod:`~elastream_lab.studies.replication.hosts`. Its temporary folder is one that all
+hosts share.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.harness.commit_log import RETAIN_ALL
+from elastream.harness.response_time import responses
+from elastream.loop.goals.replication.goal import Replication, ReplicationMemory
+from elastream.loop.policy import Policy
+from elastream.model.errors import ElastreamError, SparkError
+from elastream.model.replication.problem import Weights
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
+from elastream.spark.sessions.settings import session_settings
+from elastream_lab.applications.taxi.job import SESSION
+from elastream_lab.applications.taxi.run import TaxiRun, TaxiSettings, prepared, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["main"]
+
+_START_S: Final = 600.0
+_LOOSE_MS: Final = 60_000.0
+"""A bound that is never broken: plans are for the shortest response time, not for a bound."""
+
+
+def main(given: str) -> None:
+    """Run the taxi query, and tell."""
+    wanted = json.loads(given)
+    settings = TaxiSettings(**wanted["taxi"])
+    goal = Replication(
+        response_ms=_LOOSE_MS,
+        weights=Weights(1, 0, 0),
+        max_replicas=settings.executors,
+        probes=wanted["probes"],
+        period_s=wanted["period_s"],
+        cooldown_s=5.0,
+    )
+    policy = Policy(max_executors=settings.executors, goal=goal, cooldown_s=5.0)
+    spark = _session(wanted["master"], wanted["address"], settings.executors)
+    hosts = {entry.id: entry.host for entry in PrivateDoor.of(spark).executors()}
+    with prepared(settings) as taxi:
+        folder = Path(tempfile.mkdtemp())
+        run(taxi, spark, show=lambda _: None, policy=policy, folder=folder)
+        print(json.dumps(_told(taxi, hosts)), flush=True)
+
+
+def _session(master: str, address: str, executors: int) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    settings = {
+        **session_settings(),
+        **SESSION,
+        **RETAIN_ALL,
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "700m",
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        "spark.driver.host": address,
+        "spark.ui.enabled": "false",
+    }
+    builder = SparkSession.builder.master(master).appName("elastream taxi")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    door, deadline = PrivateDoor.of(spark), time.monotonic() + _START_S
+    while len(door.executors()) < executors:
+        if time.monotonic() > deadline:
+            raise SparkError(f"{len(door.executors())} of {executors} executors have come")
+        time.sleep(0.2)
+    return spark
+
+
+def _told(taxi: TaxiRun, hosts: dict[str, str]) -> dict[str, Any]:
+    """Return the response times of the second half, when plans have been carried out."""
+    start_ms = float(taxi.start_ms or 0)
+    due_ms = taxi.trips.recording.due_ms
+    half = taxi.lead_rows + (taxi.trips.recording.rows - taxi.lead_rows) // 2
+    later = [batch for batch in taxi.batches if batch.start >= half]
+    rows = responses(due_ms, start_ms, later, first=half).response_ms
+    last = taxi.samples[-1].replicas if taxi.samples else {}
+    memory = taxi.memory
+    apart = memory.round_trips_ms if isinstance(memory, ReplicationMemory) else {}
+    return {
+        "response_ms": float(rows.mean()),
+        "batch_ms": sorted(batch.duration_ms for batch in later),
+        "replicas": {op: sorted({hosts[e] for e in on if e in hosts}) for op, on in last.items()},
+        "apart_ms": [[*pair, ms] for pair, ms in apart.items()],
+        "changes": len(taxi.changes),
+        "plans": [each.reason for each in taxi.decisions if each.kind in _STORY],
+        "exact": taxi.exact,
+    }
+
+
+_STORY: Final = ("scale-out", "scale-in", "rebalance", "done", "abandon")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except ElastreamError as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        sys.exit(1)
