@@ -16,8 +16,16 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
-__all__ = ["replacing", "write_json", "write_text"]
+__all__ = ["Drawn", "make_folder", "replacing", "write_json", "write_picture", "write_text"]
+
+
+class Drawn(Protocol):
+    """A figure of matplotlib: what can save itself as a picture."""
+
+    def savefig(self, fname: Path, *, dpi: int, format: str) -> None:  # noqa: A002 - its own name
+        """Write the picture."""
 
 
 @contextmanager
@@ -54,6 +62,21 @@ def write_json(
     """Write the content as JSON, whole or not at all; raises ``ValueError`` where it is none."""
     text = json.dumps(content, indent=indent, allow_nan=False)
     write_text(path, f"{text}\n", synced=synced)
+
+
+def make_folder(path: Path) -> Path:
+    """Make the folder and those above it that are missing; each outlives a fall of the machine."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        _sync(path.parent)
+    return path
+
+
+def write_picture(path: Path, figure: Drawn) -> None:
+    """Write the figure, whole or not at all, in the format that the file's ending says."""
+    with replacing(path) as beside:
+        figure.savefig(beside, dpi=120, format=path.suffix.removeprefix(".").lower())
 
 
 def _sync(path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A driver that dies in the middle of a migration: ``python -m tests.spark.killed_driver DIR``."""
+"""A driver that dies in a migration: ``python -m tests.spark.killed_driver DIR PHASE``.
+
+The phase is the loop's own word for it: ``Copying``, ``Moving``.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from pathlib import Path
 from tests.spark.running_query import BY_HAND, PATIENCE_S
 from tests.spark.streams import aggregation, totals
 
-from elastream import Decision, attach
+from elastream import attach
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded
 
 
-def main(folder: str) -> None:
+def main(folder: str, phase: str) -> None:
     cluster = EmbeddedCluster(
         executors=2,
         max_executors=3,
@@ -24,8 +27,8 @@ def main(folder: str) -> None:
         config={"spark.sql.shuffle.partitions": "4"},
     )
     spark = embedded(cluster, timeout_s=PATIENCE_S)
-    policy = replace(BY_HAND, moves_per_batch=1, warm_up=False)
-    with attach(spark, policy, log=die_in_a_migration) as attachment:
+    policy = replace(BY_HAND, moves_per_batch=1, warm_up=False, copy_least_bytes=0)
+    with attach(spark, policy) as attachment:
         for name, frame, mode in (
             ("keyed", aggregation(spark), "update"),
             ("whole", totals(spark), "complete"),
@@ -35,13 +38,10 @@ def main(folder: str) -> None:
         while len(attachment.where()) < 5:
             time.sleep(0.1)
         attachment.scale_to(3)
-        time.sleep(2 * PATIENCE_S)
-
-
-def die_in_a_migration(decision: Decision) -> None:
-    if decision.kind == "migrate":
+        while type(attachment.state.phase).__name__ != phase:
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
 
 __all__ = ["compiled", "generated_code"]
 
+_FACTORY: Final = "org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass"
+_factories: Final[MutableMapping[Any, dict[str, Any]]] = WeakKeyDictionary()
+"""What makes the objects of each text, by JVM and name."""
 
-def generated_code(jvm: Any, name: str) -> Any:
-    """Return a text as generated code of the JVM's, to be compiled wherever it is needed."""
-    text = files("elastream.spark.door").joinpath(name).read_text("utf-8")
+
+def generated_code(jvm: Any, *names: str) -> Any:
+    """Return texts, as one, as generated code of the JVM's, to be compiled wherever needed.
+
+    Only the first may have imports.
+    """
+    folder = files("elastream.spark.door")
+    text = "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
     comments = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
     codegen = jvm.org.apache.spark.sql.catalyst.expressions.codegen
     return codegen.CodeAndComment(text, comments)
 
 
 def compiled(door: PrivateDoor, name: str, references: Sequence[Any]) -> Any:
-    """Return what a text makes of its references, in the driver; compiled once, then remembered."""
-    codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-    found = codegen.CodeGenerator.compile(generated_code(door.jvm, name))
-    return found._1().generate(door.java_objects(references))
+    """Return what a text makes of its references, in the driver; compiled once in a JVM.
+
+    Py4j remembers a method by the name of its class. Spark gives the factories of all texts one
+    name, and a text's classes the same names each time it is compiled, which is again once a
+    hundred others were: so a factory is kept here, and called by the class that all extend.
+    """
+    factories = _factories.setdefault(door.jvm, {})
+    if name not in factories:
+        codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+        factories[name] = codegen.CodeGenerator.compile(generated_code(door.jvm, name))._1()
+    declared = door.jvm.java.lang.Class.forName(_FACTORY).getMethods()
+    generate = next(each for each in declared if each.getName() == "generate")
+    return generate.invoke(factories[name], door.java_objects([door.java_objects(references)]))

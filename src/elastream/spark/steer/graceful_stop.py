@@ -4,21 +4,28 @@
 not, and whatever looks at the checkpoint next finds a batch that was cut. Spark's loop looks after
 every batch whether the query is still active. Here it is told that it is not, without the
 interrupt: the running batch finishes and commits, and no other begins.
+
+It must not be told so while it plans a batch, which would interrupt itself; when it may be is for
+:mod:`~elastream.spark.door.ending` to know.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from elastream.model.errors import SparkError, UnsupportedSparkError
+from elastream.model.errors import SparkError
+from elastream.spark.door.ending import Ending
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.sessions.query_session import session_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["stop_gracefully"]
 
-_TERMINATED: Final = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
+_LOOK_S: Final = 0.005
 
 
 def stop_gracefully(query: StreamingQuery, *, timeout_s: float = 120.0) -> None:
@@ -27,27 +34,21 @@ def stop_gracefully(query: StreamingQuery, *, timeout_s: float = 120.0) -> None:
     Raises ``SparkError`` where the batch takes longer than ``timeout_s``; the query is stopped
     then too, with its batch cut.
     """
-    execution = query._jsq.streamingQuery()
-    execution.state().set(_terminated())
+    if not query.isActive:
+        return
+    ending = Ending(PrivateDoor.of(session_of(query)), query)
     deadline = time.monotonic() + timeout_s
-    while query.status["isTriggerActive"] and time.monotonic() < deadline:
-        time.sleep(0.02)
-    cut = query.status["isTriggerActive"]
+    in_time = _until(ending.tell, deadline) and _until(ending.came, deadline)
     query.stop()
-    if cut:
-        raise SparkError(f"the batch did not finish within {timeout_s:g} s and was cut")
+    if query.exception() is None and ending.is_cut():
+        why = "a batch" if in_time else f"the batch did not finish within {timeout_s:g} s and"
+        raise SparkError(f"{why} was cut")
 
 
-def _terminated() -> Any:
-    """Return the JVM's constant for a query that shall not go on."""
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-
-    try:
-        jvm: Any = SparkContext._jvm
-        found = jvm.java.lang.Class.forName(_TERMINATED)
-        return found.getField("MODULE$").get(None)
-    except (AttributeError, Py4JError) as error:
-        raise UnsupportedSparkError(
-            "this Spark version has no door to stop a query at a batch boundary"
-        ) from error
+def _until(done: Callable[[], bool], deadline: float) -> bool:
+    """Look until it is done; ``False`` at the deadline."""
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True

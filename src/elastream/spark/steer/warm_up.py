@@ -19,11 +19,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from elastream.loop.ports import Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.door.session_listeners import forget_session_of
 from elastream.spark.observe.shapes import OWN_NAME
 from elastream.spark.steer.own_work import marked
 
@@ -64,18 +66,20 @@ def warm_up(
     executors: Sequence[ExecutorEntry],
     stream: Callable[[SparkSession], DataFrame] = aggregation_stream,
     *,
-    beside: str,
+    beside: str | None,
     batches: int = _BATCHES,
     ticket: Ticket | None = None,
 ) -> None:
     """Run ``batches`` small batches of ``stream`` with all their state on these executors.
 
-    ``beside`` is where a real query keeps its state: the throw-away checkpoint goes next to it
-    where that is not on this machine, for all executors can reach it there.
+    ``beside`` is where a real query keeps its state: the throw-away checkpoint goes next to it, for
+    all executors can reach it there. A temporary folder will do where all are on the driver's host.
     """
     from pyspark.errors import AnalysisException
 
     partitions = _PARTITIONS_EACH * len(executors)
+    if beside is not None and beside.startswith("file:") and door.share_driver_host(executors):
+        beside = None
     with _checkpoint(door, beside) as checkpoint, marked(door.spark):
         try:
             frame = stream(_session(door, partitions=partitions))
@@ -86,6 +90,7 @@ def warm_up(
             _steer(door, query, executors, batches, ticket or Ticket())
         finally:
             query.stop()
+            forget_session_of(door, query)
 
 
 def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
@@ -111,15 +116,17 @@ def _session(door: PrivateDoor, *, partitions: int, anew: bool = False) -> Spark
 
 
 @contextlib.contextmanager
-def _checkpoint(door: PrivateDoor, beside: str) -> Iterator[str | None]:
+def _checkpoint(door: PrivateDoor, beside: str | None) -> Iterator[str | None]:
     """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one.
 
     What an application left that died in a warm-up goes as well: two never share a checkpoint.
     """
-    if beside.startswith("file:"):
+    if beside is None:
         yield None
         return
-    beginning = f"{beside.removesuffix('/state')}-elastream-warm-up-"
+    place = beside.removesuffix("/state").rstrip("/")
+    # Beside a checkpoint that is all of a bucket there is only another bucket.
+    beginning = f"{place}{'-' if urlsplit(place).path else '/'}elastream-warm-up-"
     door.delete_folders(beginning)
     try:
         yield f"{beginning}{uuid.uuid4()}"

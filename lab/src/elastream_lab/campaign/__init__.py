@@ -1,0 +1,1 @@
+"""Random applications with random faults, each held against a batch computation."""

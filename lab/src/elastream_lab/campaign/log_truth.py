@@ -1,0 +1,70 @@
+"""Whether the decision log tells what happened: losses, how changes ended, its own figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from elastream.loop.decisions import Decision
+
+__all__ = ["lies"]
+
+_BEGINS = ("scale-out", "scale-in", "rebalance", "move")
+_ENDS = ("done", "abandon")
+_LOST = re.compile(r"executors? (.+?) (?:was|were) lost")
+
+
+def lies(
+    decisions: Sequence[Decision], killed: Iterable[str], *, cut: int, most: int
+) -> Iterator[str]:
+    """Yield what the log does not tell, or tells wrong.
+
+    ``killed`` are the executors that the loop knew and did not tell to go, each once for every time
+    that one of this id was killed; ``cut`` applications were killed themselves, and may leave a
+    change open; ``most`` is the bound on executors.
+    """
+    lost = [name for told in decisions if told.kind == "lost" for name in _lost(told.reason)]
+    for executor in killed:
+        if executor in lost:
+            lost.remove(executor)
+        else:
+            yield f"executor {executor} was killed, and no line tells that it was lost"
+    yield from _open_changes(decisions, cut)
+    for told in decisions:
+        if told.executors > most:
+            yield f"{told.executors} executors, above {most}: {told.reason}"
+        if told.kind == "detach" and told.figures.get("failed"):
+            yield f"the loop failed: {told.reason}"
+        if told.kind == "done":
+            yield from _wrong_figures(told)
+
+
+def _lost(reason: str) -> list[str]:
+    match = _LOST.search(reason)
+    return [] if match is None else re.findall(r"\d+", match[1])
+
+
+def _open_changes(decisions: Sequence[Decision], cut: int) -> Iterator[str]:
+    """Yield the changes that began and did not end, beyond those that a dead driver left."""
+    begun: Decision | None = None
+    left: list[Decision] = []
+    for told in decisions:
+        if told.kind in (*_BEGINS, "attach", "detach") and begun is not None:
+            left.append(begun)
+            begun = None
+        if told.kind in _BEGINS:
+            begun = told
+        elif told.kind in _ENDS:
+            begun = None
+    left += [] if begun is None else [begun]
+    yield from (f"a change has no end: {told.kind}, {told.reason}" for told in left[cut:])
+
+
+def _wrong_figures(done: Decision) -> Iterator[str]:
+    figures = done.figures
+    said = re.search(r"from (\d+) to (\d+) executors? done: (\d+) tasks? moved", done.reason)
+    names = ("executors_before", "executors_after", "tasks_moved")
+    if said is None or tuple(map(int, said.groups())) != tuple(figures[name] for name in names):
+        yield f"a line and its figures differ: {done.reason}, {dict(figures)}"
+    if figures["tasks_ahead"] > figures["tasks_moved"]:
+        yield f"more tasks went to a copy than moved: {dict(figures)}"

@@ -1,0 +1,1 @@
+"""Runs of a day and of a month: whether anything grows that should not."""

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from elastream.loop.decisions import Decision, Kind
+from elastream_lab.campaign.log_truth import lies
+
+FIGURES = {"executors_before": 1, "executors_after": 2, "tasks_moved": 3, "tasks_ahead": 0}
+
+
+def told(kind: Kind, reason: str = "", **figures: float) -> Decision:
+    return Decision(0, 0, kind, reason, executors=2, figures=figures)
+
+
+ATTACH, BEGIN = told("attach"), told("scale-out", "asked for")
+DONE = told("done", "scale-out from 1 to 2 executors done: 3 tasks moved in 1 batch", **FIGURES)
+
+
+def found(*decisions: Decision, killed: tuple[str, ...] = (), cut: int = 0) -> list[str]:
+    return list(lies(decisions, killed, cut=cut, most=3))
+
+
+def test_a_log_that_tells_everything_has_no_lies() -> None:
+    lost = told("lost", "executor 4, 7 was lost, 3 tasks to load elsewhere")
+    assert found(ATTACH, BEGIN, lost, DONE, told("detach"), killed=("7", "4")) == []
+
+
+def test_a_killed_executor_must_be_told_as_lost_each_time() -> None:
+    lost = told("lost", "executor 4 was lost, 3 tasks to load elsewhere")
+    assert len(found(ATTACH, lost, killed=("4", "4"))) == 1
+
+
+def test_a_change_without_an_end_is_a_lie_unless_its_driver_was_killed() -> None:
+    for after in (BEGIN, told("detach"), ATTACH):
+        decisions = (ATTACH, BEGIN, after, *([DONE] if after is BEGIN else []))
+        assert len(found(*decisions)) == 1
+        assert found(*decisions, cut=1) == []
+
+
+def test_figures_that_differ_from_the_line_are_lies() -> None:
+    wrong = told("done", DONE.reason, **{**FIGURES, "tasks_moved": 2})
+    ahead = told("done", DONE.reason, **{**FIGURES, "tasks_ahead": 4})
+    assert len(found(ATTACH, BEGIN, wrong)) == len(found(ATTACH, BEGIN, ahead)) == 1
+
+
+def test_more_executors_than_allowed_and_a_loop_that_failed_are_told() -> None:
+    many = Decision(0, 0, "hold", "", executors=4)
+    assert len(found(ATTACH, many, told("detach", "it failed", failed=1))) == 2
