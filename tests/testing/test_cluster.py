@@ -148,11 +148,11 @@ def test_the_same_run_twice_is_the_same() -> None:
 
 
 def test_a_moved_task_loads_its_state_once() -> None:
-    moving = cluster(rows_per_s=4, load_ms_per_mib=7)
+    moving = cluster(rows_per_s=4, load_ms=3, load_ms_per_mib=7)
     batch_of(moving)
     moving.place("query", {task(0): "1"}, ticket=Ticket())
     loads = [[each.run_ms - each.rows for each in batch_of(moving).tasks] for _ in range(2)]
-    assert loads == [[7, 0, 0, 0], [0, 0, 0, 0]]
+    assert loads == [[10, 0, 0, 0], [0, 0, 0, 0]]
 
 
 def test_a_placement_that_is_not_obeyed_is_forgotten() -> None:

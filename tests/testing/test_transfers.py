@@ -81,6 +81,24 @@ def test_a_batch_is_longer_by_what_the_forecast_of_its_moves_takes(
     assert waited_ms(cluster, lambda where: where == wanted) == pytest.approx(expected_ms)
 
 
+def test_a_batch_whose_state_is_sent_at_once_is_longer_by_what_shared_links_take() -> None:
+    sizes = [4, 5, 3, 3, 2, 1]  # from 0, 0, 1, 1, 2, 2 to 3 and 4 in turn
+    tasks = tuple(SimulatedTask(0, j, 1 / 6, 0.0, MIB * size) for j, size in enumerate(sizes))
+    waits = []
+    for at_once in (False, True):
+        cluster = SimulatedCluster(
+            Workload(tasks, lambda _: 1000.0),
+            ClusterSettings(executors=5, bytes_per_s=MIB, at_once=at_once, load_ms_per_mib=0),
+        )
+        origin = {task(j): str(j // 2) for j in range(6)}
+        wanted = {task(j): str(3 + j % 2) for j in range(6)}
+        cluster.place("query", origin, ticket=Ticket())
+        waited_ms(cluster, origin.__eq__)
+        cluster.place("query", wanted, ticket=Ticket())
+        waits.append(waited_ms(cluster, wanted.__eq__))
+    assert waits == [pytest.approx(100 + 9000), pytest.approx(100 + 10_500)]
+
+
 def test_a_batch_without_moves_is_no_longer() -> None:
     cluster = of_sizes([MIB] * 4, executors=2, bytes_per_s=MIB)
     first = batch_of(cluster)

@@ -26,7 +26,7 @@ from elastream.loop.events import (
     QueryLeft,
     Status,
 )
-from elastream.loop.ports import Copied, Placed, Ticket
+from elastream.loop.ports import Copied, Paused, Placed, Ticket
 from elastream.model.checks import amount, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
@@ -54,11 +54,17 @@ class ClusterSettings:
     """What the first task of a cold executor takes on top."""
     load_ms_per_mib: float = 1.0
     """What loading state takes."""
+    load_ms: float = 0.0
+    """What it takes besides, however little state a task has."""
     bytes_per_s: float | None = None
     """What the link of each executor carries, in and as much out; ``None`` for no limit."""
+    at_once: bool = False
+    """Whether state that moves is sent all at once, which shares links; else in phases."""
     copy_s: float | None = None
     """How long it takes to copy state ahead of tasks that will move; ``None``: nobody can, and
     tasks load their state in the batch that moves them."""
+    pause_s: float | None = None
+    """How long a query stands still that pauses for a change; ``None``: nobody can pause one."""
     pool_s: float = 0.0
     """How long it takes to bring executors, to warm them, and to take them away, each."""
     status_s: float = 1.0
@@ -70,7 +76,9 @@ class ClusterSettings:
         if self.bytes_per_s is not None:
             positive("bytes_per_s", self.bytes_per_s)
         amount("pool_s", self.pool_s)
+        amount("load_ms", self.load_ms)
         amount("copy_s", self.copy_s or 0.0)
+        amount("pause_s", self.pause_s or 0.0)
         positive("status_s", self.status_s)
 
 
@@ -198,6 +206,20 @@ class SimulatedCluster:
         """Drop every copy that was not taken over."""
         self.copies = {}
 
+    def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
+        """Stop a query and start it again with its tasks there; its state is loaded anew.
+
+        Rows that wait, and those that come meanwhile, wait for its first batch.
+        """
+        ticket.check()
+        before, pause_s = self.queries[query], self.settings.pause_s or 0.0
+        self.end_query(query, "the query was paused")
+        self.begin_query(before.workload)
+        resumed = self.queries[query]
+        resumed.preferred.update(places)
+        resumed.take_over(before, self.now_ms + 1000 * pause_s)
+        return Paused(round(self.now_ms), {"stop": 0.0, "start": pause_s})
+
     def where(self) -> dict[TaskId, str]:
         """Return the executor id of every task that has one."""
         return {task: node for query in self.queries.values() for task, node in query.where.items()}
@@ -315,7 +337,9 @@ class SimulatedCluster:
             cold=cold,
             cold_ms=self.settings.cold_ms,
             load_ms_per_mib=self.settings.load_ms_per_mib,
+            load_ms=self.settings.load_ms,
             bytes_per_s=self.settings.bytes_per_s,
+            at_once=self.settings.at_once,
             obeys=self.obeys,
         )
         used = set(query.where.values())

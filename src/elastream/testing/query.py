@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream.testing.transfers import transfer_ms
@@ -12,6 +12,15 @@ from elastream.testing.workload import Workload
 __all__ = ["SimulatedQuery"]
 
 _MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    """What tasks take beside their rows where they have just come."""
+
+    cold_ms: float
+    load_ms: float
+    load_ms_per_mib: float
 
 
 class SimulatedQuery:
@@ -40,6 +49,13 @@ class SimulatedQuery:
     def idle(self) -> bool:
         """Whether no batch runs and no row waits for one."""
         return self._running is None and int(self._waiting) == 0
+
+    def take_over(self, before: SimulatedQuery, begins_ms: float) -> None:
+        """Go on where an earlier run stopped, from a moment on; its batch under way is repeated."""
+        rows = 0 if before._running is None else before._running.rows
+        self._waiting = before._waiting + rows
+        self._batch = before._batch - (before._running is not None)
+        self._trigger_ms = begins_ms
 
     def arrive(self, from_ms: float, until_ms: float) -> None:
         """Let rows arrive."""
@@ -73,7 +89,9 @@ class SimulatedQuery:
         cold: Set[str],
         cold_ms: float,
         load_ms_per_mib: float,
+        load_ms: float,
         bytes_per_s: float | None,
+        at_once: bool,
         obeys: Callable[[TaskId], bool],
     ) -> None:
         """Begin a batch on the executors that ``speeds`` names."""
@@ -83,14 +101,15 @@ class SimulatedQuery:
             rows = min(rows, load.most_rows)
         self._waiting -= rows
         before = dict(self.where)
-        tasks = self._run(rows, speeds, cold, cold_ms, load_ms_per_mib, obeys)
+        loads = _Loading(cold_ms, load_ms, load_ms_per_mib)
+        tasks = self._run(rows, speeds, cold, loads, obeys)
         busy: dict[str, float] = {}
         for task in tasks:
             busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
         outside_ms = rows * load.outside_row_ms / len(speeds)
         longest = (max(busy.values(), default=0.0) + outside_ms) / cores
         travels = tuple(task for task in tasks if task.task not in self.ahead)
-        travels_ms = transfer_ms(before, travels, bytes_per_s)
+        travels_ms = transfer_ms(before, travels, bytes_per_s, at_once=at_once)
         self.ahead.clear()
         duration = load.overhead_ms + travels_ms + longest + self.held_up_ms
         self.held_up_ms = 0.0
@@ -116,8 +135,7 @@ class SimulatedQuery:
         rows: int,
         speeds: Mapping[str, float],
         cold: Set[str],
-        cold_ms: float,
-        load_ms_per_mib: float,
+        loads: _Loading,
         obeys: Callable[[TaskId], bool],
     ) -> tuple[TaskObservation, ...]:
         held = dict.fromkeys(speeds, 0)
@@ -139,9 +157,9 @@ class SimulatedQuery:
                     held[before] -= 1
                 if task not in self.ahead or node != self.preferred.get(task):
                     self.ahead.discard(task)
-                    run_ms += load_ms_per_mib * each.state_bytes / _MIB
+                    run_ms += loads.load_ms + loads.load_ms_per_mib * each.state_bytes / _MIB
             if node in freezing:
-                run_ms += cold_ms
+                run_ms += loads.cold_ms
                 freezing.discard(node)
             self.where[task] = node
             ran.append(TaskObservation(task, node, run_ms, read, read, each.state_bytes))

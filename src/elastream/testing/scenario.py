@@ -46,6 +46,10 @@ class HandoverScenario:
     """Whether a side that died is started again."""
     full_disk: Side | None = None
     """The side whose record cannot be written."""
+    full_at: frozenset[int] = frozenset()
+    """Only these of its writes fail, counted from 0; all where there is none."""
+    clock_jump: tuple[Side, int, int] | None = None
+    """The side's clock jumps in the n-th turn by so many milliseconds."""
 
 
 def uninterrupted(scenario: HandoverScenario) -> list[Output]:

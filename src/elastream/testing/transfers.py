@@ -1,8 +1,9 @@
 """How long the state that moves with a batch travels between executors of limited bandwidth.
 
 State travels in phases (:mod:`~elastream.planners.transfer.transfer_phases`), which take the least
-time that any schedule takes: that of the executor that sends or receives most. State whose executor
-is gone comes from the checkpoint, where no link is short: only who receives it has to wait.
+time that any schedule takes: that of the executor that sends or receives most. Or it travels all at
+once, with links shared fairly (:mod:`~elastream.testing.fair_shares`). State whose executor is gone
+comes from the checkpoint, where no link is short: only who receives it has to wait.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ from collections.abc import Iterable, Mapping
 
 from elastream.model.observation import TaskId, TaskObservation
 from elastream.planners.transfer.transfer_phases import least_length
+from elastream.testing.fair_shares import fairly_shared_s
 
 __all__ = ["transfer_ms"]
 
 
 def transfer_ms(
-    before: Mapping[TaskId, str], tasks: Iterable[TaskObservation], bytes_per_s: float | None
+    before: Mapping[TaskId, str],
+    tasks: Iterable[TaskObservation],
+    bytes_per_s: float | None,
+    *,
+    at_once: bool = False,
 ) -> float:
     """Return how long the state of those tasks travels that were elsewhere ``before``, or nowhere.
 
     ``bytes_per_s`` is what each executor's link carries, in and out; ``None``: no time at all.
+    ``at_once``: all of it at the same time, in no phases.
     """
     if bytes_per_s is None:
         return 0.0
@@ -34,4 +41,6 @@ def transfer_ms(
         )
         for task in moved
     ]
+    if at_once:
+        return 1000 * fairly_shared_s(volumes, bytes_per_s)
     return 1000 * least_length(volumes) / bytes_per_s

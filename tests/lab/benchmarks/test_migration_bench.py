@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ from elastream.cli.main import main
 from elastream.harness.response_time import Spread
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream_lab.benchmarks.migration.bench import STATES, BenchResult, BenchSettings, state_name
+from elastream_lab.benchmarks.migration.figure import FIGURE_MECHANISMS, restart_figures
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, live_policy, spares
 from elastream_lab.benchmarks.migration.picture import draw_figure, draw_shares
-from elastream_lab.benchmarks.migration.trace import Phase, Resize, ResizeFigures
 from elastream_lab.cli.bench import migration, table
+from elastream_lab.mechanisms.trace import Phase, Resize, ResizeFigures
 
 BENCH = "elastream_lab.benchmarks.migration.bench.run_benchmark"
 CONTRACT = {
-    "mechanism", "direction", "exact", "repeat", "steady_batch_ms", "worst_batch_ms",
+    "mechanism", "direction", "exact", "repeat", "steady_batch_ms",
+    "steady_worst_batch_ms", "worst_batch_ms",
     "asked_to_settled_s", "response_ms", "added_p99_ms", "longest_gap_ms", "rows_late",
     "preparation", "moving", "state_bytes_moved", "bytes_loaded_in_batches", "partitions_moved",
     "batches_until_balanced",
@@ -39,6 +42,7 @@ def result(
 ) -> BenchResult:
     figures = ResizeFigures(
         steady_batch_ms=1900.0,
+        steady_worst_batch_ms=2200.0,
         worst_batch_ms=worst_ms,
         asked_to_settled_s=21.4,
         steady_again=True,
@@ -105,6 +109,9 @@ def test_states_have_names_or_sizes() -> None:
         ({"work": "done"}, "work"),
         ({"repeats": 0}, "repeats"),
         ({"service_us": -1}, "service_us"),
+        ({"store": "tape"}, "store"),
+        ({"store": "s3", "store_mb_per_s": 0}, "store_mb_per_s"),
+        ({"store_mb_per_s": 50.0}, "store_mb_per_s"),
     ],
 )
 def test_settings_are_checked_when_made(wrong: dict[str, Any], field: str) -> None:
@@ -180,6 +187,8 @@ def test_a_run_that_breaks_leaves_what_was_there(
         (["--executors", "3,2"], "--executors: (3, 2) are not two, fewer first"),
         (["--hot-share", "2"], "--hot-share: 2 is more than all of it, 1"),
         (["--work", "done"], "--work: done is none of slept, burnt"),
+        (["--store-mb-per-s", "50"], "--store-mb-per-s: only the store s3 can be slowed down"),
+        (["--store", "s3", "--parts", "no"], "--parts: no has no S3 server; make such a folder"),
         (["--mechanisms", "live-fast"], "--mechanisms: live-fast is none of stock, live"),
     ],
 )
@@ -187,3 +196,56 @@ def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
     refusing: Any, arguments: list[str], line: str
 ) -> None:
     assert refusing(migration, BENCH)(*arguments).startswith(line)
+
+
+def test_a_restart_is_held_against_a_live_change_by_the_rows_of_the_change() -> None:
+    settings = BenchSettings(mechanisms=FIGURE_MECHANISMS)
+    live = [result(after=2), result(after=3)]
+    slow = replace(live[0].figures, change=Spread(9000, 25_000, 26_000))
+    restarted = [
+        replace(each, change=replace(each.change, mechanism="restart"), figures=slow,
+                series=((-5.0, 1.5), (10.0, 20.0)))
+        for each in live
+    ]  # fmt: skip
+    table_, around = restart_figures([*live, *restarted], settings)
+    assert not table_.trend_holds, "a factor of ten is no several orders"
+    assert "3 to 2: a factor of 10" in table_.says
+    assert "adds 0.40 s to that under live, 22.90 s under restart" in table_.says
+    assert around.trend_holds
+    far = [
+        replace(each, figures=replace(slow, change=Spread(1, 900_000, 1e6))) for each in restarted
+    ]
+    assert restart_figures([*live, *far], settings)[0].trend_holds
+    wrong = [replace(each, exact=False) for each in far]
+    assert not restart_figures([*live, *wrong], settings)[0].trend_holds
+    assert "not measured" in restart_figures(live, settings)[0].says
+
+
+def test_the_study_runs_live_and_restart_and_writes_both_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(
+        settings: BenchSettings,
+        *,
+        say: Callable[[str], None],
+        done: Callable[[BenchResult], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        say("starting")
+        failed("one run came to nothing")
+        for mechanism in settings.mechanisms:
+            for after in (3, 2):
+                done(result(mechanism, after=after))
+
+    monkeypatch.setattr(BENCH, run)
+    json_file, picture = tmp_path / "restart.json", tmp_path / "restart.svg"
+    files = ["--json", str(json_file), "--picture", str(picture)]
+    assert main(["study", "migration-response", "--figures", "restart", *files]) == 0
+    told = json.loads(json_file.read_text())
+    assert [each["figure"] for each in told] == [
+        "000 fig. 15, 001 fig. 11",
+        "000 fig. 15, 001 fig. 11 (batches)",
+    ]
+    assert [row["mechanism"] for row in told[0]["rows"]] == ["live", "live", "restart", "restart"]
+    assert not any(each["trend_holds"] for each in told), "both are as good"
+    assert "<svg" in picture.read_text()

@@ -11,28 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from elastream.spark.door.queries import JOIN, JOIN_STORES
+from elastream.spark.door.variants import STATE
+
 if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.door.queries import RunningQuery
 
 __all__ = ["OrderBook", "copy_orders"]
 
-_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
-_BASE_RDD: Final = f"{_STATE}.BaseStateStoreRDD"
-_ROCKSDB: Final = f"{_STATE}.RocksDBStateStoreProvider"
-_JOIN: Final = "StreamingSymmetricHashJoinExec"
-_JOIN_PACKAGE: Final = "org.apache.spark.sql.execution.streaming.operators.stateful.join"
+_BASE_RDD: Final = f"{STATE}.BaseStateStoreRDD"
+_ROCKSDB: Final = f"{STATE}.RocksDBStateStoreProvider"
 _CHANGES: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _COUNTS: Final = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 _FAMILIES_FROM: Final = 3
 """Joins keep all in one store, with column families, from this state format on."""
-_JOIN_STORES: Final = (
-    "left-keyToNumValues",
-    "left-keyWithIndexToValue",
-    "right-keyToNumValues",
-    "right-keyWithIndexToValue",
-)
-"""In the order of their checkpoint ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ def copy_orders(door: PrivateDoor, query: RunningQuery) -> OrderBook:
         why = f"{_CHANGES} is off"
         return OrderBook({}, dict.fromkeys(door.queries.writer_nodes(query), why))
     for operator, node in door.queries.writer_nodes(query).items():
-        if node.getClass().getSimpleName() == _JOIN:
+        if node.getClass().getSimpleName() == JOIN:
             found = _of_join(door, node)
         else:
             found = _of_rdd(door, node, operator)
@@ -98,19 +91,19 @@ def _of_join(door: PrivateDoor, node: Any) -> dict[str, tuple[Any, ...]]:
     conf, hadoop = door.field(node, "storeConf"), door.field(node, "hadoopConfBcast")
     version = int(node.stateFormatVersion())
     state = door.jvm.org.apache.spark.sql.execution.streaming.state
-    manager = _module(door, f"{_JOIN_PACKAGE}.SymmetricHashJoinStateManager")
+    manager = _module(door, door.variant.join_stores)
     sides = (
         ("LeftSide", node.left(), node.leftKeys()),
         ("RightSide", node.right(), node.rightKeys()),
     )
     found: dict[str, tuple[Any, ...]] = {}
     for side, child, keys in sides:
-        which = _module(door, f"{_JOIN_PACKAGE}.StreamingSymmetricHashJoinHelper$" + side)
+        which = _module(door, f"{door.variant.join_sides}${side}")
         schemas = manager.getSchemaForStateStores(which, child.output(), keys, version).toSeq()
         for index in range(schemas.size()):
             store, (key, value) = schemas.apply(index)._1(), _pair(schemas.apply(index)._2())
             spec = state.NoPrefixKeyStateEncoderSpec(key)
-            place = _JOIN_STORES.index(store) if store in _JOIN_STORES else 0
+            place = JOIN_STORES.index(store) if store in JOIN_STORES else 0
             none = door.jvm.scala.Option.empty()
             found[store] = (hadoop, key, value, spec, False, conf, False, none, place)
     if version < _FAMILIES_FROM:

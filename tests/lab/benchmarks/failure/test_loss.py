@@ -19,7 +19,7 @@ from elastream_lab.benchmarks.failure.loss import (
     standing_by,
     taken_over,
 )
-from elastream_lab.benchmarks.migration.trace import Ahead, Resize, ResizeFigures, Trace, measured
+from elastream_lab.mechanisms.trace import Ahead, Resize, ResizeFigures, Trace, measured
 
 MB = 1_000_000
 NOTHING = Ahead()

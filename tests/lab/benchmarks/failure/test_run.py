@@ -17,7 +17,7 @@ from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.query_settings import changed_settings
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
 from elastream_lab.benchmarks.migration.run import StreamRun
-from elastream_lab.benchmarks.migration.trace import measured
+from elastream_lab.mechanisms.trace import measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from elastream.whole_files import write_picture
 from elastream_lab.benchmarks.elasticity.run import ReplayedLoad, WayResult
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 
@@ -46,7 +47,7 @@ def draw_elasticity(
     panels[-1].set_xlim(left=0)
     work = f"every word {settings.work} {settings.service_us:g} µs"
     figure.suptitle(f"{load.told}\n{work}", fontsize=10)
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)
 
 
 def _draw_load(axes: Axes, settings: ElasticitySettings, load: ReplayedLoad) -> None:

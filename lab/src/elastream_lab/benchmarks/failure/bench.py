@@ -33,8 +33,8 @@ from elastream_lab.benchmarks.migration.bench import (
     steady_stream,
 )
 from elastream_lab.benchmarks.migration.run import StreamRun
-from elastream_lab.benchmarks.migration.trace import measured
 from elastream_lab.mechanisms.sessions import stream_session
+from elastream_lab.mechanisms.trace import measured
 
 __all__ = ["run_failures"]
 

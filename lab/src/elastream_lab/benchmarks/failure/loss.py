@@ -1,7 +1,7 @@
 """What the loss of an executor came to: who is lost, and what follows from a run. Pure.
 
 A loss is measured as every change of the migration benchmark is
-(:mod:`elastream_lab.benchmarks.migration.trace`), with the kill as the moment it was asked for:
+(:mod:`elastream_lab.mechanisms.trace`), with the kill as the moment it was asked for:
 
 - *steady*: the ten batches committed last before the kill.
 - *the change*: from the kill until the query is steady again: the end of the first three batches
@@ -30,7 +30,7 @@ from elastream.harness.response_time import spread
 from elastream.loop.decisions import Decision
 from elastream.model.observation import BatchObservation
 from elastream_lab.benchmarks.migration.bench import state_name
-from elastream_lab.benchmarks.migration.trace import (
+from elastream_lab.mechanisms.trace import (
     LATE,
     Ahead,
     Resize,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from elastream.whole_files import write_picture
 from elastream_lab.benchmarks.failure.loss import LossResult
 
 __all__ = ["draw_losses"]
@@ -35,4 +36,4 @@ def draw_losses(results: Sequence[LossResult], path: Path) -> None:
         axes.set_ylim(bottom=0)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)

@@ -36,9 +36,9 @@ from elastream_lab.benchmarks.migration.run import (
     await_up_to_date,
     lead_in,
 )
-from elastream_lab.benchmarks.migration.trace import Ahead, Resize, steady_batches
 from elastream_lab.mechanisms.executor_processes import executor_process, kill_process
 from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end
+from elastream_lab.mechanisms.trace import Ahead, Resize, steady_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from typing import Final
 from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
 from elastream_lab.benchmarks.failure.settings import FailureSettings
-from elastream_lab.benchmarks.migration.bench import FREQUENT_SNAPSHOTS
+from elastream_lab.benchmarks.migration.bench import SOON_UPLOADED
 from elastream_lab.benchmarks.migration.mechanisms import LIVE_POLICIES
 from elastream_lab.mechanisms.sessions import StreamCluster
 
@@ -36,7 +36,7 @@ def cluster_of(way: str, settings: FailureSettings) -> StreamCluster:
         max_executors=settings.executors,
         executor_memory_mb=settings.stream.executor_memory_mb,
         steered=way != "stock",
-        config=FREQUENT_SNAPSHOTS,
+        config=SOON_UPLOADED,
     )
 
 

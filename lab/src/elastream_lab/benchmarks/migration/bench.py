@@ -12,7 +12,7 @@ warmed by a few small batches, and the steady stream begins, at a rate that keep
 executors busy. After some batches the executors become more. Then the rate falls, as it does before
 anybody scales in; the query comes up to date, and after some batches more they become fewer again.
 At the end every word's count is compared with a batch count. What follows from a run is computed in
-:mod:`elastream_lab.benchmarks.migration.trace`.
+:mod:`elastream_lab.mechanisms.trace`.
 
 The mechanisms that stay in one session share it, in turn, and all of them come before any comes a
 second time; a restart needs driver processes of its own, and runs while no other is there.
@@ -25,7 +25,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,21 +40,24 @@ from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, spares
 from elastream_lab.benchmarks.migration.run import StreamRun, run_applications, run_in_session
-from elastream_lab.benchmarks.migration.trace import (
+from elastream_lab.benchmarks.migration.stored import StoreFigures, store_figures
+from elastream_lab.mechanisms.application import ApplicationSpec
+from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
+from elastream_lab.mechanisms.trace import (
     Resize,
     ResizeFigures,
     Trace,
     measured,
     share_on_new,
 )
-from elastream_lab.mechanisms.application import ApplicationSpec
-from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
+from elastream_lab.stores.installation import StoreParts, installed_store
+from elastream_lab.stores.object_store import ObjectStore, object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "FREQUENT_SNAPSHOTS",
+    "SOON_UPLOADED",
     "STATES",
     "BenchResult",
     "BenchSettings",
@@ -75,6 +78,7 @@ _WORK: Final = {"slept": 0.3, "burnt": 0.25}
 take where the service time is not given. Spark takes time besides, at 20 % of 0.5 GB hot a lot: at
 0.55 and 0.45 two executors fell behind there and did not catch up. Burnt time also takes cores from
 Spark."""
+_STORES: Final = ("local", "s3")
 _WORDS_A_POST: Final = 4.0
 _TASKS_AN_EXECUTOR: Final = 4
 _BALLAST_BYTES: Final = 16 << 10
@@ -87,11 +91,9 @@ _LONGEST_S: Final = 1500.0
 _LONGEST_TRIGGERS: Final = 4.0
 """A batch takes at most the posts of so many triggers, as a query in production would."""
 _SNAPSHOT_TIMEOUT_S: Final = 300.0
-FREQUENT_SNAPSHOTS: Final = {
-    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
-}
-"""Snapshots of the state are written often enough that every run starts from one."""
+SOON_UPLOADED: Final = {"spark.sql.streaming.stateStore.maintenanceInterval": "10s"}
+"""Snapshots of the state are soon in the checkpoint, so that every run starts from one. How many
+batches lie between two is left as Spark has it: such a batch is longer than the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,13 @@ class BenchSettings:
     """The Spark master; ``None`` for an embedded cluster."""
     in_memory: bool = False
     """Keep checkpoints in memory-backed storage, which takes the disk out of the figures."""
+    store: str = "local"
+    """Where checkpoints are: ``local``, a disk of this machine, or ``s3``, an S3 server on it."""
+    store_mb_per_s: float | None = None
+    """Megabytes a second that go to and from the S3 server, all executors together; ``None``: as
+    many as this machine manages."""
+    parts: Path = Path(".components")
+    """The folder with that server."""
 
     def __post_init__(self) -> None:
         for size in self.states:
@@ -134,6 +143,11 @@ class BenchSettings:
         positive("trigger_s", self.trigger_s)
         if self.service_us is not None:
             amount("service_us", self.service_us)
+        check_known("store", (self.store,), _STORES)
+        if self.store_mb_per_s is not None:
+            positive("store_mb_per_s", self.store_mb_per_s)
+            if self.store != "s3":
+                raise ProblemError("store_mb_per_s", "only the store s3 can be slowed down")
 
     @property
     def partitions(self) -> int:
@@ -160,7 +174,8 @@ class BenchSettings:
             "state_bytes": max(self.states),
             "hot_share": self.hot_share,
             "work": self.work,
-            "store": "local",
+            "store": self.store,
+            "store_mb_per_s": self.store_mb_per_s,
             "service_us": self.word_us,
             "posts_a_second": self.posts_a_second,
             "trigger_s": self.trigger_s,
@@ -192,6 +207,8 @@ class BenchResult:
     """A batch each: seconds since the change was asked for, mean response time in seconds."""
     shares: tuple[tuple[float, float], ...]
     """A batch each: seconds as above, share of the work done by executors that came."""
+    store: StoreFigures | None = None
+    """What went to and from the object store; ``None`` where there was none."""
 
     @property
     def state(self) -> str:
@@ -213,6 +230,7 @@ class BenchResult:
             **self.figures.as_json(),
             "state": self.state,
             "state_bytes": self.state_bytes,
+            **({} if self.store is None else {"store": self.store.as_json()}),
         }
 
 
@@ -226,6 +244,8 @@ class _Bench:
     filled: WordCount
     """The job that filled the state; its checkpoint is copied for every run."""
     folder: Path
+    store: ObjectStore | None
+    """Where checkpoints are; ``None``: in the folder."""
     say: Callable[[str], None]
     failed: Callable[[str], None]
 
@@ -233,6 +253,17 @@ class _Bench:
     def state(self) -> str:
         """What the state is called."""
         return state_name(self.state_bytes)
+
+    def kept_as(self, job: WordCount, name: str) -> WordCount:
+        """Return the job with its checkpoint under that name."""
+        if self.store is None:
+            return replace(job, checkpoint=self.folder / name)
+        return replace(job, checkpoint=self.store.path(name), uri=self.store.uri(name))
+
+    def config(self, *, filling: bool = False) -> dict[str, str]:
+        """Return further settings of a session; filling the state need not take its time."""
+        store = {} if self.store is None else self.store.settings(linked=not filling)
+        return {**SOON_UPLOADED, **store}
 
 
 def run_benchmark(
@@ -249,13 +280,24 @@ def run_benchmark(
     """
     shared_memory = Path("/dev/shm")
     parent = shared_memory if settings.in_memory and shared_memory.is_dir() else None
+    parts = installed_store(settings.parts) if settings.store == "s3" else None
     for state_bytes in settings.states:
         with tempfile.TemporaryDirectory(prefix="elastream-bench-", dir=parent) as name:
             folder = Path(name)
             posts, filled = steady_stream(settings, state_bytes, folder)
-            bench = _Bench(settings, state_bytes, posts, filled, folder, say, failed)
-            for result in _results(bench):
-                done(result)
+            with _store(settings, parts, folder) as store:
+                bench = _Bench(settings, state_bytes, posts, filled, folder, store, say, failed)
+                bench = replace(bench, filled=bench.kept_as(filled, "checkpoint"))
+                for result in _results(bench):
+                    done(result)
+
+
+def _store(
+    settings: BenchSettings, parts: StoreParts | None, folder: Path
+) -> AbstractContextManager[ObjectStore | None]:
+    if parts is None:
+        return nullcontext()
+    return object_store(parts, folder / "s3", mb_per_s=settings.store_mb_per_s)
 
 
 def steady_stream(
@@ -287,7 +329,7 @@ def steady_stream(
 
 def _results(bench: _Bench) -> Iterator[BenchResult]:
     bench.say(f"{bench.state} state: filling it")
-    with _session(bench) as spark:
+    with _session(bench, filling=True) as spark:
         if bench.settings.work == "burnt":
             filled = replace(bench.filled, rounds_a_ms=hashing_pace(spark))
             bench = replace(bench, filled=filled)
@@ -309,7 +351,7 @@ def _results(bench: _Bench) -> Iterator[BenchResult]:
             shutil.rmtree(run.job.checkpoint, ignore_errors=True)
 
 
-def _session(bench: _Bench) -> AbstractContextManager[SparkSession]:
+def _session(bench: _Bench, *, filling: bool = False) -> AbstractContextManager[SparkSession]:
     settings = bench.settings
     least, most = settings.executors
     return stream_session(
@@ -319,7 +361,7 @@ def _session(bench: _Bench) -> AbstractContextManager[SparkSession]:
             executor_memory_mb=settings.executor_memory_mb,
             master=settings.master,
             in_memory=settings.in_memory,
-            config=FREQUENT_SNAPSHOTS,
+            config=bench.config(filling=filling),
         )
     )
 
@@ -357,11 +399,8 @@ def _has_snapshots(job: WordCount, version: int) -> bool:
 
 
 def _new_run(bench: _Bench, mechanism: str, repeat: int) -> StreamRun:
-    job = replace(
-        bench.filled,
-        checkpoint=bench.folder / f"checkpoint-of-{mechanism}-{repeat}",
-        clock=ReplayClock(bench.folder / f"clock-of-{mechanism}-{repeat}"),
-    )
+    clock = ReplayClock(bench.folder / f"clock-of-{mechanism}-{repeat}")
+    job = bench.kept_as(replace(bench.filled, clock=clock), f"checkpoint-of-{mechanism}-{repeat}")
 
     def say(what: str) -> None:
         bench.say(f"{_named(bench, mechanism, repeat)}: {what}")
@@ -387,7 +426,7 @@ def _restarted(bench: _Bench, run: StreamRun) -> bool:
         executors=run.executors[0],
         executor_memory_mb=bench.settings.executor_memory_mb,
         observations=bench.folder / f"observations-{run.repeat}",
-        config=tuple(FREQUENT_SNAPSHOTS.items()),
+        config=tuple(bench.config().items()),
         master=bench.settings.master,
     )
     try:
@@ -406,7 +445,10 @@ def _figures(bench: _Bench, run: StreamRun, spark: SparkSession) -> Iterator[Ben
     for change in run.changes:
         figures = measured(trace, change, tau=run.tau)
         series, shares = mean_responses(trace, change), share_on_new(trace, change)
-        yield BenchResult(bench.state_bytes, run.repeat, change, figures, exact, series, shares)
+        store = None if bench.store is None else store_figures(bench.store, trace, change, figures)
+        yield BenchResult(
+            bench.state_bytes, run.repeat, change, figures, exact, series, shares, store
+        )
 
 
 def mean_responses(trace: Trace, change: Resize) -> tuple[tuple[float, float], ...]:

@@ -20,8 +20,8 @@ from elastream.loop.decisions import Decision
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.policy import Policy
 from elastream.model.errors import SparkError
-from elastream_lab.benchmarks.migration.trace import Ahead
 from elastream_lab.mechanisms.running_stream import RunningStream
+from elastream_lab.mechanisms.trace import Ahead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elastream.whole_files import write_picture
 from elastream_lab.benchmarks.migration.bench import BenchResult
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def draw_figure(results: Sequence[BenchResult], path: Path) -> None:
     figure.legend(
         once.values(), once.keys(), frameon=False, loc="outside lower center", ncols=len(once)
     )
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)
 
 
 def _draw_line(axes: Axes, result: BenchResult) -> None:
@@ -112,4 +113,4 @@ def draw_shares(results: Sequence[BenchResult], path: Path) -> None:
         axes.set_xlabel("seconds since they were asked for")
         axes.spines[["top", "right"]].set_visible(False)
     working.legend(frameon=False, loc="center right")
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)

@@ -24,7 +24,11 @@ from elastream.model.observation import BatchObservation
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.steer.warm_up import warm_up
 from elastream_lab.benchmarks.migration.mechanisms import Live, live_policy
-from elastream_lab.benchmarks.migration.trace import (
+from elastream_lab.mechanisms.application import Application, ApplicationSpec, read_observations
+from elastream_lab.mechanisms.baselines import Mechanism, Pause, Restart, Stock
+from elastream_lab.mechanisms.running_stream import RunningStream
+from elastream_lab.mechanisms.sessions import resize
+from elastream_lab.mechanisms.trace import (
     AROUND,
     Ahead,
     Resize,
@@ -32,10 +36,6 @@ from elastream_lab.benchmarks.migration.trace import (
     batches_until_steady,
     steady_batches,
 )
-from elastream_lab.mechanisms.application import Application, ApplicationSpec, read_observations
-from elastream_lab.mechanisms.baselines import Mechanism, Pause, Restart, Stock
-from elastream_lab.mechanisms.running_stream import RunningStream
-from elastream_lab.mechanisms.sessions import resize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,7 +127,7 @@ def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
 
     def warm(ids: Sequence[str]) -> None:
         cold = [entry for entry in stream.door.executors() if entry.id in ids]
-        warm_up(stream.door, cold, like, beside=run.job.checkpoint.as_uri())
+        warm_up(stream.door, cold, like, beside=run.job.uri or run.job.checkpoint.as_uri())
 
     if run.mechanism == "stock":
         yield Stock(stream)

@@ -35,11 +35,8 @@ _TAU: Final = 0.1
 _EXECUTOR_MEMORY_MB: Final = 800
 _CHANGE_S: Final = 300.0
 _LOOK_S: Final = 0.2
-_CONFIG: Final = {
-    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
-}
-"""Snapshots of the state are written often enough that an executor can load one."""
+_CONFIG: Final = {"spark.sql.streaming.stateStore.maintenanceInterval": "10s"}
+"""Snapshots of the state are soon in the checkpoint, so that an executor can load one."""
 
 
 class ElastreamPeer:

@@ -1,0 +1,110 @@
+"""Network namespaces of Linux, by `ip` and `tc`: a network of its own for a host's processes.
+
+Names bear the process that made them, so that what a process has left that was killed is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+from elastream.model.errors import ElastreamError
+from elastream_lab.hosts.taps import DEVICE
+
+__all__ = ["add", "end_processes", "join", "limit", "remove", "sweep", "why_not"]
+
+_OURS: Final = re.compile(r"elastream-(\d+)-")
+_POLL_S: Final = 0.02
+_BURST: Final = 80 << 10
+"""Bytes that go at once: no less than the largest frame."""
+_HELD: Final = 8 << 20
+"""Bytes that wait on a host before it drops some; TCP waits before."""
+
+
+def why_not() -> str | None:
+    """Return why hosts cannot be made on this machine; ``None`` where they can."""
+    for program in ("ip", "tc"):
+        if shutil.which(program) is None:
+            return f"the program {program} (of iproute2) is missing"
+    if os.geteuid() != 0:
+        return "only root may make network namespaces"
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return f"{DEVICE} is missing or closed: the kernel has no TAP devices"
+    name = f"elastream-{os.getpid()}-trial"
+    try:
+        _ip("netns", "add", name)
+        _ip("netns", "exec", name, "mount", "--bind", "/tmp", "/tmp")  # noqa: S108 - seen by it alone
+    except ElastreamError as error:
+        return str(error)
+    finally:
+        with contextlib.suppress(ElastreamError):
+            _ip("netns", "delete", name)
+    return None
+
+
+def add(name: str) -> None:
+    """Make a namespace with loopback."""
+    _ip("netns", "add", name)
+    _ip("-n", name, "link", "set", "lo", "up")
+
+
+def join(name: str, device: str, address: str) -> None:
+    """Take a device into a namespace as its only way out, with an address."""
+    _ip("link", "set", device, "netns", name, "name", "eth0")
+    _ip("-n", name, "address", "add", address, "dev", "eth0")
+    _ip("-n", name, "link", "set", "eth0", "up")
+
+
+def limit(name: str, bytes_per_s: float | None) -> None:
+    """Let a host send so much a second; ``None``: all it can. What is more waits on the host."""
+    if bytes_per_s is None:
+        _run("tc", "-n", name, "qdisc", "replace", "dev", "eth0", "root", "pfifo_fast")
+        return
+    bucket = ("rate", f"{round(8 * bytes_per_s)}bit", "burst", str(_BURST), "limit", str(_HELD))
+    _run("tc", "-n", name, "qdisc", "replace", "dev", "eth0", "root", "tbf", *bucket)
+
+
+def end_processes(name: str) -> None:
+    """Kill every process in a namespace, those too that come of them meanwhile."""
+    while processes := _ip("netns", "pids", name).split():
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def remove(name: str) -> None:
+    """Remove a namespace with all its processes."""
+    end_processes(name)
+    _ip("netns", "delete", name)
+
+
+def sweep() -> None:
+    """Remove what processes have left that are no more."""
+    for line in _ip("netns", "list").splitlines():
+        name = line.partition(" ")[0]
+        made_by = _OURS.match(name)
+        if made_by is not None and not Path(f"/proc/{made_by[1]}").exists():
+            with contextlib.suppress(ElastreamError):  # another has been quicker
+                remove(name)
+
+
+def _ip(*arguments: str) -> str:
+    return _run("ip", *arguments)
+
+
+def _run(*command: str) -> str:
+    told = subprocess.run(  # noqa: S603 - programs of the machine, where they lie differs
+        command, capture_output=True, text=True, check=False
+    )
+    if told.returncode != 0:
+        why = told.stderr.strip().splitlines()
+        raise ElastreamError(f"{' '.join(command)}: {why[-1] if why else 'failed'}")
+    return told.stdout

@@ -1,0 +1,1 @@
+"""How long state travels between hosts, in phases and all at once (paper 000, section 5.1)."""
