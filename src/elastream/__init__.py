@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from elastream.loop.goals.schedule import Schedule as Schedule
     from elastream.loop.goals.utilisation import Utilisation as Utilisation
     from elastream.loop.policy import Policy as Policy
+    from elastream.model.ahead import FreeAheadPlan as FreeAheadPlan
+    from elastream.model.ahead import FreeAheadProblem as FreeAheadProblem
+    from elastream.model.ahead import Future as Future
+    from elastream.model.ahead import PastWork as PastWork
     from elastream.model.assignment import Assignment as Assignment
     from elastream.model.assignment import Interval as Interval
     from elastream.model.errors import AlreadyAttachedError as AlreadyAttachedError
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from elastream.model.errors import StateHeldError as StateHeldError
     from elastream.model.errors import UnsupportedSparkError as UnsupportedSparkError
     from elastream.model.handover import QueryShape as QueryShape
+    from elastream.model.handover import Start as Start
     from elastream.model.handover import Window as Window
     from elastream.model.migration import SequenceProblem as SequenceProblem
     from elastream.model.migration import StepProblem as StepProblem
@@ -58,7 +63,10 @@ if TYPE_CHECKING:
     from elastream.planners.certificate import Certificate as Certificate
     from elastream.planners.certificate import certify_sequence as certify_sequence
     from elastream.planners.certificate import certify_step as certify_step
+    from elastream.planners.free_ahead.planner import FreeAheadPlanner as FreeAheadPlanner
+    from elastream.planners.free_ahead.planner import free_ahead as free_ahead
     from elastream.planners.free_step.planner import free_step as free_step
+    from elastream.planners.handover import WindowOperator as WindowOperator
     from elastream.planners.resilient.planner import resilient as resilient
     from elastream.planners.sequence.planner import sequence as sequence
     from elastream.planners.single_step import single_step as single_step
@@ -68,10 +76,19 @@ if TYPE_CHECKING:
     from elastream.planners.transfer.transfer_phases import transfer_phases as transfer_phases
     from elastream.planners.transition.planner import TransitionPlanner as TransitionPlanner
     from elastream.planners.transition.planner import transition as transition
+    from elastream.spark.handover.row_windows import RowWindowJoin as RowWindowJoin
+    from elastream.spark.handover.row_windows import RowWindows as RowWindows
+    from elastream.spark.handover.sinks import Writer as Writer
+    from elastream.spark.handover.sinks import delta_sink as delta_sink
+    from elastream.spark.handover.sinks import files_sink as files_sink
+    from elastream.spark.handover.sinks import kafka_sink as kafka_sink
+    from elastream.spark.handover.sources import files_since as files_since
+    from elastream.spark.handover.sources import kafka_start as kafka_start
     from elastream.spark.handover.windowed import WindowedQuery as WindowedQuery
     from elastream.spark.observe.measure import Measured as Measured
     from elastream.spark.observe.measure import measure as measure
     from elastream.spark.sessions.settings import session_settings as session_settings
+    from elastream.spark.steer.graceful_stop import stop_gracefully as stop_gracefully
     from elastream.traces.values_file import read_values as read_values
 
 _MODULES = {
@@ -97,7 +114,8 @@ _MODULES = {
         "StateHeldError",
         "UnsupportedSparkError",
     ),
-    "elastream.model.handover": ("QueryShape", "Window"),
+    "elastream.model.ahead": ("FreeAheadPlan", "FreeAheadProblem", "Future", "PastWork"),
+    "elastream.model.handover": ("QueryShape", "Start", "Window"),
     "elastream.model.migration": ("SequenceProblem", "StepProblem", "Target"),
     "elastream.model.observation": ("BatchObservation", "Executor", "TaskId"),
     "elastream.model.plan": ("Infeasible", "Move", "SequencePlan", "StepPlan", "step_plan"),
@@ -105,7 +123,9 @@ _MODULES = {
     "elastream.model.resilience.problem": ("ResilientProblem",),
     "elastream.model.transition": ("MigrationChain", "TransitionPlan", "TransitionProblem"),
     "elastream.planners.certificate": ("Certificate", "certify_sequence", "certify_step"),
+    "elastream.planners.free_ahead.planner": ("FreeAheadPlanner", "free_ahead"),
     "elastream.planners.free_step.planner": ("free_step",),
+    "elastream.planners.handover": ("WindowOperator",),
     "elastream.planners.resilient.planner": ("resilient",),
     "elastream.planners.sequence.planner": ("sequence",),
     "elastream.planners.single_step": ("single_step",),
@@ -113,9 +133,13 @@ _MODULES = {
     "elastream.planners.transfer.mini_migrations": ("mini_migrations",),
     "elastream.planners.transfer.transfer_phases": ("transfer_phases",),
     "elastream.planners.transition.planner": ("TransitionPlanner", "transition"),
+    "elastream.spark.handover.row_windows": ("RowWindowJoin", "RowWindows"),
+    "elastream.spark.handover.sinks": ("Writer", "delta_sink", "files_sink", "kafka_sink"),
+    "elastream.spark.handover.sources": ("files_since", "kafka_start"),
     "elastream.spark.handover.windowed": ("WindowedQuery",),
     "elastream.spark.observe.measure": ("Measured", "measure"),
     "elastream.spark.sessions.settings": ("session_settings",),
+    "elastream.spark.steer.graceful_stop": ("stop_gracefully",),
     "elastream.traces.values_file": ("read_values",),
 }
 """Of each module that has public names, which."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+from elastream.doctor.findings import Report
 from elastream.model.errors import ElastreamError
 
 __all__ = ["CALLS", "Call"]
@@ -92,7 +93,10 @@ _FORECAST = (
 _SERVE = f"{_SUMS} --folder ."
 _JOIN = f"{_SUMS} 127.0.0.1:1 --token-file token --folder ."
 _VALUES = "values.json --out v.parquet"
+_PRECOMPUTE = f"{_STUDIES}.precompute.study.precompute_figures"
 _TWO, _PROGRAM = "--max-executors 2", "problem.json --not ours"
+_DOCTOR = "elastream.doctor.settings.DoctorSettings"
+_WELL = {"elastream.doctor.examination.examined": lambda *_: Report(())}
 _RUN = "elastream.launch.settings.RunSettings"
 
 
@@ -104,6 +108,8 @@ def _side(arguments: str) -> tuple[Call, ...]:
         _asked("--executors", "3", "'executors': 3", _SESSION, before=arguments),
         _asked("--partitions", "7", "'partitions': 7", _SESSION, before=arguments),
         _asked("--master", "yarn", "'master': 'yarn'", _SESSION, before=arguments),
+        _asked("--conf", "a.b=c", "'config': {'a.b': 'c'}", _SESSION, before=arguments),
+        Call("--log", f"{arguments} --log text", "text: exists and is not a decision log"),
     )
 
 
@@ -120,9 +126,19 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--executors-max", "99"),
         _wrong("--spares", "-1"),
         _wrong("--planner", "best"),
+        _wrong("--mechanism", "kill"),
         *_FILES,
         Call("--log", "--log text", "text: exists and is not a decision log"),
         _wrong("--page", "x"),
+    ),
+    "doctor": (
+        _asked("--master", "yarn", "'yarn'", _DOCTOR),
+        _wrong("--conf", "speculation"),
+        _asked("--checkpoint", "there", "'there'", _DOCTOR),
+        _wrong("--executors", "0"),
+        _wrong("--patience", "0"),
+        Call("--app", "--app none.py", "none.py: does not exist"),
+        Call("--json", "--json", '"would_attach": true', code=0, instead=_WELL),
     ),
     "run": (
         _wrong("--max-executors", "0", after=_PROGRAM),
@@ -130,10 +146,12 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--master", "local[2]", before=_TWO, after=_PROGRAM),
         _wrong("--goal", "best", before=_TWO, after=_PROGRAM),
         _wrong("--planner", "best", before=_TWO, after=_PROGRAM),
+        _wrong("--mechanism", "kill", before=_TWO, after=_PROGRAM),
         _asked("--advise-only", "", "advise_only=True", _RUN, before=_TWO, after=_PROGRAM),
         _asked("--force", "", "'force': True", _RUN, before=_TWO, after=_PROGRAM),
         Call("--log", f"{_TWO} --log text {_PROGRAM}", "text: exists and is not a decision log"),
         _wrong("--page", "x", before=_TWO, after=_PROGRAM),
+        _wrong("--measure", "/", before=_TWO, after=_PROGRAM),
         Call("--launcher", "--launcher", "launcher.py", code=0),
     ),
     "page": (_wrong("--port", "x", before="log.jsonl"),),
@@ -141,10 +159,25 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     "measure": (
         _wrong("--out", "/"),
         _wrong("--batches", "0", after="--out p.json"),
+        Call("--lower-bound", "--lower-bound --out /", "elastream: --out: "),
         *(Call(one.option, f"{one.arguments} --out p.json", one.says) for one in _PACKETS),
+    ),
+    "patterns": (
+        _wrong("--input", "none.csv", after="--time t --text x"),
+        _wrong("--time", "t"),
+        _wrong("--text", "x"),
+        *(_wrong(option, "-1") for option in ("--seed", "--moves")),
+        *(_wrong(option, "0") for option in ("--posts", "--seconds", "--window", "--tick")),
+        *(_wrong(option, "0") for option in ("--least", "--most-words")),
+        *(_wrong(option, "0") for option in ("--executors", "--partitions")),
+        _wrong("--mechanism", "kill"),
+        _wrong("--out", "/"),
+        _wrong("--json", "/"),
     ),
     "taxi": (
         _wrong("--input", "none.csv"),
+        _wrong("--since", "soon"),
+        _wrong("--until", "late"),
         _wrong("--seed", "-1"),
         *(_wrong(option, "0") for option in ("--minutes", "--trips-a-minute", "--swing")),
         *(_wrong(option, "0") for option in ("--seconds", "--executors", "--partitions")),
@@ -152,11 +185,18 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--service-us", "1e9"),
         Call("--replicate", "--replicate --act --json /", "elastream: --json: "),
         Call("--act", "--act --json /", "elastream: --act: "),
+        _wrong("--mechanism", "kill", before="--replicate --act"),
         _wrong("--response-ms", "0", before="--replicate"),
         _wrong("--period-s", "0", before="--replicate"),
         _wrong("--out", "/"),
         _wrong("--json", "/"),
         _wrong("--log", "d.jsonl"),
+    ),
+    "trial": (
+        _wrong("--runs", "0"),
+        _wrong("--seed", "-1"),
+        _wrong("--run", "-1"),
+        _wrong("--json", "/"),
     ),
     "traffic": (
         *_PACKETS,
@@ -176,7 +216,10 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _asked("--seconds", "2.5", "150000000.0}", "elastream.planners.sequence.planner.sequence",
                before="sequence.json"),
     ),
-    "plan transition": (Call("--values", "transition.json --values none", "none: "),),
+    "plan transition": (
+        Call("--values", "transition.json --values none", "none: "),
+        Call("--hindsight", "transition.json --hindsight 2", "least_total", code=0),
+    ),
     "plan resilient": (
         Call("--method", "resilient.json --method rod", "feasible_ratio", code=0),
         Call("--draw", "resilient.json --draw", "stream 0", code=0),
@@ -195,8 +238,13 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     "handover join": (
         *_side(_JOIN),
         Call("--token-file", f"{_SUMS} here:1 --token-file text", "text: the token has fewer"),
+        _wrong("--since", "noon", before=_JOIN),
         _asked("--origin-record", "r.json", "asked for (PosixPath('r.json'), {})",
                "elastream.handover.ledger.RecordFile", before=_JOIN),
+    ),
+    "handover manage": (
+        _wrong("--every", "0", before="none.json"),
+        Call("--act", "none.json --act", "none.json: cannot be read"),
     ),
     "trace from-log": (
         _wrong("--out", "text", before="log.jsonl"),
@@ -237,11 +285,15 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
                       f"{_LAB}.applications.patterns.building.build_trace": told}),
         _asked("--master", "yarn", "'master': 'yarn'", _BATCH, before=f"{_BUILD} --text x"),
     ),
+    "repartition": (
+        _asked("--master", "yarn", "'master': 'yarn'", _BATCH, before="hdfs://nowhere/c 8"),
+    ),
     "values build": (
         _wrong("--out", "/", before="problem.json"),
         Call("--trace", "--trace nowhere --chain chain.json --out o", "nowhere: is no trace"),
         Call("--chain", "--trace trace --chain problem.json --out o", "chain.work: is not a field"),
         _wrong("--tau", "-1", before="--trace trace --chain chain.json --out o"),
+        _wrong("--list-up-to", "10000001", before="values.json --out v.parquet"),
         _asked("--pool", "70", "'pool': 70", _GROWTH, before=_VALUES),
         _asked("--rounds", "3", "'rounds': 3", _GROWTH, before=_VALUES),
         _asked("--seed", "5", "'seed': 5", _GROWTH, before=_VALUES),
@@ -299,6 +351,9 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--trigger-s", "0"),
         _asked("--in-memory", "", "in_memory=True",
                f"{_LAB}.benchmarks.migration.bench.run_benchmark"),
+        _wrong("--store", "tape"),
+        _wrong("--store-mb-per-s", "50"),
+        _wrong("--parts", "nowhere", before="--store s3"),
         *_FILES,
         _wrong("--share-picture", "x.bmp"),
     ),
@@ -311,28 +366,50 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--json", "/"),
     ),
     "study resilience": (
+        Call("--input", "--input none.json", "none.json: "),
         _wrong("--figures", "99"),
         Call("--graphs", "--figures 9 --graphs 3", "asked for (0, 3, {})", instead=_FIGURES),
         Call("--seed", "--figures 9 --seed 4", "asked for (4, 5, {})", instead=_FIGURES),
+        Call("--on-spark", "--on-spark --points 0", "elastream: --points: "),
+        _wrong("--points", "0", before="--on-spark"),
+        _wrong("--batches", "1", before="--on-spark"),
+        _wrong("--executors", "1", before="--on-spark"),
+        _wrong("--work", "dreamt", before="--on-spark"),
+        _wrong("--trigger-s", "0", before="--on-spark"),
+        _wrong("--methods", "best", before="--on-spark"),
         *_FILES,
     ),
     "study latency": (
+        _wrong("--input", "none.csv", after=_COLUMNS),
+        *(_wrong(option, "x") for option in ("--time", "--source", "--destination")),
         _asked("--hours", "3", "asked for (0, 3, {})", f"{_STUDIES}.resilience.latency.latency"),
         _asked("--seed", "4", "asked for (4, 5, {})", f"{_STUDIES}.resilience.latency.latency"),
         Call("--on-spark", "--on-spark --repeats 0", "elastream: --repeats: "),
         _wrong("--repeats", "0", before="--on-spark"),
         _wrong("--seconds", "1", before="--on-spark"),
         _wrong("--methods", "best", before="--on-spark"),
+        _wrong("--levels", "4,3", before="--on-spark"),
+        _wrong("--executors", "1", before="--on-spark"),
+        _wrong("--work", "dreamt", before="--on-spark"),
         *_FILES,
     ),
     "study replication": (
+        _wrong("--input", "none.csv", before="--part hour"),
         _asked("--part", "scale", "'milp_limit_s': 60.0", _CELLS),
         _asked("--minutes", "3", "'minutes': 3", _HOUR),
         _asked("--milp-seconds", "7", "'milp_limit_s': 7.0", _CELLS, before="--part scale"),
-        _asked("--on-spark", "", "asked for (60.0, {})",
+        _asked("--on-spark", "", "asked for (60.0, {'trips': None,",
                f"{_STUDIES}.replication.on_spark.study_settings"),
-        _asked("--seconds", "30", "asked for (30.0, {})",
+        _asked("--seconds", "30", "asked for (30.0, {'trips': None,",
                f"{_STUDIES}.replication.on_spark.study_settings", before="--on-spark"),
+        _asked("--service-us", "7", "'service_us': 7.0",
+               f"{_STUDIES}.replication.on_spark.study_settings", before="--on-spark"),
+        _wrong("--repeats", "0", before="--on-spark"),
+        *(_wrong(option, "x", before="--on-spark")
+          for option in ("--weightings", "--mechanisms", "--since", "--until")),
+        Call("--hosts", "--hosts", "elastream: --hosts: none can be made here: so",
+             instead={f"{_LAB}.hosts.namespaces.why_not": lambda: "so"}),
+        _wrong("--delay-ms", "0", before="--hosts"),
         *_FILES,
     ),
     "study handover": (
@@ -341,7 +418,47 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--join-at-s", "1"),
         _wrong("--gap-ms", "0"),
         _wrong("--trigger-s", "0"),
+        _wrong("--repeats", "0"),
+        _wrong("--masters", "a,b,c"),
         _wrong("--seed", "-1"),
+        *_FILES,
+    ),
+    "study transfer-phases": (
+        Call("--input", "--input none.json", "none.json: "),
+        Call("--hosts", "--hosts", "elastream: --hosts: none can be made here: so",
+             instead={f"{_LAB}.hosts.namespaces.why_not": lambda: "so"}),
+        _wrong("--bytes-per-s", "0"),
+        _wrong("--repeats", "0"),
+        _asked("--seed", "5", "asked for (5, {})",
+               f"{_STUDIES}.transfer.migrations.made_migrations"),
+        *_FILES,
+    ),
+    "study precompute": (
+        Call("--input", "--input none.json", "none.json: "),
+        _asked("--tasks", "9", "asked for (9, 0.19, {})",
+               f"{_LAB}.benchmarks.transition.skewed_problem"),
+        _wrong("--taus", "x"),
+        _wrong("--cores", "x"),
+        _asked("--most", "70", "most=70", _PRECOMPUTE),
+        _asked("--pool", "70", "pool=70", _PRECOMPUTE),
+        *_FILES,
+    ),
+    "study migration-response": (
+        _wrong("--figures", "x"),
+        _wrong("--applications", "x"),
+        _wrong("--windows", "150"),
+        _wrong("--planners", "x"),
+        _wrong("--sizes", "2,2"),
+        _wrong("--nodes", "8"),
+        _wrong("--seconds", "1"),
+        _wrong("--repeats", "0"),
+        _wrong("--migrations", "1"),
+        _wrong("--posts-a-second", "0"),
+        _wrong("--tau", "-1"),
+        _wrong("--seed", "-1"),
+        Call("--trace", "--trace nowhere", "nowhere: is no trace"),
+        _wrong("--train", "nowhere"),
+        Call("--measured", "--measured none.json", "none.json: cannot be read"),
         *_FILES,
     ),
     "study look-ahead": (
@@ -354,6 +471,12 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
             for one in _FILES
         ),
     ),
+    "study soak": (
+        _wrong("--days", "-1"),
+        _wrong("--live-minutes", "-1"),
+        _wrong("--json", "/"),
+        _wrong("--picture", "soak.txt"),
+    ),
     "study migration-cost": (
         Call("--trace", "--trace nowhere", "nowhere: is no trace"),
         _wrong("--train", "a", before="--trace b --train c"),
@@ -361,6 +484,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _asked("--seeds", "7", "'seeds': 7", _COST, before="--trace a", instead=_READ),
         _asked("--tasks", "7", "'tasks': 7", _COST, before="--trace a", instead=_READ),
         _wrong("--figures", "x", before="--trace a"),
+        Call("--taus", "--trace a --taus x", "elastream: --taus: ", instead=_READ | _CHECKED),
         *(
             Call(one.option, f"--trace a {one.arguments}", one.says, instead=_READ | _CHECKED)
             for one in _FILES

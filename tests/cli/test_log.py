@@ -68,12 +68,13 @@ def test_a_narrow_terminal_loses_no_word_of_the_reason(story: Path) -> None:
         assert word in words
 
 
-def test_a_torn_line_is_passed_over_and_told(story: Path) -> None:
-    whole = shown(str(story))
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_torn_line_is_passed_over_and_told(story: Path, option: list[str]) -> None:
+    whole = shown(str(story), *option)
     with story.open("a") as file:
         file.write('{"v": 2, "at_')
     torn = f"{story}, line {len(STORY) + 1} was torn by a crash or a full disk and is passed over"
-    assert shown(str(story)) == f"{whole}{torn}\n"
+    assert shown(str(story), *option) == f"{whole}{torn}\n"
 
 
 def test_queries_are_told_apart_where_there_are_several(tmp_path: Path) -> None:

@@ -21,6 +21,12 @@ FLAGS_OF_OTHERS = {
     "lab/src/elastream_lab/benchmarks/peers/flink/cluster.py": "what Flink's processes are asked",
     "lab/src/elastream_lab/benchmarks/peers/flink/configuration.py": "what their Java is asked",
     "lab/src/elastream_lab/mechanisms/executor_processes.py": "by what an executor is known",
+    "lab/src/elastream_lab/hosts/namespaces.py": "what mount is asked",
+    "lab/src/elastream_lab/hosts/network.py": "what mount is asked",
+    "lab/src/elastream_lab/hosts/standalone.py": "what Spark's master and workers are asked",
+    "lab/src/elastream_lab/fuzz/reading.py": "commands, as a user types them",
+    "lab/src/elastream_lab/campaign/marked_processes.py": "by what an executor is known",
+    "lab/src/elastream_lab/stores/server.py": "what the S3 server is asked",
     "lab/src/elastream_lab/benchmarks/single_step.py": "times the command, as a user types it",
     "lab/src/elastream_lab/studies/figure.py": "its docstring says which command writes the format",
 }

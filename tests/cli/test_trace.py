@@ -88,3 +88,26 @@ def test_wrong_input_is_one_line(
     assert captured.out == ""
     assert line in captured.err
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "line"),
+    [
+        ([2, 3], "nodes.json: is damaged: run `elastream trace nodes` again"),
+        ({"min": 2, "max": 3}, "nodes.json: is damaged: run `elastream trace nodes` again"),
+        ({"max": 3, "nodes": [2, 3]}, "nodes.json: min: None is not a whole number"),
+        ({"min": 2, "max": [3], "nodes": [2, 3]}, "nodes.json: max: [3] is not a whole number"),
+        ({"min": 2, "max": 3, "nodes": [2, {}]}, "nodes.json: nodes: {} is not a whole number"),
+        ({"min": 2, "max": 3, "nodes": [2, 4]}, "nodes.json: nodes: 4 is too large"),
+        ({"min": 2, "max": 10**30, "nodes": [2, 3]}, "a chain has at most 2000 sizes"),
+    ],
+)
+def test_damaged_node_counts_are_one_clear_line(
+    trace: Path, capsys: pytest.CaptureFixture[str], kept: object, line: str
+) -> None:
+    (trace / "nodes.json").write_text(json.dumps(kept))
+    assert main(["trace", "chain", str(trace)]) == 2
+    told = capsys.readouterr()
+    assert line in told.err
+    assert told.err.count("\n") == 1
+    assert told.out == ""

@@ -70,6 +70,41 @@ counted(SparkSession.builder.getOrCreate(), "second")
 raise ValueError("of its own")
 """
 
+PAUSED = """
+import sys, threading
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()
+counts = rows.selectExpr("value % 7 AS key").groupBy("key").count()
+found, batches, enough = {}, [], threading.Event()
+
+
+def keep(frame, batch):
+    batches.append(batch)
+    found.update({row["key"]: row["count"] for row in frame.collect()})
+    if batch == int(sys.argv[2]):
+        enough.set()
+
+
+writer = counts.writeStream.outputMode("update").queryName("paused").foreachBatch(keep)
+query = writer.option("checkpointLocation", sys.argv[1]).start()
+first = query.runId
+assert query.awaitTermination(1) is False and query.isActive
+while query.runId == first:
+    assert query.isActive
+    spark.streams.awaitAnyTermination(1)
+threading.Thread(target=lambda: enough.wait() and query.stop()).start()
+spark.streams.awaitAnyTermination()
+spark.streams.resetTerminated()
+query.awaitTermination()
+assert not query.isActive and query.runId != first
+assert batches == sorted(set(batches)), batches
+rows = 50 * len(batches)  # none was cut, or it was repeated
+assert found == {key: len(range(key, rows, 7)) for key in range(7)}, (found, rows)
+print("exact")
+"""
+
 TEN_QUERIES = """
 import time
 from pyspark.sql import SparkSession
@@ -117,6 +152,17 @@ def test_an_unmodified_program_runs_attached_and_ends_as_it_does(tmp_path: Path)
     assert ("refuse", "plain") in kinds
     assert kinds[-1] == ("detach", None)
     assert list(scratch.glob("elastream-*")) == []
+
+
+@pytest.mark.slow
+def test_a_program_that_knows_nothing_of_pauses_goes_on_through_them(tmp_path: Path) -> None:
+    log, program = tmp_path / "decisions.jsonl", written(tmp_path, PAUSED)
+    options = f"--mechanism pause --goal tests.launch.goals:eager --log {log}"
+    ran = by_elastream(program, str(tmp_path / "checkpoint"), "60", options=options)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "exact"), ran.stderr
+    done = [each for each in read_decisions(log) if each.kind == "done"]
+    assert done
+    assert done[0].figures["paused_s"] > 0
 
 
 @pytest.mark.slow
@@ -187,3 +233,27 @@ def test_what_spark_submit_sets_against_steering_is_refused(
     assert ran.returncode == 2
     # spark-submit sends all that a driver in Python says to its own standard output
     assert [line for line in ran.stdout.splitlines() if line.startswith(says)]
+
+
+@pytest.mark.slow
+def test_a_program_is_measured_and_its_queries_end(tmp_path: Path) -> None:
+    text = COUNTS.split("while query.lastProgress")[0] + "query.awaitTermination()\nplain.stop()\n"
+    program, problem = written(tmp_path, text), tmp_path / "problem.json"
+    done = by_elastream(program, options=f"--measure {problem}")
+    assert done.returncode == 0, done.stderr
+    fields = json.loads(problem.read_text())
+    assert fields["graph"]["inputs"] == ["counts"]
+    names = [each["name"] for each in fields["graph"]["operators"]]
+    assert names == [f"counts/0/{partition}" for partition in range(4)]
+    assert len(fields["unplaced"]) == len(fields["capacity"])
+    assert f"elastream: {problem}: 4 pairs on " in done.stderr
+
+
+@pytest.mark.slow
+def test_a_program_that_ends_before_it_is_measured_is_one_line(tmp_path: Path) -> None:
+    problem = tmp_path / "problem.json"
+    done = by_elastream(written(tmp_path, COUNTS), options=f"--measure {problem}")
+    assert done.returncode == 2
+    assert not problem.exists()
+    line = "elastream: the program ended before its queries were measured"
+    assert done.stderr.strip().splitlines()[-1] == line

@@ -24,6 +24,7 @@ from elastream.loop.events import (
     Instruction,
     Learn,
     Log,
+    Pause,
     Place,
     Plan,
     QueryJoined,
@@ -31,6 +32,7 @@ from elastream.loop.events import (
     RecordScene,
     Rehearse,
     Release,
+    Repartition,
     Tick,
     Warm,
 )
@@ -154,9 +156,11 @@ class Harness:
                     return self.cluster.copy(wanted, ticket=Ticket())
                 case Place(query=query, wanted=wanted):
                     return self.cluster.place(query, wanted, ticket=Ticket())
+                case Pause(query=query, places=places):
+                    return self.cluster.pause(query, places, ticket=Ticket())
                 case Ask(question=Think(work=work)):
                     return work()
-                case Ask() | Learn():
+                case Ask() | Learn() | Repartition():
                     return Failure("not here")
         except (ElastreamError, KeyError) as error:
             return Failure(str(error))

@@ -253,7 +253,7 @@ class Accidents(RuleBasedStateMachine):
 
 
 TestAccidents = Accidents.TestCase
-TestAccidents.settings = settings(max_examples=45, stateful_step_count=30, derandomize=True)
+TestAccidents.settings = settings(max_examples=30, stateful_step_count=30, derandomize=True)
 
 
 @given(

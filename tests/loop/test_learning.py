@@ -131,12 +131,12 @@ def test_without_tasks_there_is_nothing_to_learn() -> None:
     ids=["nothing seen", "too little seen", "not learnt", "does not pay", "other tasks"],
 )
 def test_why_the_planner_cannot_look_ahead_is_told(learning: Learning, why: str) -> None:
-    assert chosen_planner(learning, TASKS) == (None, why)
+    assert chosen_planner(learning, TASKS, "transition", "single-step") == (None, why)
 
 
 def test_the_planner_of_the_lesson_is_used_where_it_pays() -> None:
     learning = Learning(sizes=sizes(1, 2, 1, 2, 1), tasks=TASKS, learnt=Learnt(Made(), "good"))
-    assert chosen_planner(learning, TASKS) == (Made(), None)
+    assert chosen_planner(learning, TASKS, "transition", "single-step") == (Made(), None)
 
 
 # In the loop
@@ -161,6 +161,20 @@ def test_a_lesson_is_asked_for_once_with_all_that_it_needs() -> None:
         Learn(1, Lesson(TASKS, (0.1,) * 4, (1000,) * 4, POLICY.tau, (1, 2, 1, 2, 1, 2)))
     ]
     assert (state.learning.asked, state.learning.tasks, state.learning.changes) == (1, TASKS, 5)
+
+
+def test_free_ahead_learns_without_intervals_and_takes_free_steps_until_then() -> None:
+    free = replace(LOOKING_AHEAD, planner="free-ahead")
+    state = replace(attached("ab", policy=free), learning=PAST)
+    state, told = step(state, BatchObserved(batch(0, "aabb")))
+    (asked,) = lessons(told)
+    assert not asked.lesson.contiguous
+    state, told = after(replace(state, learning=Learning()), ScaleRequested(1))
+    (plan,) = [each for each in told if isinstance(each, Plan)]
+    assert plan.order.planner == "free-step"
+    assert plan.order.notes == (
+        "free-ahead knows too little, 0 of 4 changes of size seen: free-step",
+    )
 
 
 def test_no_lesson_is_asked_for_while_a_change_is_under_way() -> None:

@@ -33,7 +33,7 @@ def test_an_application_may_have_no_executor_at_all() -> None:
 
 @pytest.mark.parametrize(
     ("planner", "contiguous"),
-    [("free-step", False), ("single-step", True), ("transition", True)],
+    [("free-step", False), ("free-ahead", False), ("single-step", True), ("transition", True)],
 )
 def test_planners_by_name_say_whether_tasks_are_consecutive(planner: Any, contiguous: bool) -> None:
     policy = Policy(max_executors=4, planner=planner)

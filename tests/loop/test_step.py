@@ -637,7 +637,7 @@ def test_nothing_happens_after_detaching() -> None:
     until_moving(run)
     run.feed(DetachRequested())
     assert isinstance(run.state.phase, Detached)
-    assert run.kinds[-1] == "detach"
+    assert run.kinds[-2:] == ["abandon", "detach"]
     run.batches(3)
     run.feed(ScaleRequested(2))
     assert run.kinds[-1] == "detach"
@@ -649,7 +649,10 @@ def test_detaching_cancels_all_that_is_under_way() -> None:
     learning = replace(state.learning, asked=17)
     state, told = step(replace(state, learning=learning), DetachRequested("enough"))
     assert acts(told) == [Cancel(ask.ticket), Cancel(2), Cancel(17)]
-    assert (kinds(told), reasons(told)) == (["detach"], ["enough"])
+    assert kinds(told) == ["abandon", "detach"]
+    stays = "0 tasks moved and stay moved, the rest stays put"
+    left = f"scale-out given up: the loop leaves the application; {stays}"
+    assert reasons(told) == [left, "enough"]
     assert (state.questions, state.request) == ({}, None)
 
 

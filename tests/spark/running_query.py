@@ -140,17 +140,26 @@ class RunningQuery:
 
 @contextlib.contextmanager
 def running(
-    frame: DataFrame, *, mode: str, sink: str = "noop", policy: Policy = BY_HAND
+    frame: DataFrame,
+    *,
+    mode: str,
+    sink: str = "noop",
+    policy: Policy = BY_HAND,
+    checkpoint: Path | None = None,
+    location: str | None = None,
 ) -> Iterator[RunningQuery]:
-    """Start the query, attach to it, give it, stop it, and leave the cluster with two executors."""
+    """Start the query, attach to it, give it, stop it, and leave the cluster with two executors.
+
+    It goes on from ``checkpoint`` where one is given; ``location`` is what Spark calls that.
+    """
     spark = frame.sparkSession
-    checkpoint = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
+    checkpoint = checkpoint or Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
     name = f"query_{next(_numbers)}"
     query = (
         frame.writeStream.format(sink)
         .outputMode(mode)
         .queryName(name)
-        .option("checkpointLocation", str(checkpoint))
+        .option("checkpointLocation", location or str(checkpoint))
         .trigger(processingTime="500 milliseconds")  # leaves cores to what the test waits for
         .start()
     )

@@ -231,11 +231,12 @@ def test_queries_that_are_started_again_and_again_leave_nothing_behind(
     assert len(streams.listListeners()) == listeners
 
 
+@pytest.mark.parametrize("phase", ["Moving", pytest.param("Copying", marks=pytest.mark.slow)])
 def test_a_driver_with_two_queries_killed_in_a_migration_loses_nothing(
-    spark: SparkSession, application: Application, tmp_path: Path
+    spark: SparkSession, application: Application, tmp_path: Path, phase: str
 ) -> None:
     folder = application.folder
-    command = [sys.executable, "-m", "tests.spark.killed_driver", str(folder)]
+    command = [sys.executable, "-m", "tests.spark.killed_driver", str(folder), phase]
     with (tmp_path / "driver.log").open("w") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         died = driver.wait(4 * PATIENCE_S)

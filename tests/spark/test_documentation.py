@@ -73,6 +73,7 @@ def started(spark: SparkSession, name: str, checkpoint: Path) -> StreamingQuery:
 def given(spark: SparkSession, wanted: set[str], folder: Path) -> dict[str, Any]:
     """What examples take as given, with those queries that the page uses; one always runs."""
     made: dict[str, Any] = {"spark": spark, "counts": counts_of(spark)}
+    made["checkpoint"] = str(folder / "checkpoint")
     for name in sorted(wanted - made.keys()) or ["query"]:
         made[name] = started(spark, name, folder / name)
     return made
@@ -121,14 +122,8 @@ def test_examples_run_on_live_executors(
         back_to_two(PrivateDoor.of(spark))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=[pytest.mark.slow] if page.name != "tutorial.md" else [])
-        for page in OWN_SESSION
-    ],
-    ids=name_of,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", OWN_SESSION, ids=name_of)
 def test_examples_that_build_a_session_run_as_a_program(page: Path, tmp_path: Path) -> None:
     submitted = "--master local-cluster[1,1,1024] --conf spark.ui.enabled=false pyspark-shell"
     environment = {

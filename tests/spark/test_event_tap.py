@@ -158,6 +158,7 @@ def test_a_spark_that_does_not_compile_the_listener_is_refused_with_the_reason(
     text = "public Object generate(Object[] references) { return new NoSuchListener(); }"
     (tmp_path / "digest.java").write_text(text, "utf-8")
     monkeypatch.setattr("elastream.spark.door.java_text.files", lambda _: tmp_path)
+    monkeypatch.setattr("elastream.spark.door.java_text._factories", {})
     with pytest.raises(UnsupportedSparkError, match="does not compile") as refused:
         EventTap(PrivateDoor.of(spark))
     assert "\n" not in str(refused.value)

@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.running_query import PATIENCE_S, RunningQuery, running
-from tests.spark.streams import aggregation, aggregation_answer, aggregation_state, join, numbers
+from tests.spark.streams import (
+    ROWS,
+    aggregation,
+    aggregation_answer,
+    aggregation_state,
+    join,
+    numbers,
+)
 
 from elastream import ProblemError, QueryRefusedError, measure
+from elastream.model.observation import BatchObservation
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.planners.resilient.planner import resilient
 from elastream_lab.applications.traffic.placed_pairs import placed_pairs
@@ -77,22 +85,44 @@ def test_queries_that_cannot_be_measured_are_refused_in_one_line(
     assert counting.query.isActive
 
 
-def test_work_without_state_counts_against_the_capacity_of_its_executor(
-    counting: RunningQuery,
-) -> None:
+def test_work_without_state_is_load_that_cannot_be_placed(counting: RunningQuery) -> None:
     found = measure([counting.query], ["numbers"], batches=4, timeout_s=PATIENCE_S)
     assert len(found.capacity) == 2
-    assert all(0.1 <= capacity < 1.0 for capacity in found.capacity), "the source takes its part"
+    assert all(0.1 <= capacity <= 1.0 for capacity in found.capacity)
+    assert len(found.unplaced) == 2
+    assert sum(row[0] for row in found.unplaced) > 0, "the source takes its part"
+    assert 0 < found.least_rates[0] <= found.rates[0]
     assert [operator.inputs for operator in found.graph.operators] == [("numbers",)] * PARTITIONS
     assert found.fields()["capacity"] == list(found.capacity)
 
 
 @pytest.mark.slow
-def test_a_query_that_joins_is_not_measured(spark: SparkSession) -> None:
+def test_a_join_of_two_sources_is_measured_by_pairs(spark: SparkSession) -> None:
     with running(join(spark), mode="append") as run:
-        with pytest.raises(QueryRefusedError, match="its load is no sum over inputs"):
-            measure([run.query])
+        with pytest.raises(ProblemError, match=r"inputs\[0\]: has 1 names; .* reads 2 sources"):
+            measure([run.query], ["numbers"])
+        seen: list[BatchObservation] = []
+        found = measure(
+            [run.query],
+            [("early", "late")],
+            batches=6,
+            timeout_s=PATIENCE_S,
+            heard=lambda _, batch: seen.append(batch),
+        )
         assert run.query.isActive
+    for batch in seen:
+        sides = [task.sides for task in batch.tasks if task.sides is not None]
+        assert (sum(left for left, _ in sides), sum(right for _, right in sides)) == (ROWS, ROWS)
+        assert batch.source_rows == (ROWS, ROWS)
+    operators = found.graph.operators
+    assert [each.kind for each in operators] == ["join"] * PARTITIONS
+    assert {each.inputs for each in operators} == {("early", "late")}
+    assert all(float(each.window or 0) > 0 and each.cost >= 0 for each in operators)
+    pairs = float(operators[0].window or 0) * found.rates[0] * found.rates[1]
+    out = sum(float(each.selectivity or 0) for each in operators) * pairs
+    assert out == pytest.approx(found.rates[1], rel=0.5), "each late row has one early partner"
+    plan = resilient(found.problem(), "rod")
+    assert plan.status == "feasible"
 
 
 @pytest.mark.slow

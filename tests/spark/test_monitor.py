@@ -187,6 +187,19 @@ def test_the_backlog_of_kafka_topics_is_summed_and_unknown_for_other_sources() -
     assert kafka_backlog({"sources": [kafka, rate]}) is None
 
 
+def test_where_a_report_has_no_end_the_backlog_counts_from_the_start_and_a_new_topic_has_none() -> (
+    None
+):
+    idle = {
+        "description": "KafkaV2[Subscribe[posts]]",
+        "startOffset": {"posts": {"0": 10, "1": 20}},
+        "endOffset": None,
+        "latestOffset": {"posts": {"0": 15, "1": 3}},
+    }
+    assert kafka_backlog({"sources": [idle]}) == 5
+    assert kafka_backlog({"sources": [{**idle, "latestOffset": None}]}) is None
+
+
 def keyed(spark: SparkSession) -> DataFrame:
     from pyspark.sql import functions as f
 

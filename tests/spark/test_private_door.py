@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -9,6 +10,8 @@ from tests.spark.running_query import back_to_two, until
 
 from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.variants import variant_of
+from elastream.spark.steer.warm_up import warm_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,15 +24,25 @@ def test_a_spark_connect_session_is_refused_with_the_reason() -> None:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("version", ["3.5.9", "5.0.0", "four"])
+def test_a_spark_that_is_not_spark_4_is_refused_in_one_line(version: str) -> None:
+    session = cast("Any", SimpleNamespace(_jsparkSession=None, version=version))
+    with pytest.raises(UnsupportedSparkError) as refused:
+        PrivateDoor.of(session)
+    said = f"Spark {version} is not supported: elastream needs Spark 4, 4.0 or later"
+    assert str(refused.value) == said
+
+
+def test_a_later_spark_4_is_tried_with_the_last_names_known() -> None:
+    assert variant_of("4.9.0") == variant_of("4.3.0-SNAPSHOT")
+
+
 def test_a_door_that_another_version_lacks_is_named(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "elastream.spark.door.private_door.WRITER", "org.apache.spark.sql.execution.NoSuchWriter"
-    )
-    with pytest.raises(
-        UnsupportedSparkError, match=r"StateStoreWriter\.stateStoreNames is missing"
-    ):
+    another = replace(variant_of(spark.version), writer="org.apache.spark.NoSuchWriter")
+    monkeypatch.setattr("elastream.spark.door.private_door.variant_of", lambda _: another)
+    with pytest.raises(UnsupportedSparkError, match="StateStoreWriter is missing"):
         PrivateDoor.of(spark)
 
 
@@ -73,3 +86,12 @@ def test_folders_that_begin_alike_are_deleted_and_no_others(
         (tmp_path / name).mkdir(parents=True)
     PrivateDoor.of(spark).delete_folders(f"{tmp_path.as_uri()}/state-warm-up-")
     assert [folder.name for folder in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_warm_up_leaves_no_listener(spark: SparkSession) -> None:
+    door = PrivateDoor.of(spark)
+    listening = []
+    for _ in range(2):  # the first brings the session that all of them share
+        warm_up(door, door.executors()[:1], beside=None, batches=1)
+        listening.append(int(door.listener_bus().listeners().size()))
+    assert listening[1] == listening[0]

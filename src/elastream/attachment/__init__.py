@@ -1,5 +1,5 @@
 """Attaching: the one place outside the command line that joins the loop to Spark."""
 
-from elastream.attachment.attaching import Attachment, attach, attach_with
+from elastream.attachment.attaching import Attachment, attach
 
-__all__ = ["Attachment", "attach", "attach_with"]
+__all__ = ["Attachment", "attach"]

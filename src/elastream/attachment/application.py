@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
+import time
+from collections import ChainMap, deque
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from elastream.loop.decision_log import LogEntry
 from elastream.loop.decisions import Decision
 from elastream.loop.driver import Controller
+from elastream.loop.migrator.resuming import Resuming
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Runtime, StatePlacement
+from elastream.loop.ports import Runtime
+from elastream.loop.repartitioning import Pausing
+from elastream.loop.state import LoopState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.door.queries import RunningQuery
     from elastream.spark.steer.executors import SparkExecutorPool
+    from elastream.spark.steer.pauser import Restart
 
 __all__ = ["APPLICATIONS", "LOCK", "Application", "Backlog", "Wanted", "WarmUpStream"]
 
@@ -31,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 _QUIET: Final = ("hold", "wait")
 _RECENT: Final = 8
+_LOOK_S: Final = 0.2
 
 Backlog = Callable[[Mapping[str, Any]], int | None]
 WarmUpStream = Callable[["SparkSession"], "DataFrame"]
@@ -44,11 +50,12 @@ class Wanted:
     """What one attachment wants to take part: some queries, or all of them."""
 
     def __init__(self, labels: frozenset[str] | None) -> None:
-        self._labels = labels
+        self.labels = labels
+        """Their names; ``None`` for all."""
 
     def wants(self, query: RunningQuery) -> bool:
         """Tell whether a query shall take part: one that is started again has the same label."""
-        return self._labels is None or query.label in self._labels
+        return self.labels is None or query.label in self.labels
 
 
 class Application:
@@ -61,7 +68,6 @@ class Application:
         *,
         backlog: Backlog | None,
         stream: WarmUpStream | None,
-        placement: StatePlacement | None,
         trace: Path | str | None,
     ) -> None:
         from elastream.spark.observe.host_delays import HostProbe
@@ -69,27 +75,35 @@ class Application:
         from elastream.spark.observe.roll import ExecutorRoll
         from elastream.spark.steer.copies import SparkStateCopies
         from elastream.spark.steer.executors import SparkExecutorPool
-        from elastream.spark.steer.placement import SparkStatePlacement as Placement
+        from elastream.spark.steer.pauser import SparkPauser
+        from elastream.spark.steer.placement import SparkStatePlacement
+        from elastream.spark.steer.repartitioner import SparkRepartitioner
         from elastream.traces.learner import ProcessLearner
         from elastream.traces.recorder import TraceRecorder
 
         self.door = door
+        self.id = door.application_id()
+        """Spark's; asked for while there is somebody to ask."""
         self.recent: deque[Decision] = deque(maxlen=_RECENT)
         """What was decided last, holds and waits left out."""
         self._wanted: tuple[Wanted, ...] = ()
+        self.restarts: ChainMap[str, Restart] = ChainMap()
+        """How queries are started again, by name."""
         roll = ExecutorRoll(door)
         self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
-        self.copies = SparkStateCopies(door, self.monitor) if placement is None else None
+        self.copies = SparkStateCopies(door, self.monitor)
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)
         runtime = Runtime(
             self.monitor,
             self.pool,
-            placement or Placement(door, self.monitor, self.copies),
+            SparkStatePlacement(door, self.monitor, self.copies),
             HostProbe(door),
             ProcessLearner(folder),
             self.copies,
+            SparkRepartitioner(door, self.monitor, self.restarts),
+            SparkPauser(door, self.monitor, self.restarts),
         )
         self.controller = Controller(
             runtime,
@@ -103,8 +117,7 @@ class Application:
     def start(self) -> None:
         """Begin to watch and to decide."""
         try:
-            if self.copies is not None:
-                self.monitor.subscribe(self.copies.heard)
+            self.monitor.subscribe(self.copies.heard)
             self.controller.start()
             self.monitor.start()
         except BaseException:
@@ -112,9 +125,14 @@ class Application:
             raise
         threading.Thread(target=self._end_with_the_driver, daemon=True).start()
 
-    def hold(self, wanted: Wanted) -> None:
-        """Let more queries take part."""
+    def hold(self, wanted: Wanted, restarts: Mapping[str, Restart]) -> None:
+        """Let more queries take part; ``restarts``, which may grow, start them again."""
         self._wanted = (*self._wanted, wanted)
+        self.restarts.maps.insert(0, cast("MutableMapping[str, Restart]", restarts))
+
+    def paused(self, query: str | None = None) -> bool:
+        """Tell whether a query is stopped for a change, and not running again yet; or any is."""
+        return _paused(self.controller.state, query)
 
     def let_go(self, wanted: Wanted) -> None:
         """Let those queries go that nobody else wants; end with the last."""
@@ -122,19 +140,29 @@ class Application:
             self._wanted = tuple(other for other in self._wanted if other is not wanted)
             last = not self._wanted
             if last:
-                APPLICATIONS.pop(self.door.application_id(), None)
+                APPLICATIONS.pop(self.id, None)
         if last:
+            self._await_pause()
             self.end()
         else:
             self.monitor.look_again()
+
+    def await_queries(self, timeout_s: float | None = None) -> bool:
+        """Return when no query takes part and none is paused; ``False`` at the timeout."""
+        began = time.monotonic()
+        while self._goes_on():
+            if timeout_s is not None and time.monotonic() - began >= timeout_s:
+                return False
+            if self.monitor.ended.wait(_LOOK_S):
+                return True
+        return True
 
     def end(self, reason: str | None = None) -> None:
         """End the loop; the queries run on, for which they need an executor."""
         self.controller.detach(reason)
         self.monitor.close()
         try:
-            if self.copies is not None:
-                self.copies.close()
+            self.copies.close()
             if not self.door.executors():
                 self.door.request_executors(1)
         except Exception:  # the application has ended, or takes no requests
@@ -144,13 +172,34 @@ class Application:
         if isinstance(entry, Decision) and entry.kind not in _QUIET:
             self.recent.append(entry)
 
+    def _await_pause(self) -> None:
+        """Let a query that is paused be started again before nobody looks after it."""
+        while self.paused():
+            if self.monitor.ended.wait(_LOOK_S):
+                return
+
+    def _goes_on(self) -> bool:
+        """Tell whether a query runs or is paused; a pause may begin while one looks."""
+        before = self.controller.state
+        if _paused(before) or any(map(self._wants, self.door.queries.active())):
+            return True
+        after = self.controller.state
+        asked = (after.paused_ms, after.pauses) != (before.paused_ms, before.pauses)
+        return asked or _paused(after)
+
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)
 
     def _end_with_the_driver(self) -> None:
         self.monitor.ended.wait()
         with LOCK:
-            for key, application in tuple(APPLICATIONS.items()):
-                if application is self:
-                    del APPLICATIONS[key]
+            if APPLICATIONS.get(self.id) is self:
+                del APPLICATIONS[self.id]
         self.end("the application has ended")
+
+
+def _paused(state: LoopState, query: str | None = None) -> bool:
+    phase = state.phase
+    if isinstance(phase, Pausing):
+        return query in (None, phase.shortage.query)
+    return isinstance(phase, Resuming) and phase.ticket is not None and query in (None, phase.query)

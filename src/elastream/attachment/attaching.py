@@ -26,7 +26,6 @@ from elastream.loop.decision_log import LogEntry, LogWriter, log_writer
 from elastream.loop.decisions import Decision
 from elastream.loop.explaining import explained
 from elastream.loop.policy import Policy
-from elastream.loop.ports import StatePlacement
 from elastream.loop.state import LoopState
 from elastream.model.checks import amount, count
 from elastream.model.errors import (
@@ -47,12 +46,14 @@ if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.observe.monitor import SparkMonitor
 
-__all__ = ["Attachment", "attach", "attach_with"]
+__all__ = ["Attachment", "attach"]
 
 _log = logging.getLogger(__name__)
 
 OneLog = Path | str | Callable[[Decision], None]
 Log = OneLog | Sequence[OneLog] | None
+Restart = Callable[[], "StreamingQuery"]
+Restarts = Restart | Mapping[str, Restart] | None
 
 
 class Attachment:
@@ -144,10 +145,18 @@ class Attachment:
         """Return when no change is under way; ``False`` at the timeout."""
         return self._application.controller.wait(timeout_s)
 
+    def await_queries(self, timeout_s: float | None = None) -> bool:
+        """Return when no query runs any more, nor is paused; ``False`` at the timeout."""
+        return self._application.await_queries(timeout_s)
+
+    def paused(self, query: str | None = None) -> bool:
+        """Tell whether a query, by its name, is stopped for a change and will go on; or any is."""
+        return self._application.paused(query)
+
     def detach(self) -> None:
-        """Let go; the queries run on. Harmless if repeated."""
-        self._application.let_go(self._wanted)
-        self._undo.close()
+        """Let go; the queries run on. Harmless if repeated. Waits for the end of a pause."""
+        with self._undo:
+            self._application.let_go(self._wanted)
 
     def __enter__(self) -> Self:
         return self
@@ -176,6 +185,7 @@ def attach(
     warm_up_stream: WarmUpStream | None = None,
     trace: Path | str | None = None,
     page: int | str | None = None,
+    restart: Restarts = None,
 ) -> Attachment:
     """Make running queries elastic within the bounds of ``policy``.
 
@@ -194,38 +204,20 @@ def attach(
     ``page`` is a port of this machine (0 takes one that is free) on which a browser shows what goes
     on, and ``/metrics`` tells Prometheus; ``"HOST:PORT"`` lets others look too. It changes nothing.
 
+    ``restart`` starts the query again on its checkpoint and returns it, for a policy with
+    ``repartition`` or the mechanism ``"pause"``; for several queries, or a session, a function for
+    each by the query's name, in a mapping that may grow as queries are started.
+    Wait for such queries with :meth:`Attachment.await_queries`: a handle of one ends with a pause.
+
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
     where the session, its settings or a query do not allow it, or where the application is
     attached with another policy. The queries are not touched then. Settings that would only make
     moves cheaper are advised in a warning to the log of Python.
     """
-    return attach_with(
-        target,
-        policy,
-        None,
-        log=log,
-        backlog=backlog,
-        warm_up_stream=warm_up_stream,
-        trace=trace,
-        page=page,
-    )
-
-
-def attach_with(
-    target: StreamingQuery | Sequence[StreamingQuery] | SparkSession,
-    policy: Policy,
-    placement: StatePlacement | None,
-    *,
-    log: Log = None,
-    backlog: Backlog | None = None,
-    warm_up_stream: WarmUpStream | None = None,
-    trace: Path | str | None = None,
-    page: int | str | None = None,
-) -> Attachment:
-    """Attach with another way to place state than the live one: for comparisons."""
     from elastream.spark.sessions.settings import advised, wrong_settings
 
     door, wanted = _opened(target)
+    restarts = _restarts(policy, wanted, restart)
     for setting in advised(wrong_settings(door.spark)):
         _log.warning("%s", setting)
     with ExitStack() as undo:
@@ -248,19 +240,37 @@ def attach_with(
                     policy,
                     backlog=backlog,
                     stream=warm_up_stream,
-                    placement=placement,
                     trace=trace,
                 )
-            application.hold(wanted)
+            application.hold(wanted, restarts)
             for write in writers:
                 undo.callback(application.controller.add_log(write))
             if not joined:
                 application.start()
-                APPLICATIONS[door.application_id()] = application
+                APPLICATIONS[application.id] = application
         attachment = Attachment(application, wanted, undo.pop_all(), server)
     if joined:
         application.monitor.look_again()
     return attachment
+
+
+def _restarts(policy: Policy, wanted: Wanted, restart: Restarts) -> Mapping[str, Restart]:
+    """Return how queries are started again, by name; refuse a policy that needs it without."""
+    if policy.repartition:
+        from elastream.spark.door.repartitioning import expect_repartitioning
+
+        expect_repartitioning()
+    if restart is None:
+        if policy.repartition or (policy.mechanism == "pause" and not policy.advise_only):
+            why = "the policy lets queries be paused; give functions that start them again"
+            raise ProblemError("restart", why)
+        return {}
+    if not callable(restart):
+        return restart
+    if wanted.labels is None or len(wanted.labels) != 1:
+        why = "give a function for each query, by the query's name, where there may be several"
+        raise ProblemError("restart", why)
+    return dict.fromkeys(wanted.labels, restart)
 
 
 def _writer(log: Log) -> LogWriter:

@@ -46,7 +46,8 @@ def _doing(scene: Scene) -> str:
     if change is not None:
         way = f"{change.kind} from {change.before} to {change.executors} executors"
         return f"{way} ({change.phase})"
-    return scene.loop.mode if scene.loop.mode == "let go" else f"{scene.loop.mode}, steady"
+    mode, phase = scene.loop.mode, scene.loop.phase
+    return mode if mode == "let go" else f"{mode}, {phase}"
 
 
 def _row(scene: Scene, name: str, executor: SceneExecutor) -> str:

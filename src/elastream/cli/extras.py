@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Final
 
@@ -20,7 +21,10 @@ EXTRAS: Final = {
 
 
 def what_to_install(error: ImportError) -> str | None:
-    """Return the line for a failed import; ``None`` where no extra brings the library."""
+    """Return the line for a failed import; ``None`` where no extra brings the library.
+
+    A library that is there lacks a part which its later versions have.
+    """
     library = (error.name or "").partition(".")[0]
     return _line(library) if library in EXTRAS else None
 
@@ -32,4 +36,6 @@ def expect_installed(library: str) -> None:
 
 
 def _line(library: str) -> str:
-    return f'{library} is not installed: pip install "elastream[{EXTRAS[library]}]"'
+    there = find_spec(library) is not None
+    which = f"{library} {version(library)} is too old" if there else f"{library} is not installed"
+    return f'{which}: pip install "elastream[{EXTRAS[library]}]"'

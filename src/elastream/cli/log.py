@@ -35,6 +35,8 @@ _STYLES = {
     "abandon": "bold red",
     "learn": "magenta",
     "spare": "cyan",
+    "partitions": "yellow",
+    "repartition": "bold blue",
     "join": "cyan",
     "leave": "cyan",
     "hold": "dim",
@@ -56,10 +58,10 @@ def log(file: LogFile, as_json: AsJson = False) -> None:
     if as_json:
         for decision in decisions:
             typer.echo(line_of(decision))
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    Console(soft_wrap=False).print(_table(list(_rows(decisions))))
+        Console(soft_wrap=False).print(_table(list(_rows(decisions))))
     for where in torn:
         typer.echo(f"{where} was torn by a crash or a full disk and is passed over", err=True)
 

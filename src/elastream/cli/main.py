@@ -6,11 +6,12 @@ import errno
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
-from elastream.cli import handover, log, page, plugins, run, trace, values
+from elastream.cli import doctor, handover, log, page, plugins, repartition, run, trace, values
 from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
@@ -28,6 +29,7 @@ Decides how many executors a Structured Streaming query needs and which state pa
 where, moving provably the least state.
 
   elastream demo                            watch a stream scale out and in
+  elastream doctor                          whether your machine and cluster will do
   elastream run --max-executors 4 app.py    your own program, as it is
   elastream plan single-step problem.json   least state moved, as JSON
   elastream log decisions.jsonl             what was decided, and why
@@ -39,10 +41,12 @@ where, moving provably the least state.
     rich_markup_mode=None,
 )
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.command("run", context_settings=run.ANY_ARGUMENTS)(run.run)
 app.add_typer(plan.app, name="plan")
 app.command("log")(log.log)
 app.command("page")(page.page)
+app.command("repartition")(repartition.repartition)
 app.add_typer(handover.app, name="handover")
 app.add_typer(trace.app, name="trace")
 app.add_typer(values.app, name="values")
@@ -97,7 +101,7 @@ def _unheard(code: int) -> int:
 
 def _run(arguments: list[str] | None) -> int | Callable[[], int]:
     try:
-        command = with_option_names(with_examples(typer.main.get_command(app)))
+        command = _command()
         given = page.with_port(sys.argv[1:] if arguments is None else arguments)
         code = command(args=given, prog_name="elastream", standalone_mode=False)
     except ElastreamError as error:
@@ -115,6 +119,12 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
             raise
         return _broken(error)
     return code if isinstance(code, int) or callable(code) else 0
+
+
+@cache
+def _command() -> Any:
+    """Return the command line, built once: that takes longer than most commands do."""
+    return with_option_names(with_examples(typer.main.get_command(app)))
 
 
 def _broken(error: Exception) -> int:

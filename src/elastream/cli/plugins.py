@@ -17,7 +17,7 @@ from elastream.model.errors import ElastreamError
 __all__ = ["GROUP", "join"]
 
 GROUP: Final = "elastream.commands"
-_LAB: Final = ("bench", "measure", "study", "taxi", "trace build", "traffic")
+_LAB: Final = ("bench", "measure", "patterns", "study", "taxi", "trace build", "traffic", "trial")
 """Commands that are known, and where they are not installed say what to install."""
 
 

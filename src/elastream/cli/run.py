@@ -30,7 +30,12 @@ _GOAL = typer.Option(
     "yours, where modules beside the program are found too.",
 )
 _PLANNER = typer.Option(
-    "--planner", help="How the tasks that move are chosen: free-step, single-step or transition."
+    "--planner",
+    help="How the tasks that move are chosen: free-step, free-ahead, single-step or transition.",
+)
+_MECHANISM = typer.Option(
+    "--mechanism",
+    help="How changes are carried out: live, or pause: queries are stopped and started again.",
 )
 _ADVISE = typer.Option("--advise-only", help="Decide and log, but change nothing.")
 _FORCE = typer.Option(
@@ -42,6 +47,12 @@ _PAGE = typer.Option(
     metavar="PORT",
     help="Show the run in a browser, on this port of this machine (0 takes one that is free); "
     "HOST:PORT lets others look too.",
+)
+_MEASURE = typer.Option(
+    "--measure",
+    metavar="FILE",
+    help="Steer nothing: measure what each task of the program's queries costs, write it as a "
+    "problem for elastream plan resilient, and stop the queries.",
 )
 _LAUNCHER = typer.Option(
     "--launcher", help="Print the file for spark-submit to run in place of the program, and end."
@@ -56,10 +67,12 @@ def run(
     master: Annotated[str | None, _MASTER] = None,
     goal: Annotated[str, _GOAL] = "utilisation",
     planner: Annotated[str, _PLANNER] = "free-step",
+    mechanism: Annotated[str, _MECHANISM] = "live",
     advise_only: Annotated[bool, _ADVISE] = False,
     force: Annotated[bool, _FORCE] = False,
     log: Annotated[Path | None, _LOG] = None,
     page: Annotated[str | None, _PAGE] = None,
+    measure: Annotated[Path | None, _MEASURE] = None,
     launcher: Annotated[bool, _LAUNCHER] = False,
 ) -> Callable[[], int] | None:
     """Run a PySpark program as it is, and make its stateful queries elastic.
@@ -69,6 +82,7 @@ def run(
 
       elastream run --max-executors 4 --log decisions.jsonl app.py its arguments
       spark-submit "$(elastream run --launcher)" --max-executors 8 -- app.py its arguments
+      elastream run --max-executors 2 --measure problem.json app.py its arguments
     """
     if launcher:
         typer.echo(Path(__file__).with_name("launcher.py"))
@@ -79,7 +93,7 @@ def run(
         raise ProblemError("max_executors", "is needed: it bounds what the program may cost")
     from elastream.launch.program import Program
     from elastream.launch.settings import RunSettings, goal_named
-    from elastream.loop.policy import Policy
+    from elastream.loop.policy import Policy, mechanism_named
 
     program = Program(app, tuple(arguments or ()))
     policy = Policy(
@@ -87,11 +101,19 @@ def run(
         min_executors=min_executors,
         goal=goal_named(goal, program.folder),
         planner=planner,  # type: ignore[arg-type]
+        mechanism=mechanism_named(mechanism),
         advise_only=advise_only,
     )
     expect_installed("pyspark")
     there = None if log is None else log.absolute()  # wherever the program goes
     settings = RunSettings(policy, master=master, force=force, log=there, page=page)
+    if measure is not None:
+        from elastream.cli.run_summaries import checked_target
+        from elastream.launch.trial import ProgramTrial, run_measured
+
+        checked_target("measure", measure)
+        trial = ProgramTrial(measure.absolute())
+        return lambda: run_measured(program, settings, trial)
     from elastream.launch.running import run_attached
 
     return lambda: run_attached(program, settings)

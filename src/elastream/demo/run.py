@@ -153,7 +153,9 @@ def run(
                 backlog=replay_backlog(demo.recording, job.clock),
                 warm_up_stream=partial(warm_up_stream, job=job),
                 page=page,
+                restart=run.restart,
             ) as attachment:
+                run.paused = attachment.paused
                 demo.page = attachment.page
                 _await_spares(demo, replay, attachment, show)
                 _replay(demo, replay, attachment, show)

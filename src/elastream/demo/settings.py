@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import PlannerName, Policy
+from elastream.loop.policy import PlannerName, Policy, mechanism_named
 from elastream.model.checks import amount, count, shown
 from elastream.model.errors import ProblemError
 
@@ -42,6 +42,8 @@ class DemoSettings:
     partitions: int = 8
     planner: str = "free-step"
     """How the tasks that move are chosen."""
+    mechanism: str = "live"
+    """How changes are carried out."""
     trigger_s: float = 2.0
     """Whatever a task takes without any row is paid so often, and looks like load."""
 
@@ -62,6 +64,7 @@ class DemoSettings:
         if self.planner not in known:
             wrong = f"{shown(self.planner)} is not one; use {', '.join(known)}"
             raise ProblemError("planner", wrong)
+        mechanism_named(self.mechanism)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -92,6 +95,7 @@ class DemoSettings:
             spares=self.spares,
             goal=Utilisation(target=0.6, hysteresis=0.1, catch_up_s=20.0),
             planner=cast(PlannerName, self.planner),
+            mechanism=mechanism_named(self.mechanism),
             cooldown_s=8.0,
             patience=2,
             smoothing_s=4.0,

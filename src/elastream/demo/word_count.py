@@ -61,6 +61,7 @@ class WordCount:
     recording: Recording
     clock: ReplayClock
     checkpoint: Path
+    """Where this machine finds the checkpoint."""
     partitions: int = 12
     """How many state partitions there are (m)."""
     service_us: float = 0.0
@@ -72,6 +73,8 @@ class WordCount:
     Where the word comes again all of it is written anew."""
     rounds_a_ms: float | None = None
     """How many rounds of hashing burn a millisecond of service time; ``None``: it is slept."""
+    uri: str | None = None
+    """What Spark calls the checkpoint; ``None``: as this machine does."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
@@ -86,12 +89,17 @@ class WordCount:
         """The posts."""
         return (Feed(self.recording, self.clock, self.checkpoint),)
 
+    @property
+    def location(self) -> str:
+        """Where Spark finds the checkpoint."""
+        return self.uri or str(self.checkpoint)
+
     def start(self, spark: SparkSession) -> tuple[StreamingQuery, ...]:
         """Start the job, or go on with it where its checkpoint ends."""
         posts = replayed(spark, self.recording, self.clock, rows_a_batch=self.rows_a_batch)
         counts = _counts(_slowed_words(_words(posts), self), self.ballast_bytes)
         writer = counts.writeStream.format("noop").outputMode("update")
-        writer = writer.option("checkpointLocation", str(self.checkpoint)).queryName("word_count")
+        writer = writer.option("checkpointLocation", self.location).queryName("word_count")
         writer = writer.trigger(processingTime=f"{self.trigger_s:g} seconds")
         with changed_settings(spark, {PARTITIONS: str(self.partitions)}):
             return (writer.start(),)
@@ -125,7 +133,7 @@ def counted_so_far(spark: SparkSession, job: WordCount) -> Mapping[str, int]:
     """
     from pyspark.sql import functions as f
 
-    state = spark.read.format("statestore").load(str(job.checkpoint))
+    state = spark.read.format("statestore").load(job.location)
     columns = [f.col("key.word"), f.col("value.count")]
     if job.ballast_bytes:
         expected = _ballast(f.col("key.word"), job.ballast_bytes)

@@ -54,8 +54,11 @@ class Given:
             wrong for wrong in wrong_among(given) if wrong.required and wrong.name in given
         )
 
-    def needed(self, *, force: bool) -> dict[str, str]:
-        """Return what is to be added, the required ones too that are overridden by ``force``."""
+    def needed(self, *, force: bool, master: str | None = None) -> dict[str, str]:
+        """Return what is to be added, the required ones too that are overridden by ``force``.
+
+        ``master``: where it shall run, if that is not among the settings.
+        """
         wrong = self.contradictions()
         if wrong and not force:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
@@ -65,7 +68,7 @@ class Given:
         given, names = self.all, {each.name for each in wrong}
         return {
             name: value
-            for name, value in session_settings().items()
+            for name, value in session_settings(master=master or given.get(MASTER)).items()
             if name not in given or name in names
         }
 

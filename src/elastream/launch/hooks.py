@@ -1,9 +1,10 @@
-"""Where a program's session is caught: five methods of PySpark, in this process, for a while.
+"""Where a program's session is caught: a few methods of PySpark, in this process, for a while.
 
 Every classic session stands on a SparkContext, however it is asked for: by the builder, by
 ``SparkContext(conf=…)``, by ``SparkContext.getOrCreate``. So the context's beginning adds settings,
 the session's beginning attaches, the context's end lets go before Spark ends, and the two methods
-of the builder refuse Spark Connect. Nothing is put into the environment or onto the path of
+of the builder refuse Spark Connect. Queries are caught only where they may be paused
+(:mod:`~elastream.launch.restarts`). Nothing is put into the environment or onto the path of
 modules, so the Python workers of executors know nothing of it.
 
 What is refused is one line on standard error, and ends the program by an exception that is no
@@ -16,18 +17,19 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from elastream.launch.session import LaunchedSession
 from elastream.model.errors import ElastreamError, UnsupportedSparkError
+from elastream.spark.door.variants import installed_variant
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["Refused", "hooked"]
+__all__ = ["Refused", "hooked", "is_connect"]
 
 _REFUSED = 2
 _BROKEN = 1
@@ -43,18 +45,22 @@ class Refused(SystemExit):
 
 @contextmanager
 def hooked(session: LaunchedSession) -> Iterator[None]:
-    """Let PySpark tell of the sessions that are made meanwhile."""
+    """Let PySpark tell of the sessions that are made meanwhile; refuse one that is no Spark 4."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    with _refusing():
+        installed_variant()
     builder = SparkSession.Builder
-    changes: list[tuple[Any, str, Callable[..., Any]]] = [
+    changes: list[tuple[Any, str, Any]] = [
         (SparkContext, "__init__", _context_begins(session)),
         (SparkContext, "stop", _context_ends(session)),
         (SparkSession, "__init__", _session_begins(session)),
         (builder, "getOrCreate", _without_connect(builder.getOrCreate)),
         (builder, "create", _without_connect(builder.create)),
     ]
+    if session.caught is not None:
+        changes += session.caught.hooks()
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     for owner, name, method in changes:
         setattr(owner, name, method)
@@ -123,14 +129,14 @@ def _without_connect(build: Callable[[Any], SparkSession]) -> Callable[[Any], Sp
     @functools.wraps(build)
     def built(self: Any) -> SparkSession:
         with _refusing():
-            if _is_connect(self._options):
+            if is_connect(self._options):
                 raise UnsupportedSparkError(_CONNECT)
         return build(self)
 
     return built
 
 
-def _is_connect(options: dict[str, Any]) -> bool:
+def is_connect(options: Mapping[str, Any]) -> bool:
     """Tell whether PySpark would make a client of Spark Connect."""
     from pyspark.util import default_api_mode
 

@@ -7,15 +7,17 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastream.attachment import Attachment, attach
 from elastream.launch.given import MASTER, Given, settings_around
+from elastream.launch.restarts import CaughtQueries
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.embedded_cluster import environment_with
+from elastream.spark.sessions.interrupts import interrupts_ignored
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.program_cluster import ProgramCluster
 
@@ -39,14 +41,17 @@ class LaunchedSession:
         """The application of this context that was attached, by Spark's id."""
         self._overridden: dict[str, str] = {}
         """Settings of the program that do not hold, with what holds in their place."""
+        pauses = settings.policy.mechanism == "pause"
+        self.caught = CaughtQueries(self._paused) if pauses else None
+        """The program's queries, where they may be paused."""
 
     def prepared(self, conf: SparkConf | None, master: str | None) -> SparkConf:
         """Return the settings of a context that is about to begin."""
         from pyspark import SparkConf
 
         given, force = _given(conf, master), self._settings.force
-        needed = given.needed(force=force)
         chosen = given.master(self._settings.master, force=force)
+        needed = given.needed(force=force, master=chosen)
         if chosen is None:
             needed |= self._own_cluster().settings(given.all)
         else:
@@ -84,10 +89,24 @@ class LaunchedSession:
         if application == self._application:
             return
         self._application = application
+        self._await_executors(spark)
+        settings = self._settings
+        self._attachment = attach(
+            spark,
+            settings.policy,
+            log=settings.log,
+            page=settings.page,
+            restart=None if self.caught is None else self.caught.restarts,
+        )
+
+    def _paused(self, query: str) -> bool:
+        attachment = self._attachment
+        return attachment is not None and attachment.paused(query)
+
+    def _await_executors(self, spark: SparkSession) -> None:
+        """Wait for the first executor of a cluster of our own."""
         if self._cluster is not None:
             self._cluster.await_first(spark)
-        settings = self._settings
-        self._attachment = attach(spark, settings.policy, log=settings.log, page=settings.page)
 
     def let_go(self) -> None:
         """Detach; what goes wrong with that is not the program's business."""
@@ -97,6 +116,19 @@ class LaunchedSession:
                 attachment.detach()
             except Exception:
                 _log.debug("detaching failed", exc_info=True)
+
+    def end(self) -> None:
+        """Let go, and end the session with its driver now and not with the process."""
+        from pyspark import SparkContext
+
+        self.let_go()
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            atexit.unregister(cluster.end)
+            cluster.end()
+        elif SparkContext._active_spark_context is not None:
+            with interrupts_ignored(), suppress(Exception):  # a driver that died has nothing left
+                SparkContext._active_spark_context.stop()
 
     def _own_cluster(self) -> ProgramCluster:
         if self._cluster is None:

@@ -35,12 +35,14 @@ from elastream.loop.events import (
     Learn,
     Log,
     MoveRequested,
+    Pause,
     Place,
     Plan,
     RecordSample,
     RecordScene,
     Rehearse,
     Release,
+    Repartition,
     ScaleRequested,
     Stuck,
     Tick,
@@ -51,6 +53,7 @@ from elastream.loop.lanes import Job, Lane, ThreadLane
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
 from elastream.loop.ports import Runtime, Ticket
+from elastream.loop.repartitioning import LONGEST_PAUSE_S
 from elastream.loop.routes import rehearse, route
 from elastream.loop.scenes import take_scene
 from elastream.loop.showing import shown
@@ -84,6 +87,8 @@ _LANES: Final = {
     Plan: "plan",
     Ask: "think",
     Learn: "learn",
+    Repartition: "pause",
+    Pause: "pause",
 }
 _NAMES: Final = {
     Place: "placing tasks",
@@ -94,6 +99,8 @@ _NAMES: Final = {
     Plan: "a plan",
     Ask: "a question of the goal",
     Learn: "a lesson",
+    Repartition: "a repartitioning",
+    Pause: "a pause",
 }
 
 
@@ -330,6 +337,10 @@ class Controller:
                     return self._probed(pairs)
                 case Learn(lesson=lesson):
                     return self._learn(lesson, ticket)
+                case Repartition():
+                    return self._repartitioned(action, ticket)
+                case Pause():
+                    return self._paused(action, ticket)
         except Exception as error:
             return Failure(_line(error))
 
@@ -348,6 +359,18 @@ class Controller:
             return Failure("there is nobody to work values out")
         return self._runtime.learner.learn(lesson, ticket=ticket)
 
+    def _repartitioned(self, order: Repartition, ticket: Ticket) -> Any:
+        if self._runtime.repartitioner is None:
+            return Failure("there is no way to start a query again")
+        return self._runtime.repartitioner.repartition(
+            order.query, order.partitions, order.places, ticket=ticket
+        )
+
+    def _paused(self, order: Pause, ticket: Ticket) -> Any:
+        if self._runtime.pauser is None:
+            return Failure("there is no way to start a query again")
+        return self._runtime.pauser.pause(order.query, order.places, ticket=ticket)
+
     def _limit_s(self, action: Action) -> float:
         if isinstance(action, Place):
             return self._policy.call_timeout_s
@@ -355,6 +378,8 @@ class Controller:
             return self._policy.copy_timeout_s + _MARGIN_S
         if isinstance(action, Learn):
             return _LEARN_S
+        if isinstance(action, Repartition | Pause):
+            return LONGEST_PAUSE_S + _MARGIN_S
         return self._policy.action_timeout_s + _MARGIN_S
 
     def _lane(self, name: str) -> Lane:

@@ -51,6 +51,7 @@ __all__ = [
     "RecordScene",
     "Rehearse",
     "Release",
+    "Repartition",
     "ScaleRequested",
     "Status",
     "Stuck",
@@ -256,6 +257,33 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Repartition:
+    """Stop a query at a batch boundary, change its number of partitions, and start it again.
+
+    Answered by :class:`~elastream.loop.ports.Paused`.
+    """
+
+    ticket: int
+    query: str
+    partitions: int
+    places: Mapping[TaskId, str] = field(default_factory=dict)
+    """The executors that its tasks shall be on then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Stop a query at a batch boundary, and start it again with its tasks where they are wanted.
+
+    Answered by :class:`~elastream.loop.ports.Paused`.
+    """
+
+    ticket: int
+    query: str
+    places: Mapping[TaskId, str]
+    """The executors that its tasks shall be on then."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """Answer a goal's question."""
 
@@ -328,6 +356,6 @@ Event = (
     | AbandonRequested
     | DetachRequested
 )
-Action = Grow | Warm | Plan | Release | Copy | Place | Ask | Learn
+Action = Grow | Warm | Plan | Release | Copy | Place | Repartition | Pause | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
 Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample | RecordScene

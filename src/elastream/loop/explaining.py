@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from elastream.loop.goals.goal import Wanted, allowed
 from elastream.loop.migrator.change import Change
+from elastream.loop.partitions import ShortageWatch
+from elastream.loop.repartitioning import Pausing
 from elastream.loop.scenes import unknowns
 from elastream.loop.spans import expected_left_s, phase_name
 from elastream.loop.state import Detached, LoopState
@@ -23,6 +25,7 @@ def explained(state: LoopState) -> str:
         lines.append(_under_way(state, change))
     elif isinstance(state.phase, Steady):
         lines += _resting(state)
+    lines += _partitions(state)
     lines += [f"Not known: {what}." for what in unknowns(state)]
     return "\n".join(lines)
 
@@ -55,6 +58,23 @@ def _resting(state: LoopState) -> list[str]:
     policy = state.policy
     rounds = counted(policy.patience, "round of batches", "rounds of batches")
     lines.append(f"A need must last for {rounds}, {policy.cooldown_s:g} s after the last change.")
+    return lines
+
+
+def _partitions(state: LoopState) -> list[str]:
+    """Say which queries have too few partitions, and what was done about it."""
+    lines = []
+    if isinstance(state.phase, Pausing):
+        shortage = state.phase.shortage
+        lines.append(f"{shortage.query} is paused for {shortage.enough} partitions.")
+    for name in state.queries:
+        said = state.shortages.get(name, ShortageWatch()).said
+        if said is not None and not isinstance(state.phase, Pausing):
+            lines.append(f"Too few partitions in {name}: {said.reason}.")
+        last = state.repartitionings.get(name)
+        if last is not None and last.paused_s is not None:
+            change = f"from {last.before} to {last.partitions} partitions"
+            lines.append(f"{name} was paused for {last.paused_s:.1f} s, {change}.")
     return lines
 
 

@@ -24,6 +24,7 @@ from elastream.loop.events import (
 from elastream.loop.load import mean, pass_idle, smooth, weight_of
 from elastream.loop.migrator.moving import Moving
 from elastream.loop.migrator.releasing import Releasing
+from elastream.loop.migrator.resuming import Resuming
 from elastream.loop.spares import begin_work, with_alive
 from elastream.loop.standbys import recover
 from elastream.loop.state import LoopState, note
@@ -80,7 +81,7 @@ def _batch(
     policy = state.policy
     disturbed = not isinstance(state.phase, Steady)
     recent = query.recent_ms
-    if not isinstance(state.phase, Moving | Releasing):
+    if not isinstance(state.phase, Moving | Releasing | Resuming):
         recent = (*recent, batch.duration_ms)[-RECENT_BATCHES:]
     query, held = _compared(query, batch)
     query = replace(

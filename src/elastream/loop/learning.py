@@ -6,7 +6,8 @@ change of size, with its time. Once enough are known, a *lesson* is worked out i
 the chain of the sizes seen, the values for the tasks as they are now, and whether it pays: the
 sizes of the past are gone through once more, by single-step and by the values, and the planner is
 taken only where it moves no more. Until then, and where tasks have come or gone since, changes are
-planned as single steps, and the log says why.
+planned as single steps, and the log says why. ``free-ahead``, whose tasks need not be consecutive,
+learns the same way, with free-step in the place of single-step and no values to be made.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Lesson:
     tau: float
     sizes: tuple[int, ...]
     """Numbers of executors that followed one another, the latest last."""
+    contiguous: bool = True
+    """Whether tasks are to be consecutive: ``transition``; else ``free-ahead``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,9 @@ class Learnt:
     reason: str
     """What was found, in a sentence."""
     ahead_percent: float | None = None
-    """State moved a change in percent of all state, had the past been planned by the values."""
+    """State moved a change in percent of all state, had the past been planned by the lesson."""
     single_percent: float | None = None
-    """The same, had it been planned as single steps."""
+    """The same, had it been planned as single steps, or free ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +92,20 @@ class Learning:
 
 
 def chosen_planner(
-    learning: Learning, tasks: tuple[TaskId, ...]
+    learning: Learning, tasks: tuple[TaskId, ...], name: str, until_then: str
 ) -> tuple[MadePlanner | None, str | None]:
-    """Return the planner that looks ahead, or ``None`` and why it cannot be used."""
+    """Return the planner that looks ahead, or ``None`` and why it cannot be used.
+
+    ``name`` is what the policy calls it, ``until_then`` who plans in its place.
+    """
     learnt, known = learning.learnt, max(0, len(learning.sizes) - 1)
     if known < LEAST_CHANGES:
         few = f"{known} of {LEAST_CHANGES} changes of size seen"
-        return None, f"transition knows too little, {few}: single-step"
+        return None, f"{name} knows too little, {few}: {until_then}"
     if learnt is None:
-        return None, "transition has not worked out its values yet: single-step"
+        return None, f"{name} has not worked out its values yet: {until_then}"
     if learnt.planner is None:
-        return None, f"transition does not pay, {learnt.reason}: single-step"
+        return None, f"{name} does not pay, {learnt.reason}: {until_then}"
     if learning.tasks != tasks:
-        return None, "transition has values for other tasks than these: single-step"
+        return None, f"{name} has values for other tasks than these: {until_then}"
     return learnt.planner, None

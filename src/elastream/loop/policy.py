@@ -15,14 +15,18 @@ from elastream.loop.goals.utilisation import Utilisation
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
 
-__all__ = ["Planner", "PlannerName", "Policy"]
+__all__ = ["Mechanism", "Planner", "PlannerName", "Policy", "mechanism_named"]
 
-PlannerName = Literal["free-step", "single-step", "transition"]
+PlannerName = Literal["free-step", "free-ahead", "single-step", "transition"]
 """``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
-``transition``: consecutive tasks, chosen with the changes to come in view, as learnt from past
-ones; single-step while too little is known."""
+``free-ahead`` and ``transition``: any, or consecutive, tasks, chosen with the changes to come in
+view, as learnt from past ones; free-step, or single-step, while too little is known."""
 
 Planner = PlannerName | MadePlanner
+
+Mechanism = Literal["live", "pause"]
+"""``live``: tasks move a few a batch, while the query runs. ``pause``: pause-and-resume, the query
+stops at a batch boundary and goes on with all its tasks where they are wanted (paper 004, 6.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,9 @@ class Policy:
     planner: Planner = "free-step"
     """How the tasks that move are chosen, where the goal does not say: one of the names, or a
     planner that was made for the application."""
+    mechanism: Mechanism = "live"
+    """How a change is carried out. ``"pause"`` needs functions that start queries again, the
+    ``restart`` of ``attach``; bounds for one batch, and copies of state, are of no use to it."""
     tau: float = 0.2
     """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
     are too few or too uneven to be spread so evenly."""
@@ -82,6 +89,9 @@ class Policy:
     settle_batches: int = 5
     """How many batches a query may take, after new executors were warmed, to work off what that
     held up, before state moves. Only while batches get shorter by themselves."""
+    repartition: bool = False
+    """Whether a query that has too few partitions may be paused, at most once an hour, and go on
+    with more of them. It needs functions that start queries again: ``restart`` of ``attach``."""
     idle_s: float = 60.0
     """How long nothing must have run before the last executor is given back, where
     ``min_executors`` is 0."""
@@ -125,6 +135,7 @@ class Policy:
         if not callable(self.planner) and self.planner not in get_args(PlannerName):
             known = ", ".join(get_args(PlannerName))
             raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
+        mechanism_named(self.mechanism)
         if not isinstance(self.goal, Goal):
             raise ProblemError("goal", f"{shown(self.goal)} is no goal; try Utilisation()")
         self.goal.check(self.bounds)
@@ -145,4 +156,17 @@ class Policy:
     def contiguous(self) -> bool:
         """Whether every executor shall hold consecutive tasks."""
         planner = self.planner
-        return planner != "free-step" if isinstance(planner, str) else planner.contiguous
+        if isinstance(planner, str):
+            return planner not in ("free-step", "free-ahead")
+        return planner.contiguous
+
+
+def mechanism_named(name: str) -> Mechanism:
+    """Return the mechanism of that name."""
+    for known in get_args(Mechanism):
+        if name == known:
+            found: Mechanism = known
+            return found
+    raise ProblemError(
+        "mechanism", f"{shown(name)} is not one; use {', '.join(get_args(Mechanism))}"
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from elastream.loop.events import Fact
@@ -23,7 +23,10 @@ __all__ = [
     "ExecutorPool",
     "Learner",
     "Monitor",
+    "Paused",
+    "Pauser",
     "Placed",
+    "Repartitioner",
     "Runtime",
     "StateCopies",
     "StatePlacement",
@@ -144,6 +147,40 @@ class StateCopies(Protocol):
         """Drop every copy that was not taken over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """What came of stopping a query, to move it or to repartition it; it runs again."""
+
+    began_ms: int
+    """When it was asked to stop, in milliseconds since the epoch."""
+    spent_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds until it was started again, by what they were spent on."""
+
+
+class Repartitioner(Protocol):
+    """Changes the number of partitions of a query, which pauses for it."""
+
+    def repartition(
+        self, query: str, partitions: int, places: Mapping[TaskId, str], *, ticket: Ticket
+    ) -> Paused:
+        """Return when the query runs again; raise where it was not repartitioned, and say why.
+
+        ``places``: the executors that its tasks shall be on then.
+        The ticket is looked at before the query is asked to stop, and never after: a query that
+        was stopped is started again.
+        """
+
+
+class Pauser(Protocol):
+    """Moves the tasks of a query, which pauses for it."""
+
+    def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
+        """Return when the query runs again; raise where it was not paused, and say why.
+
+        The ticket is looked at before the query is asked to stop, and never after.
+        """
+
+
 class DelayProbe(Protocol):
     """Measures how far hosts are from each other."""
 
@@ -171,3 +208,5 @@ class Runtime:
     probe: DelayProbe | None = None
     learner: Learner | None = None
     copies: StateCopies | None = None
+    repartitioner: Repartitioner | None = None
+    pauser: Pauser | None = None

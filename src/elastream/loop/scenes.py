@@ -17,6 +17,7 @@ from elastream.loop.goals.goal import Marks
 from elastream.loop.migrator.change import Change
 from elastream.loop.migrator.copying import Copying
 from elastream.loop.migrator.moving import Moving
+from elastream.loop.migrator.resuming import Resuming
 from elastream.loop.spans import expected_left_s, phase_name
 from elastream.loop.state import Detached, LoopState
 from elastream.model.observation import BatchObservation, TaskId
@@ -264,7 +265,7 @@ def _query(query: Query) -> SceneQuery:
 def _tasks(state: LoopState) -> dict[TaskId, SceneTask]:
     phase, standbys = state.phase, state.standbys
     goal: Mapping[TaskId, str] = {}
-    if isinstance(phase, Moving | Copying):
+    if isinstance(phase, Moving | Copying | Resuming):
         goal = (phase.target.later or phase.target).goal
     tasks = {}
     for query in state.queries.values():

@@ -4,7 +4,8 @@ A new executor takes seconds to start and to be warmed, and takes CPU from those
 ``Policy(spares=…)`` that happens beforehand: so many executors more than work are kept ready. A
 scale-out takes them at once, also one after an executor was lost; a scale-in keeps what it frees
 where a spare is missing. The next one is prepared afterwards, beside everything else and gently:
-only while nothing is under way and batches take no longer than usual.
+only while nothing is under way, some batches have ended since the last change, and they take no
+longer than usual.
 
 What they cost is theirs alone: spares count towards ``max_executors``, so that none is kept where
 all are at work; the goal does not see them; and the log tells the executor-seconds they took.
@@ -39,6 +40,9 @@ __all__ = [
 
 _CALM: Final = 1.2
 """A spare is begun while batches take at most so many times as long as usual."""
+_SETTLED: Final = 4
+"""It is not begun before so many batches could be seen after a change: those in which a query comes
+back to its pace, which a starting process would hold up."""
 _TRY_AGAIN_S: Final = 60.0
 """How long after a failure nothing is tried."""
 
@@ -200,7 +204,13 @@ def _due(state: LoopState) -> bool:
 
 
 def _calm(state: LoopState) -> bool:
-    running = (state.queries[name] for name in state.running)
+    """Whether queries go at their usual pace, and have had time for it since the last change."""
+    running = [state.queries[name] for name in state.running]
+    interval_ms = max((query.load.interval_ms or 0.0 for query in running), default=0.0)
+    if state.changed_ms is not None and state.passed_s(state.changed_ms) * 1000 < (
+        _SETTLED * interval_ms
+    ):
+        return False
     return all(
         query.load.batch_ms is None
         or not query.recent_ms

@@ -13,6 +13,7 @@ from elastream.loop.decisions import Decision, Kind
 from elastream.loop.events import Event, Instruction, Log, MoveRequested, ScaleRequested
 from elastream.loop.goals.goal import Need, Question
 from elastream.loop.learning import Learning
+from elastream.loop.partitions import Repartitioning, ShortageWatch
 from elastream.loop.policy import Policy
 from elastream.loop.spans import Spans
 from elastream.model.checks import Number
@@ -177,6 +178,14 @@ class LoopState:
     standbys: Standbys = Standbys()
     copied: bool = False
     """Whether copies were asked for that may still be there."""
+    shortages: Mapping[str, ShortageWatch] = field(default_factory=dict)
+    """What was seen of the partitions of queries, by name."""
+    repartitionings: Mapping[str, Repartitioning] = field(default_factory=dict)
+    """The last change of the number of partitions of each query, by name."""
+    paused_ms: int | None = None
+    """When a query was last asked to pause for one."""
+    pauses: int = 0
+    """How often a query was asked to pause for a change of places."""
     shown_ms: int | None = None
     """When the last scene was taken."""
     unshown: tuple[BatchObservation, ...] = ()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from elastream.loop.events import (
     AbandonRequested,
     Answered,
+    BatchObserved,
     Cancel,
     DetachRequested,
     Event,
@@ -27,8 +28,9 @@ from elastream.loop.events import (
 from elastream.loop.facts import take_in
 from elastream.loop.goals.goal import Failure, Think
 from elastream.loop.learning import Learning, Learnt, Lesson
-from elastream.loop.migrator.change import Change, abandon_change
+from elastream.loop.migrator.change import Change, abandon_change, note_abandoned
 from elastream.loop.policy import Policy
+from elastream.loop.repartitioning import tend_partitions
 from elastream.loop.spares import tend_spares, tended
 from elastream.loop.standbys import recovered, stand_by, tend_standbys
 from elastream.loop.state import Detached, LoopState, Standbys, Transition, note
@@ -105,8 +107,12 @@ def step(state: LoopState, event: Event) -> Transition:
     state, heard, news = take_in(state, event)
     if not news:
         return state, heard
+    rested = isinstance(state.phase, Steady)
     state, instructions = state.phase.on(state, event)
     state, more = _beside(state)
+    if isinstance(event, BatchObserved):
+        state, about = tend_partitions(state, event.batch.query, rested=rested)
+        more = (*more, *about)
     return state, (*heard, *instructions, *more)
 
 
@@ -164,7 +170,11 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
 
 
 def _detach_requested(state: LoopState, reason: str) -> Transition:
-    """Leave: what is under way is given up, and nobody acts on it later."""
+    """Leave: what is under way is given up, told as such, and nobody acts on it later."""
+    change = getattr(state.phase, "change", None)
+    given_up: tuple[Instruction, ...] = ()
+    if isinstance(change, Change):
+        given_up = (note_abandoned(state, change, "the loop leaves the application"),)
     preparing = None if state.preparation is None else state.preparation.ticket
     others = (_ticket(state), state.learning.asked, preparing, state.standbys.ticket)
     open_tickets = [*state.questions, *state.standbys.recoveries, *filter(None, others)]
@@ -177,7 +187,7 @@ def _detach_requested(state: LoopState, reason: str) -> Transition:
         preparation=None,
         standbys=Standbys(),
     )
-    return left, (*cancels, note(state, "detach", reason))
+    return left, (*cancels, *given_up, note(state, "detach", reason))
 
 
 def _ticket(state: LoopState) -> int | None:
@@ -226,7 +236,8 @@ def _sampled(state: LoopState) -> Transition:
 
 def _taught(state: LoopState) -> Transition:
     """Ask for a lesson where the planner looks ahead and there is something new to learn."""
-    if state.policy.planner != "transition" or not isinstance(state.phase, Steady):
+    looks_ahead = state.policy.planner in ("transition", "free-ahead")
+    if not looks_ahead or not isinstance(state.phase, Steady):
         return state, ()
     tasks = tuple(task for task, load in state.observed.tasks() if load.measured)
     if not state.learning.due(tasks):
@@ -239,6 +250,7 @@ def _taught(state: LoopState) -> Transition:
         state=tuple(round(loads[task].state_bytes) for task in tasks),
         tau=state.policy.tau,
         sizes=sizes,
+        contiguous=state.policy.contiguous,
     )
     state, ticket = state.ticketed()
     learning = replace(

@@ -52,6 +52,12 @@ class TaskObservation:
     state_bytes: int
     rows_out: int | None = None
     """Rows it put out; ``None`` where that is not told."""
+    sides: tuple[int, int] | None = None
+    """Rows that a join of two streams read of each; ``None`` for all others."""
+    rows_fetched: float = 0.0
+    """Rows it read that were on another executor: its rows by their share of the bytes."""
+    fetch_ms: float = 0.0
+    """Run time in which it waited for those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class BatchObservation:
     tasks: tuple[TaskObservation, ...]
     outside_ms: Mapping[str, float] = field(default_factory=dict)
     """Executor run time of its tasks without state (source, parsing, sink), by executor."""
+    source_rows: tuple[int, ...] = ()
+    """Input rows of each source, in Spark's order; empty where that is not told."""
 
 
 @dataclass(frozen=True, slots=True)

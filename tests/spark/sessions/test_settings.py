@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream.spark.sessions.settings import (
     advised,
     local_disk_settings,
@@ -76,6 +79,12 @@ def test_a_query_that_nobody_steers_keeps_its_state_as_the_others_do() -> None:
 
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+OTHER_STORAGE = (
+    {"spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9000"},
+    {"spark.hadoop.fs.defaultFS": "hdfs://host:8020"},
+    {"spark.sql.streaming.checkpointLocation": "s3a://bucket/checkpoints"},
+    {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"},
+)
 
 
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,800]"])
@@ -90,9 +99,10 @@ def test_on_this_machine_the_quicker_file_manager_is_advised(master: str) -> Non
     [
         {},
         {"spark.master": "spark://host:7077"},
-        {"spark.master": "k8s://https://host"},
+        {"spark.master": "k8s://https://host", **session_settings(master="k8s://https://host")},
         {"spark.master": "local[2]", **session_settings(local_disk=True)},
         {"spark.master": "local[2]", MANAGER: "one.of.the.User"},
+        *({"spark.master": "local[2]", **storage} for storage in OTHER_STORAGE),
     ],
 )
 def test_elsewhere_and_where_somebody_has_chosen_it_is_not(settings: dict[str, str]) -> None:
@@ -102,3 +112,34 @@ def test_elsewhere_and_where_somebody_has_chosen_it_is_not(settings: dict[str, s
 def test_only_a_session_with_local_checkpoints_has_it() -> None:
     assert MANAGER not in session_settings()
     assert session_settings(local_disk=True) == GOOD | local_disk_settings()
+
+
+@pytest.mark.parametrize("storage", OTHER_STORAGE)
+def test_the_embedded_cluster_leaves_spark_its_choice_on_other_storage(
+    storage: dict[str, str], tmp_path: Path
+) -> None:
+    assert MANAGER not in EmbeddedCluster(config=storage).settings(tmp_path)
+    local = {"spark.sql.streaming.checkpointLocation": "file:///tmp/checkpoints"}
+    assert MANAGER in EmbeddedCluster(config=local).settings(tmp_path)
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://there:6443"])
+def test_lost_executors_are_forgotten_where_spark_counts_them(master: str) -> None:
+    name = "spark.executor.failuresValidityInterval"
+    forgetful = {**session_settings(master=master), "spark.master": master}
+    assert wrong_among(forgetful) == ()
+    assert wrong_among({**forgetful, name: "20min"}) == ()
+    del forgetful[name]
+    (wrong,) = wrong_among(forgetful)
+    assert (wrong.name, wrong.value, wrong.required) == (name, "not set", False)
+    assert wrong_among({**forgetful, "spark.master": "spark://there:7077"}) == ()
+
+
+def test_pods_that_are_refused_shall_not_end_an_application() -> None:
+    name, there = "spark.executor.maxNumFailures", "k8s://https://there:6443"
+    assert name not in GOOD
+    assert name not in session_settings(master="yarn")
+    (wrong,) = wrong_among({**GOOD, "spark.master": there})
+    assert (wrong.name, wrong.required) == (name, False)
+    assert wrong_among({**GOOD, "spark.master": there, name: wrong.wanted}) == ()
+    assert wrong_among({**GOOD, "spark.master": there, name: "20"})[0].name == name

@@ -34,8 +34,12 @@ _SPARES = typer.Option(
 )
 _PLANNER = typer.Option(
     "--planner",
-    help="How the tasks that move are chosen: free-step, single-step or transition; to compare "
-    "with: even-split, consistent-hashing, redist.",
+    help="How the tasks that move are chosen: free-step, free-ahead, single-step or transition; "
+    "to compare with: even-split, consistent-hashing, redist.",
+)
+_MECHANISM = typer.Option(
+    "--mechanism",
+    help="How changes are carried out: live, or pause: the query is stopped and started again.",
 )
 _JSON = typer.Option("--json", help="Write the summary as JSON.")
 _PICTURE = typer.Option("--picture", help="Draw the run: .png, .svg or .pdf.")
@@ -53,6 +57,7 @@ def demo(
     executors_max: Annotated[int, typer.Option("--executors-max")] = 4,
     spares: Annotated[int, _SPARES] = 1,
     planner: Annotated[str, _PLANNER] = "free-step",
+    mechanism: Annotated[str, _MECHANISM] = "live",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
     log: Annotated[Path | None, _LOG] = None,
@@ -89,6 +94,7 @@ def demo(
         executors_max=executors_max,
         spares=spares,
         planner=planner,
+        mechanism=mechanism,
     )
     checked_picture("--picture", picture)
     checked_target("--json", json_file)

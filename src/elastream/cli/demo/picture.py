@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elastream.demo.run import Demo
+from elastream.whole_files import write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,7 @@ def draw_picture(demo: Demo, path: Path) -> None:
     response.set_xlabel("seconds after the replay started")
     slept = f"each word sleeps {demo.service_us:g} µs" if demo.service_us else "no service time"
     figure.suptitle(f"elastream demo: {demo.recording.rows:,} posts, {slept}")
-    figure.savefig(path, dpi=120)
+    write_picture(path, figure)
 
 
 def _rate(axes: Axes, demo: Demo) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
-from elastream.loop.events import Cancel, DropCopies, Instruction
+from elastream.loop.events import Cancel, DropCopies, Instruction, Log
 from elastream.loop.state import LoopState, Signal, Transition, note
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
@@ -24,6 +24,7 @@ __all__ = [
     "abandon_change",
     "begin_change",
     "complete_change",
+    "note_abandoned",
     "note_waiting",
     "plan_again",
 ]
@@ -44,6 +45,8 @@ class Progress:
     """Batches of the queries that move, from the first move on."""
     worst_ms: Mapping[str, float] = field(default_factory=dict)
     """The longest of them, by query."""
+    paused_s: float = 0.0
+    """How long queries were stopped for it, together; 0 where it was live."""
     before_ms: Mapping[str, float] = field(default_factory=dict)
     """Median of a query's last batches before its first move."""
 
@@ -94,12 +97,17 @@ def abandon_change(
 
     ``ticket`` is what is waited for no more.
     """
-    stays = f"{change.progress.tasks_moved} tasks moved and stay moved, the rest stays put"
-    reason = f"{change.kind} given up: {why}; {stays}"
-    log = note(state, "abandon", reason, figures=_figures(state, change))
+    log = note_abandoned(state, change, why)
     cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
     state, more = _ended(replace(state, abandoned_ms=state.now_ms), done=False)
     return state, (*cancel, log, *more)
+
+
+def note_abandoned(state: LoopState, change: Change, why: str) -> Log:
+    """Return the line that a change is given up."""
+    stays = f"{change.progress.tasks_moved} tasks moved and stay moved, the rest stays put"
+    reason = f"{change.kind} given up: {why}; {stays}"
+    return note(state, "abandon", reason, figures=_figures(state, change))
 
 
 def plan_again(
@@ -169,6 +177,8 @@ def _figures(state: LoopState, change: Change) -> dict[str, Number]:
         "replans": change.replans,
         "seconds": round(state.passed_s(change.asked_ms), 1),
     }
+    if progress.paused_s:
+        figures["paused_s"] = round(progress.paused_s, 2)
     if progress.worst_ms:
         worst = max(progress.worst_ms, key=lambda query: _slowdown(change, query))
         figures["worst_batch_ms"] = round(progress.worst_ms[worst], 1)

@@ -359,13 +359,19 @@ class Moving(Phase):
 
 
 def begin_moving(
-    state: LoopState, change: Change, target: Destination, next_round: NextRound | None = None
+    state: LoopState,
+    change: Change,
+    target: Destination,
+    next_round: NextRound | None = None,
+    *,
+    told: bool = False,
 ) -> Transition:
     """Begin to move; tasks are asked for at the next boundary of their query.
 
     ``next_round`` goes on with the rest of the change where the target is but a part of it.
+    ``told``: whether the log says already what moves.
     """
-    if change.placement is not None:
+    if change.placement is not None and not told:
         why = f"{sum(map(len, target.order.values()))} tasks move"
         log: tuple[Log, ...] = (note(state, "plan", why),)
     else:

@@ -28,6 +28,7 @@ from elastream.loop.learning import chosen_planner
 from elastream.loop.migrator.change import Change, abandon_change, note_waiting, plan_again
 from elastream.loop.migrator.copying import begin_copying
 from elastream.loop.migrator.moving import Destination
+from elastream.loop.migrator.resuming import begin_pausing
 from elastream.loop.routes import Route, RouteOrder, RoutePlanner
 from elastream.loop.state import LoopState, Phase, Signal, Transition, note
 from elastream.model.assignment import Assignment
@@ -85,7 +86,7 @@ class Planning(Phase):
         order = [self.plan.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
-        state, instructions = begin_copying(state, change, target)
+        state, instructions = _carried_out(state, change, target)
         return state, (log, *instructions)
 
     def _still_true(self, state: LoopState) -> bool:
@@ -130,7 +131,7 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
     """Ask for a plan; where there is nothing to plan, go on."""
     observed = state.observed
     if change.placement is not None:
-        return begin_copying(state, change, _by_hand(observed, change.placement))
+        return _carried_out(state, change, _by_hand(observed, change.placement))
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
@@ -145,6 +146,13 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
     state, ticket = state.ticketed()
     plan = Plan(ticket, order, tasks, nodes)
     return replace(state, phase=Planning(change, plan, state.now_ms)), (plan,)
+
+
+def _carried_out(state: LoopState, change: Change, target: Destination) -> Transition:
+    """Begin to bring tasks where they shall be, as the policy wants it done."""
+    if state.policy.mechanism == "pause":
+        return begin_pausing(state, change, target)
+    return begin_copying(state, change, target)
 
 
 def _advised(
@@ -184,6 +192,8 @@ def _order(
         target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
         copies=_copies(state, tasks, places, nodes),
     )
+    if policy.mechanism == "pause":  # all that moves does so while its query stands still
+        return RouteOrder(problem, planner, None, None, notes)
     return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
 
 
@@ -194,12 +204,14 @@ def _planner(
     made = policy.goal.planner(state.memory, state.observed, wanted)
     if made is not None:
         return made, ()
-    if policy.planner != "transition":
+    if policy.planner == "transition":
+        until_then: RoutePlanner = "single-step"
+    elif policy.planner == "free-ahead":
+        until_then = "free-step"
+    else:
         return policy.planner, ()
-    ahead, why = chosen_planner(state.learning, tasks)
-    if ahead is None:
-        return "single-step", (why or "",)
-    return ahead, ()
+    ahead, why = chosen_planner(state.learning, tasks, policy.planner, str(until_then))
+    return (until_then, (why or "",)) if ahead is None else (ahead, ())
 
 
 def _work(work: Sequence[float]) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ import { wantedWords } from "./words.js";
 /** Beginnings, ends and what nobody should miss; other kinds are turns of something under way. */
 const NEWS = new Set([
   ..."attach join leave detach advise scale-out scale-in rebalance move lost replan".split(" "),
-  ..."refuse abandon done stuck".split(" "),
+  ..."refuse abandon done partitions repartition stuck".split(" "),
 ]);
 
 /**

@@ -1,6 +1,7 @@
 /** What goes on, in one sentence; whether it acts; what it has cost. Pure. */
 import {
-  aboutSeconds, band, counted, executorWords, kindWords, percent, phaseWords, spareCount, wantedWords,
+  aboutSeconds, band, capital, counted, executorWords, kindWords, percent, phaseWords, spareCount,
+  wantedWords,
 } from "./words.js";
 
 /** @typedef {import("./story.js").Frame} Frame */
@@ -87,6 +88,7 @@ function changeSentence(frame) {
 function steadySentence({ scene, verdict, advice }) {
   const { utilisation, marks } = scene.loop;
   const executors = executorWords(scene);
+  if (scene.loop.phase === "pausing") return `${capital(phaseWords("pausing"))}: ${executors}.`;
   if (utilisation == null) return `Steady: ${executors}; how busy they are is not known yet.`;
   const busy = `${executors}, ${percent(utilisation)} busy`;
   const told = `${busy}${place(utilisation, marks)}`;

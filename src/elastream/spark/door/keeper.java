@@ -19,7 +19,10 @@
 // makes the copy load everything anew, as Spark would have done.
 //
 // This text is compiled in the executor, by the compiler that Spark has for its own generated code.
-// That one knows Java without lambdas and checks no generic types; hence the casts.
+// That one knows Java without lambdas and checks no generic types; hence the casts. And of a try with
+// both catch and finally it runs the latter twice: none here has both. With this text goes what differs
+// from one Spark to the next: CopiedProvider and CopiedStore (store_*.java), and how Spark closes a
+// provider (closing_*.java). variants.py says which are whose.
 
 import java.io.InputStream;
 import java.lang.invoke.MethodHandle;
@@ -119,7 +122,7 @@ static final class Delivery extends BufferedRowIterator {
 static final class Keeper {
   private static final long LEASE_NS = 60000000000L;
   private static final long ALERT_MS = 40;
-  private static final long CALM_MS = 100;
+  private static final long CALM_MS = 250;
   private static final long REST = 2;  // so many times as long as an opening took
   private static final long LONGEST_REST_MS = 2000;
 
@@ -246,11 +249,10 @@ static final class Keeper {
         List all = all();
         for (int i = 0; i < all.size() && !ended; i++) tend((Copy) all.get(i));
       }
-    } catch (InterruptedException error) {
-      ended = true;
-    } finally {
-      leave();
+    } catch (Throwable error) {
+      // nobody hears of it: an error that left this thread would end the executor
     }
+    leave();
   }
 
   private void add(Copy copy) {
@@ -328,20 +330,23 @@ static final class Copy {
     if (gone() || batch + 1 <= version || System.nanoTime() < notBeforeNs) return;
     lock.lock();
     try {
-      if (gone()) return;
+      if (!gone()) come(batch);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void come(long batch) {
+    try {
       if (provider == null) open();
       scala.Option checkpointId = checkpointId(batch);
-      StateStore store = (StateStore) provider.getReadStore(batch + 1, checkpointId);
-      store.release();
-      provider.followed();
+      provider.follow(batch + 1, checkpointId);
       if (version < 0) bytes = provider.rocksDB().fileManager().latestLoadCheckpointMetrics().bytesCopied();
       version = batch + 1;
       failures = 0;
       state = "ready";
     } catch (Throwable error) {
       fail(error);
-    } finally {
-      lock.unlock();
     }
   }
 
@@ -382,7 +387,17 @@ static final class Copy {
     if (!state.equals("ready") || !lock.tryLock()) return;
     StateStoreProvider stale = null;
     try {
-      if (!state.equals("ready")) return;
+      if (state.equals("ready")) stale = installed(coordinator, host, executor);
+    } finally {
+      lock.unlock();
+    }
+    if (stale != null) Closing.close(id, stale);
+  }
+
+  // Put the copy in the place of what Spark has, and return that; null where it stays or is nothing.
+  private StateStoreProvider installed(Object coordinator, String host, String executor) {
+    StateStoreProvider stale = null;
+    try {
       scala.collection.mutable.HashMap loaded = Names.loadedProviders();
       synchronized (loaded) {
         scala.Option there = loaded.get(id);
@@ -398,92 +413,76 @@ static final class Copy {
       provider = null;
     } catch (Throwable error) {
       fail(error);
-    } finally {
-      lock.unlock();
     }
-    if (stale != null) Names.close(id, stale);
+    return stale;
   }
 
   void drop() {
     lock.lock();
     try {
-      if (provider != null) provider.close();
-    } catch (Throwable error) {
-      // nothing more can be done about it
-    } finally {
-      provider = null;
+      close();
       if (!gone()) state = "failed";
+    } finally {
       lock.unlock();
     }
   }
 
-  // Storage may fail once: what failed is opened anew, a few times, each a second later.
+  // Storage may fail once: what failed is opened anew, a few times, each a second later. Only the
+  // last time it is told as failed: the driver gives such a copy up.
   private void fail(Throwable error) {
     why = Names.told(error);
     failures = failures + 1;
-    drop();
+    close();
     if (failures < MOST_FAILURES) {
       version = -1;
       notBeforeNs = System.nanoTime() + failures * 1000000000L;
       state = "waiting";
+    } else {
+      state = "failed";
     }
   }
+
+  private void close() {
+    try {
+      if (provider != null) provider.close();
+    } catch (Throwable error) {
+      // nothing more can be done about it
+    }
+    provider = null;
+  }
 }
 
-// A provider whose store can come to a later version by the changes alone.
-static final class CopiedProvider extends RocksDBStateStoreProvider {
-  private volatile CopiedStore store = null;
-
-  public RocksDB createRocksDB(
-      String root, RocksDBConf conf, java.io.File local, Configuration hadoop, String name,
-      boolean families, boolean ids, int partition, scala.Option events, scala.Option unique) {
-    store = new CopiedStore(root, conf, local, hadoop, name, families, ids, partition, events, unique);
-    return store;
-  }
-
-  // What is loaded now was loaded from committed batches alone.
-  void followed() { store.followed = store.loadedVersion(); }
-}
-
-static final class CopiedStore extends RocksDB {
-  volatile long followed = -1;
-
-  public CopiedStore(
-      String root, RocksDBConf conf, java.io.File local, Configuration hadoop, String name,
-      boolean families, boolean ids, int partition, scala.Option events, scala.Option unique) {
-    super(root, conf, local, hadoop, name, families, ids, partition, events, unique);
-  }
-
+// Bringing a loaded store to a later version by the changes alone.
+static final class Replay {
   // Replay what is missing, where all that is loaded was replayed or loaded from committed batches
-  // and nothing was written here since; then load as Spark does, which finds nothing left to do.
-  public RocksDB load(long version, scala.Option id, boolean readOnly, boolean loadEmpty) {
-    long at = loadedVersion();
-    if (!loadEmpty && at > 0 && at == followed && at < version) {
-      try {
-        catchUp(at, version, id);
-        followed = version;
-      } catch (Throwable error) {
-        loadedVersion_$eq(-1L);  // half replayed: everything is loaded anew
-        followed = -1;
-      }
+  // and nothing was written here since. Return the version up to which that is so now: -1 where
+  // nothing is known of what is loaded.
+  static long follow(RocksDB store, long followed, long version, scala.Option id) {
+    long at = store.loadedVersion();
+    if (at <= 0 || at != followed || at >= version) return followed;
+    try {
+      catchUp(store, at, version, id);
+      return version;
+    } catch (Throwable error) {
+      store.loadedVersion_$eq(-1L);  // half replayed: everything is loaded anew
+      return -1;
     }
-    return super.load(version, id, readOnly, loadEmpty);
   }
 
-  private void catchUp(long at, long version, scala.Option id) throws Exception {
+  private static void catchUp(RocksDB store, long at, long version, scala.Option id) throws Exception {
     scala.Tuple2[] missing = new scala.Tuple2[(int) (version - at)];
     LineageItem[] lineage = null;
     if (id.isDefined()) {
-      LineageItem[] way = getFullLineage(at, version, id);
-      if (!loadedStateStoreCkptId().isDefined()
-          || !way[0].checkpointUniqueId().equals(loadedStateStoreCkptId().get())) {
+      LineageItem[] way = CopiedStore.way(store, at, version, id);
+      if (!store.loadedStateStoreCkptId().isDefined()
+          || !way[0].checkpointUniqueId().equals(store.loadedStateStoreCkptId().get())) {
         throw new IllegalStateException("the committed batches are not those that were followed");
       }
       for (int i = 0; i < missing.length; i++) {
         missing[i] = new scala.Tuple2(
           Long.valueOf(at + 1 + i), scala.Option.apply(way[i + 1].checkpointUniqueId()));
       }
-      lineage = lineage(version, id);
+      lineage = lineage(store, version, id);
     } else {
       for (int i = 0; i < missing.length; i++) {
         missing[i] = new scala.Tuple2(Long.valueOf(at + 1 + i), scala.Option.empty());
@@ -491,20 +490,20 @@ static final class CopiedStore extends RocksDB {
     }
     Method replay = RocksDB.class.getDeclaredMethod("replayChangelog", new Class[] { scala.Tuple2[].class });
     replay.setAccessible(true);
-    replay.invoke(this, new Object[] { missing });
-    copyField("numKeysOnWritingVersion", "numKeysOnLoadedVersion");
-    copyField("numInternalKeysOnWritingVersion", "numInternalKeysOnLoadedVersion");
-    fileManager().setMaxSeenVersion(version);
+    replay.invoke(store, new Object[] { missing });
+    copyField(store, "numKeysOnWritingVersion", "numKeysOnLoadedVersion");
+    copyField(store, "numInternalKeysOnWritingVersion", "numInternalKeysOnLoadedVersion");
+    store.fileManager().setMaxSeenVersion(version);
     if (id.isDefined()) {
-      loadedStateStoreCkptId_$eq(id);
-      lineageManager().resetLineage(lineage);
+      store.loadedStateStoreCkptId_$eq(id);
+      store.lineageManager().resetLineage(lineage);
     }
-    loadedVersion_$eq(version);
+    store.loadedVersion_$eq(version);
   }
 
   // The versions since the last snapshot, as the owner wrote them into its changes, and this one.
-  private LineageItem[] lineage(long version, scala.Option id) {
-    StateStoreChangelogReader reader = fileManager().getChangelogReader(version, id);
+  static LineageItem[] lineage(RocksDB store, long version, scala.Option id) {
+    StateStoreChangelogReader reader = store.fileManager().getChangelogReader(version, id);
     LineageItem[] before;
     try {
       before = reader.lineage();
@@ -517,12 +516,12 @@ static final class CopiedStore extends RocksDB {
     return whole;
   }
 
-  private void copyField(String from, String to) throws Exception {
+  private static void copyField(RocksDB store, String from, String to) throws Exception {
     Field source = RocksDB.class.getDeclaredField(from);
     Field target = RocksDB.class.getDeclaredField(to);
     source.setAccessible(true);
     target.setAccessible(true);
-    target.setLong(this, source.getLong(this));
+    target.setLong(store, source.getLong(store));
   }
 }
 
@@ -534,21 +533,22 @@ static final class Names {
   // at all of it, but handles can be had of single methods.
   static Object sparkEnv() throws Exception {
     Class env = sparkEnvClass();
-    return invoked(MethodHandles.publicLookup().findStatic(env, "get", MethodType.methodType(env)), null);
+    MethodType type = MethodType.methodType(env);
+    return invoked(MethodHandles.publicLookup().findStatic(env, "get", type), new Object[0]);
   }
 
   static String executorId(Object env) throws Exception {
     MethodType text = MethodType.methodType(String.class);
-    return (String) invoked(MethodHandles.publicLookup().findVirtual(sparkEnvClass(), "executorId", text), env);
+    MethodHandle handle = MethodHandles.publicLookup().findVirtual(sparkEnvClass(), "executorId", text);
+    return (String) invoked(handle, new Object[] { env });
   }
 
-  private static Class sparkEnvClass() throws Exception {
+  static Class sparkEnvClass() throws Exception {
     return Class.forName("org.apache.spark.SparkEnv", true, StateStore$.class.getClassLoader());
   }
 
-  private static Object invoked(MethodHandle handle, Object target) {
+  static Object invoked(MethodHandle handle, Object[] arguments) {
     try {
-      Object[] arguments = target == null ? new Object[0] : new Object[] { target };
       return handle.invokeWithArguments(arguments);
     } catch (Throwable error) {
       throw new IllegalStateException(error);
@@ -575,20 +575,6 @@ static final class Names {
   static long loadedVersion(Object provider) {
     if (!(provider instanceof RocksDBStateStoreProvider)) return Long.MAX_VALUE;
     return ((RocksDBStateStoreProvider) provider).rocksDB().loadedVersion();
-  }
-
-  static void close(StateStoreProviderId id, StateStoreProvider provider) {
-    try {
-      Object maintenance = call(call(provider, "maintenanceLock"), "writeLock");
-      ((java.util.concurrent.locks.Lock) maintenance).lock();
-      try {
-        call(StateStore$.MODULE$, "closeProvider", id, provider);
-      } finally {
-        ((java.util.concurrent.locks.Lock) maintenance).unlock();
-      }
-    } catch (Throwable error) {
-      // it was replaced already; at worst it stays open
-    }
   }
 
   // The compiler takes the method of JsonNode's interface, which returns less.

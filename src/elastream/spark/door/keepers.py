@@ -1,8 +1,9 @@
 """Keepers behind the door: what holds copies of state in the executors, and how to talk to it.
 
-The keeper is Java, in ``keeper.java`` beside this file: it needs Spark's own classes in the
-executor's own JVM. Its text travels with a task, and the executor compiles it with the compiler
-that Spark has for generated code: there is no jar to install. The text says how it works.
+The keeper is Java, in ``keeper.java`` beside this file, with what the running Spark adds to it
+(:mod:`~elastream.spark.door.variants`): it needs Spark's own classes in the executor's own JVM. Its
+text travels with a task, and the executor compiles it with the compiler that Spark has for
+generated code: there is no jar to install. The text says how it works.
 
 Driver and keeper talk through the map of the state-store coordinator, which both reach without a
 task: each writes its last word, a line of JSON, as the host of a store that does not exist, under a
@@ -15,7 +16,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from elastream.spark.door.java_text import generated_code
 
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
     from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 
 __all__ = ["CopyStatus", "KeeperReport", "Keepers", "Word"]
-
-_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
-_NAMES: Final = {
-    f"{_STATE}.RocksDB": ("replayChangelog", "load", "getFullLineage", "loadedVersion_$eq"),
-    f"{_STATE}.RocksDBStateStoreProvider": ("createRocksDB", "getReadStore", "rocksDB"),
-    f"{_STATE}.StateStore$": ("closeProvider", "loadedProviders"),
-    f"{_STATE}.StateStoreCoordinatorRef": ("getLocation", "deactivateInstances"),
-    "org.apache.spark.sql.execution.WholeStageCodegenEvaluatorFactory": ("createEvaluator",),
-}
-"""The methods that the keeper and its delivery need, public or not."""
 
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
@@ -92,7 +83,7 @@ class Keepers:
         from elastream.spark.door.private_door import names_of
 
         jvm = self._door.jvm
-        for class_name, wanted in _NAMES.items():
+        for class_name, wanted in self._door.variant.copy_methods.items():
             try:
                 methods = jvm.java.lang.Class.forName(class_name).getDeclaredMethods()
             except Py4JJavaError:
@@ -111,7 +102,7 @@ class Keepers:
         door, jvm = self._door, self._door.jvm
         sql = jvm.org.apache.spark.sql
         if self._code is None:
-            self._code = generated_code(jvm, "keeper.java")
+            self._code = generated_code(jvm, *door.variant.keeper)
             self._metric = sql.execution.metric.SQLMetrics.createMetric(door.context, "elastream")
         packed = [door.java_objects(order) for order in orders]
         references = door.java_objects(

@@ -5,7 +5,8 @@ lives (the state-store coordinator), which stateful operators a query's plan has
 (:mod:`~elastream.spark.door.queries`), which executors there are, and what happens
 (:mod:`~elastream.spark.door.digest`). All of them are objects of the driver's JVM, reached
 through py4j. Each is opened once, and what is missing is named when the Spark version or mode is
-another than the one this was written for. Everything comes out as plain Python values.
+another than those this was written for (:mod:`~elastream.spark.door.variants`). Everything comes
+out as plain Python values.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.door.queries import WRITER, Queries, StatefulOperator
+from elastream.spark.door.queries import Queries, StatefulOperator
+from elastream.spark.door.variants import STATE, Variant, variant_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors", "names_of"]
 
-_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 _BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
 _SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _LOCATION_PREFIX: Final = "executor_"
@@ -47,8 +48,11 @@ class ExecutorEntry:
 class PrivateDoor:
     """The private parts of one running Spark session; opened, and checked, by :meth:`of`."""
 
-    def __init__(self, spark: SparkSession, jvm: Any, context: Any, coordinator: Any) -> None:
+    def __init__(
+        self, spark: SparkSession, variant: Variant, jvm: Any, context: Any, coordinator: Any
+    ) -> None:
         self.spark = spark
+        self.variant = variant
         self.jvm = jvm
         """For this room alone, as are the next three."""
         self.context = context
@@ -67,14 +71,13 @@ class PrivateDoor:
     @classmethod
     def of(cls, spark: SparkSession) -> PrivateDoor:
         """Open every door, or say which one does not open on this Spark version or mode."""
-        import pyspark
-
         if not hasattr(spark, "_jsparkSession"):
             raise UnsupportedSparkError(
                 "the session is a Spark Connect client, which cannot reach the driver that places "
                 "state: run elastream in the driver's own process, with a classic session"
             )
-        version = pyspark.__version__
+        version = spark.version
+        variant = variant_of(version)
         jvm: Any = spark._jvm
         doors: dict[str, Callable[[], Any]] = {
             "SparkContext": lambda: spark.sparkContext._jsc.sc(),
@@ -82,13 +85,17 @@ class PrivateDoor:
                 spark._jsparkSession.streams().stateStoreCoordinator()
             ),
             "StateStoreCoordinatorRef.reportActiveInstance": lambda: _needs_methods(
-                jvm, f"{_STATE}.StateStoreCoordinatorRef", "reportActiveInstance", "getLocation"
+                jvm, f"{STATE}.StateStoreCoordinatorRef", "reportActiveInstance", "getLocation"
             ),
-            "StateStoreWriter.stateStoreNames": lambda: _needs_methods(
-                jvm, WRITER, "stateStoreNames", "getStateInfo", "metrics"
+            "StateStoreWriter": lambda: _needs_methods(
+                jvm,
+                variant.writer,
+                *(["stateStoreNames"] if variant.names_stores else []),
+                "getStateInfo",
+                "metrics",
             ),
             "StateStoreProviderId": lambda: jvm.java.lang.Class.forName(
-                f"{_STATE}.StateStoreProviderId"
+                f"{STATE}.StateStoreProviderId"
             ),
             "LiveListenerBus.addToQueue": lambda: _needs_methods(
                 jvm, "org.apache.spark.scheduler.LiveListenerBus", "addToQueue", "removeListener"
@@ -104,12 +111,16 @@ class PrivateDoor:
             ),
             "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
             "CoarseGrainedSchedulerBackend.executorsPendingDecommission": lambda: _needs_methods(
-                jvm, _BACKEND, "executorsPendingDecommission", "isExecutorActive"
+                jvm,
+                _BACKEND,
+                "executorsPendingDecommission",
+                "isExecutorActive",
+                "getExecutorIds",
             ),
             "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
         }
         opened = {name: _opened(name, door, version) for name, door in doors.items()}
-        return cls(spark, jvm, opened["SparkContext"], opened["state-store coordinator"])
+        return cls(spark, variant, jvm, opened["SparkContext"], opened["state-store coordinator"])
 
     def json(self, value: Any) -> Any:
         """Return a JVM value as plain Python, in one call however large it is."""
@@ -161,6 +172,7 @@ class PrivateDoor:
         """
         entries = self.json(self.context.statusStore().executorList(True))
         passed_over = set() if leaving else self._without_tasks(entries)
+        passed_over |= self._gone(entries)  # afterwards: one may go meanwhile
         found = [
             ExecutorEntry(
                 entry["id"],
@@ -176,6 +188,13 @@ class PrivateDoor:
         ]
         return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
 
+    def share_driver_host(self, executors: Sequence[ExecutorEntry]) -> bool:
+        """Tell whether these executors are on the driver's host, and so share its disks."""
+        if str(self.context.master()).startswith("local"):
+            return True
+        host = str(self.context.conf().get("spark.driver.host"))
+        return all(executor.host == host for executor in executors)
+
     def executor_times(self) -> tuple[tuple[str, int, int | None], ...]:
         """Return every executor that was ever there: its id, when it came and when it went.
 
@@ -188,6 +207,16 @@ class PrivateDoor:
             for entry in entries
             if entry["id"] != "driver"
         )
+
+    def _gone(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the executors that the scheduler has removed, and the status store has not yet.
+
+        The store hears of it by an event. One that was decommissioned would come back to life until
+        then: the scheduler has forgotten that it was leaving.
+        """
+        ids = {entry["id"] for entry in entries if entry["id"] != "driver"}
+        known = self.json(self.context.schedulerBackend().getExecutorIds()) if ids else ()
+        return ids.difference(known)
 
     def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the executors to which Spark sends no task any more."""
@@ -254,10 +283,13 @@ class PrivateDoor:
 
     def delete_folders(self, beginning: str) -> None:
         """Delete every folder whose path begins so, with all in it, on whatever file system."""
-        pattern = self.jvm.org.apache.hadoop.fs.Path(f"{beginning}*")
-        system = pattern.getFileSystem(self.context.hadoopConfiguration())
-        for status in system.globStatus(pattern) or ():
-            system.delete(status.getPath(), True)
+        first = self.jvm.org.apache.hadoop.fs.Path(beginning)
+        system = first.getFileSystem(self.context.hadoopConfiguration())
+        parent, name = first.getParent(), first.getName()
+        # no pattern: what is in the path of a user may mean something in one
+        for status in system.listStatus(parent) if system.exists(parent) else ():
+            if status.getPath().getName().startswith(name):
+                system.delete(status.getPath(), True)
 
     def is_instance(self, class_name: str, value: Any) -> bool:
         """Tell whether a JVM value is of a class."""

@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from elastream.spark.door.source_numbers import SourceNumbers
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.door.private_door import PrivateDoor
 
 __all__ = [
+    "JOIN",
+    "JOIN_STORES",
     "Queries",
     "QueryStatus",
     "RunningQuery",
@@ -23,12 +27,38 @@ __all__ = [
     "Trigger",
 ]
 
-WRITER: Final = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
+JOIN: Final = "StreamingSymmetricHashJoinExec"
+"""The class of a stream-stream join, without its package."""
+JOIN_STORES: Final = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+"""Those of a join that has several, in the order of their checkpoint ids."""
+_DEFAULT_STORE: Final = "default"
 _EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.Exchange"
 _UNION: Final = "org.apache.spark.sql.execution.UnionExec"
 _SINGLE: Final = "SinglePartition$"
 _INSTANCES: Final = "numStateStoreInstances"
 _ROWS_OUT: Final = "numOutputRows"
+_ROWS_READ: Final = "recordsRead"
+_LOGICAL_JOIN: Final = "Join"
+_STATEFUL: Final = frozenset(
+    (
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsInPandasWithState",
+        "FlatMapGroupsWithState",
+        "GlobalLimit",
+        "TransformWithState",
+        "TransformWithStateInPandas",
+        "TransformWithStateInPySpark",
+    )
+)
+"""What keeps state in a streaming query, beside a join of two streams."""
 _TRIGGERS: Final = {
     "ProcessingTimeTrigger": "interval",
     "OneTimeTrigger$": "once",
@@ -97,6 +127,14 @@ class StatefulOperator:
     """Id of the stateful operator that reads what it puts out; ``None`` where none does."""
     output_step: int | None = None
     """From the number of its accumulator of state stores to that of its rows put out."""
+    side: int = 0
+    """Which side of its reader reads it: 1 for the right one of a join, 0 for all others."""
+    sources: tuple[tuple[int, int], ...] = ()
+    """What it reads with no stateful operator between: its side, and the source by its number in
+    progress reports; once for each time that the plan reads it."""
+    read_steps: tuple[int, int] | None = None
+    """Of a join, from its accumulator of state stores to those of the rows read of its two sides;
+    ``None`` for all others."""
 
 
 class Queries:
@@ -145,10 +183,11 @@ class Queries:
         waiting = [query.execution.analyzedPlan()]
         while waiting:
             plan = waiting.pop()
-            if plan.isStateful():
+            inner = plan.children()
+            children = [inner.apply(index) for index in range(inner.size())]
+            if self._keeps_state(plan, children):
                 return True
-            children = plan.children()
-            waiting += [children.apply(index) for index in range(children.size())]
+            waiting += children
         return False
 
     def statuses(self, queries: Sequence[RunningQuery]) -> list[QueryStatus]:
@@ -167,18 +206,19 @@ class Queries:
 
     def operators(self, query: RunningQuery) -> tuple[StatefulOperator, ...] | None:
         """Return the query's stateful operators by id; ``None`` before it has planned a batch."""
-        execution = query.execution.lastExecution()
-        if execution is None:
+        plan = _planned(query)
+        if plan is None:
             return None
         found = []
-        writers = self._writers(execution.executedPlan())
+        numbers = SourceNumbers(query.execution)
+        writers = self._writers(plan, numbers)
         ids = [writer.node.getStateInfo().operatorId() for writer in writers]
         for rank, writer in enumerate(writers):
             info = writer.node.getStateInfo()
             found.append(
                 StatefulOperator(
                     id=ids[rank],
-                    stores=tuple(self._door.json(writer.node.stateStoreNames())),
+                    stores=self._stores(writer.node),
                     partitions=_partitions(writer.node, info.numPartitions()),
                     root=info.checkpointLocation(),
                     run_id=info.queryRunId().toString(),
@@ -186,28 +226,33 @@ class Queries:
                     rank=rank,
                     reader=None if writer.reader is None else ids[writer.reader],
                     output_step=_output_step(writer.node),
+                    side=writer.side,
+                    sources=tuple(writer.sources),
+                    read_steps=self._read_steps(writer.node),
                 )
             )
         return tuple(sorted(found, key=lambda operator: operator.id))
 
-    def scans(self, query: RunningQuery) -> int:
-        """Return how often a batch of the query reads a source: once in each branch of its plan.
+    def scans(self, query: RunningQuery) -> tuple[int, ...]:
+        """Return how often a batch of the query reads each source: once in each branch of its plan.
 
-        Spark counts the rows of a batch as often; 0 before the first batch.
+        Spark counts the rows of a batch as often; empty before the first batch.
         """
-        execution = query.execution.lastExecution()
-        if execution is None:
-            return 0
-        leaves = execution.logical().collectLeaves()
-        return sum(bool(leaves.apply(i).isStreaming()) for i in range(leaves.size()))
+        plan = _planned(query)
+        if plan is None:
+            return ()
+        numbers = SourceNumbers(query.execution)
+        leaves = plan.collectLeaves()
+        read = [numbers.of(leaves.apply(index)) for index in range(leaves.size())]
+        return tuple(read.count(number) for number in range(numbers.count))
 
     def metric_names(self, query: RunningQuery, keys: Sequence[str]) -> dict[str, str]:
         """Return the name under which events tell each metric of a stateful operator, by key.
 
         Empty before the first batch; a metric that the state store does not have is left out.
         """
-        execution = query.execution.lastExecution()
-        writers = [] if execution is None else self._writers(execution.executedPlan())
+        plan = _planned(query)
+        writers = [] if plan is None else self._writers(plan)
         found: dict[str, str] = {}
         for writer in writers[:1]:
             metrics = writer.node.metrics()
@@ -221,8 +266,8 @@ class Queries:
 
         Empty before the first batch.
         """
-        execution = query.execution.lastExecution()
-        writers = [] if execution is None else self._writers(execution.executedPlan())
+        plan = _planned(query)
+        writers = [] if plan is None else self._writers(plan)
         return {int(each.node.getStateInfo().operatorId()): each.node for each in writers}
 
     def committed_batch(self, query: RunningQuery) -> int | None:
@@ -238,7 +283,43 @@ class Queries:
             execution,
         )
 
-    def _writers(self, plan: Any) -> list[_Writer]:
+    def _keeps_state(self, plan: Any, children: Sequence[Any]) -> bool:
+        """Tell whether a part of a query's logical plan keeps state."""
+        if self._door.variant.tells_stateful:
+            return bool(plan.isStateful())
+        name = plan.getClass().getSimpleName()
+        if name == _LOGICAL_JOIN:
+            return all(child.isStreaming() for child in children)
+        return name in _STATEFUL and bool(plan.isStreaming())
+
+    def _stores(self, node: Any) -> tuple[str, ...]:
+        """Return the names of an operator's state stores."""
+        if self._door.variant.names_stores:
+            return tuple(self._door.json(node.stateStoreNames()))
+        return JOIN_STORES if node.getClass().getSimpleName() == JOIN else (_DEFAULT_STORE,)
+
+    def _read_steps(self, node: Any) -> tuple[int, int] | None:
+        """Return where a join's two shuffles are among the accumulators."""
+        children = node.children()
+        if node.getClass().getSimpleName() != JOIN or children.size() != 2:
+            return None
+        own = node.metrics().apply(_INSTANCES).id()
+        read = [self._rows_read(children.apply(side)) for side in (0, 1)]
+        if read[0] is None or read[1] is None:
+            return None
+        return int(read[0] - own), int(read[1] - own)
+
+    def _rows_read(self, plan: Any) -> int | None:
+        """Return the accumulator of the rows that the nearest shuffle below tells to be read."""
+        node = plan
+        while not self._door.is_instance(_EXCHANGE, node):
+            if node.children().size() != 1:
+                return None
+            node = node.children().apply(0)
+        metrics = node.metrics()
+        return int(metrics.apply(_ROWS_READ).id()) if metrics.contains(_ROWS_READ) else None
+
+    def _writers(self, plan: Any, numbers: SourceNumbers | None = None) -> list[_Writer]:
         """Return the stateful operators of a plan from its root down, each with its group.
 
         A group is what runs in the same tasks. A shuffle ends it. A union runs its children's
@@ -247,22 +328,28 @@ class Queries:
         """
         found: list[_Writer] = []
         last_group = 0
-        waiting: list[_Writer] = [_Writer(plan, 0, None)]
+        waiting: list[_Writer] = [_Writer(plan, 0, None, 0, [])]
         while waiting:
-            node, group, reader = waiting.pop()
-            if self._door.is_instance(WRITER, node):
-                found.append(_Writer(node, group, reader))
-                reader = len(found) - 1
+            node, group, reader, side, _ = waiting.pop()
+            if self._door.is_instance(self._door.variant.writer, node):
+                found.append(_Writer(node, group, reader, side, []))
+                reader, side = len(found) - 1, 0
             splits = self._door.is_instance(_EXCHANGE, node) or (
                 self._door.is_instance(_UNION, node)
                 and node.outputPartitioning().getClass().getSimpleName() == "UnknownPartitioning"
             )
             children = node.children()
+            if numbers is not None and reader is not None and children.size() == 0:
+                number = numbers.of(node)
+                if number is not None:
+                    found[reader].sources.append((side, number))
+            joins = reader is not None and found[reader].node is node and children.size() == 2
             for index in reversed(range(children.size())):
                 if splits:
                     last_group += 1
                 inner = last_group if splits else group
-                waiting.append(_Writer(children.apply(index), inner, reader))
+                below = index if joins else side
+                waiting.append(_Writer(children.apply(index), inner, reader, below, []))
         return found
 
 
@@ -271,6 +358,27 @@ class _Writer(NamedTuple):
     group: int
     reader: int | None
     """Place in the list of the nearest stateful operator above it."""
+    side: int
+    """Which side of that one it is on."""
+    sources: list[tuple[int, int]]
+
+
+def _planned(query: RunningQuery) -> Any | None:
+    """Return the plan of the query's last batch; ``None`` where there is none, or it has failed.
+
+    Spark plans a batch when somebody first asks, and tells whoever asks next of the same failure.
+    The query ends with it by itself.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    execution = query.execution.lastExecution()
+    if execution is None:
+        return None
+    try:
+        return execution.executedPlan()
+    except (Py4JJavaError, PySparkException):
+        return None
 
 
 def _partitions(writer: Any, planned: int) -> int:

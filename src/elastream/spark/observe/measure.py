@@ -1,35 +1,26 @@
 """``measure``: a trial run tells what each pair costs, as a problem of resilient placement.
 
-Section 7.1 of paper 003 measures costs and selectivities by running the operators for a while,
-wherever they are. Here over a number of batches, for every (query, operator, partition) pair:
+Running queries are watched for a number of batches, wherever their state is;
+:mod:`elastream.spark.observe.trial_costs` says what is made of it. The graph of the problem has an
+operator for each (query, operator, partition) pair, and a node for each executor. Costs are in
+seconds of executor run time, rates in rows a second.
 
-* **cost** is executor run time in seconds, all that the pair's tasks did, for each row of the
-  streams that its operator reads: a pair gets only its share of these rows, but whatever it does
-  grows with their rate. What Spark's tasks cost without any row is spread over the rows too.
-* **selectivity** is rows put out, again for each row of the streams that the operator reads. An
-  operator that reads another one's output reads all of its partitions.
-
-So the graph of the problem has an operator for each pair, and a node for each executor. A node's
-capacity is the seconds a second that its cores have, less what they spent on tasks without state
-(reading, parsing, sinks): nobody can place those. Rates are in rows a second.
-
-Streams are the inputs of queries. Several queries may read the same one. A query that reads two
-streams, or joins one with itself, is refused: its load is not a sum over its inputs, and a graph
-with a join, written by hand, is the way (``docs/plan-files.md``).
+Streams are the sources of queries. Several queries may read the same one, a query may read several.
+The rows that a join keeps on each side are counted once, at the end, by reading its state.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
-from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.observation import BatchObservation
 from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
 
@@ -37,17 +28,27 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.door.private_door import PrivateDoor
-    from elastream.spark.door.queries import StatefulOperator
+    from elastream.spark.observe.trial_costs import QueryTrial
     from elastream.spark.observe.watched_query import WatchedQuery
-    from elastream.spark.observe.watching import Watching
 
 __all__ = ["Measured", "measure"]
+
+
+class _Node(Protocol):
+    """What matters of an executor."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def cores(self) -> int: ...
+
+
+_log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.5
 _LEAST_CAPACITY: Final = 0.1
 """However much an executor does besides, so much of its cores counts as free."""
-_JOIN_STORE: Final = "left-"
-"""How the state stores of a stream-stream join begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,34 +58,59 @@ class Measured:
     graph: QueryGraph
     """An operator for each pair, in the order in which ``place`` wants them."""
     capacity: tuple[float, ...]
-    """Seconds of run time a second that each executor has: its cores, less other work."""
+    """Seconds of run time a second that each executor has: its cores, less what tasks without
+    state take at any rates."""
     rates: tuple[float, ...]
     """Rows a second that each input had in the trial."""
+    unplaced: tuple[tuple[float, ...], ...] = ()
+    """A row for each executor: seconds that tasks without state take there for a row of each
+    input."""
+    least_rates: tuple[float, ...] = ()
+    """Rows a second that each input had in the batch that had the fewest."""
 
-    def fields(self) -> dict[str, Any]:
-        """Return the problem as ``elastream plan resilient`` reads it."""
-        operators = [
-            {
-                "name": operator.name,
-                "inputs": list(operator.inputs),
-                "cost": operator.cost,
-                "selectivity": operator.selectivity,
-            }
-            for operator in self.graph.operators
-        ]
-        graph = {"inputs": list(self.graph.inputs), "operators": operators}
-        return {"graph": graph, "capacity": list(self.capacity)}
+    def fields(self, *, lower_bound: bool = False) -> dict[str, Any]:
+        """Return the problem as ``elastream plan resilient`` reads it.
 
-    def problem(self) -> ResilientProblem:
+        With ``lower_bound`` rates are taken never to fall below the least that were seen.
+        """
+        graph: dict[str, Any] = {
+            "inputs": list(self.graph.inputs),
+            "operators": [_operator_fields(operator) for operator in self.graph.operators],
+        }
+        if self.graph.transfer_cost:
+            graph["transfer_cost"] = self.graph.transfer_cost
+        fields: dict[str, Any] = {"graph": graph, "capacity": list(self.capacity)}
+        if self.unplaced:
+            fields["unplaced"] = [list(row) for row in self.unplaced]
+        if lower_bound:
+            fields["lower_bound"] = list(self.least_rates)
+        return fields
+
+    def problem(self, *, lower_bound: bool = False) -> ResilientProblem:
         """Return the problem as the planner takes it."""
         from elastream.planners.resilient.load_model import linear_load
 
-        return linear_load(self.graph).problem(self.capacity)
+        least = self.least_rates if lower_bound else None
+        return linear_load(self.graph).problem(self.capacity, least, self.unplaced or None)
+
+
+def _operator_fields(operator: GraphOperator) -> dict[str, Any]:
+    fields = {
+        "name": operator.name,
+        "inputs": list(operator.inputs),
+        "cost": operator.cost,
+        "selectivity": operator.selectivity,
+    }
+    if operator.fixed:
+        fields["fixed"] = operator.fixed
+    if operator.window is not None:
+        fields |= {"kind": operator.kind, "window": operator.window, "left": operator.left}
+    return fields
 
 
 def measure(
     queries: Sequence[StreamingQuery],
-    inputs: Sequence[str] | None = None,
+    inputs: Sequence[str | Sequence[str]] | None = None,
     *,
     batches: int = 20,
     skip: int = 2,
@@ -93,10 +119,10 @@ def measure(
 ) -> Measured:
     """Watch running queries for some batches and return what their pairs cost.
 
-    ``inputs`` names the stream that each query reads; queries that read the same one have the same
-    name there. Left out, every query reads a stream of its own, named after it. The first ``skip``
-    batches of each query, in which code is compiled, count nothing. ``heard`` is called with every
-    batch and the name of its query.
+    ``inputs`` names the stream that each query reads, or its streams in the order of its sources in
+    progress reports; queries that read the same one have the same name there. Left out, every query
+    reads streams of its own, named after it. The first ``skip`` batches of each query, in which
+    code is compiled, count nothing. ``heard`` is called with every batch and the name of its query.
 
     Raises :class:`~elastream.model.errors.ElastreamError` with one line where that cannot be
     measured, or a query runs fewer batches within ``timeout_s``. The queries run on.
@@ -108,12 +134,11 @@ def measure(
     if inputs is not None and len(inputs) != len(queries):
         raise ProblemError("inputs", f"has {len(inputs)} names; there are {len(queries)} queries")
     with watching(queries) as running:
-        for query, watched in zip(running.queries, running.watched, strict=True):
-            _refuse_joins(query, watched)
         trials = {
             watched.name: _Trial(query, watched, batches, skip)
             for query, watched in zip(running.queries, running.watched, strict=True)
         }
+        names = _streams(list(trials.values()), inputs)
 
         def note(batch: BatchObservation) -> None:
             trials[batch.query].note(batch)
@@ -122,9 +147,8 @@ def measure(
 
         batches_of(running.monitor, note)
         _await(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
-        streams = list(trials) if inputs is None else list(inputs)
-        readings = [_reading(running.door, trial) for trial in trials.values()]
-        return _measured(running, streams, readings)
+        readings = [_reading(running.door, trial, names[name]) for name, trial in trials.items()]
+        return _measured(running.door.executors(), readings)
 
 
 class _Trial:
@@ -173,111 +197,103 @@ def _await(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The sums over the batches of one query."""
-
-    rows: float
-    """Rows that it read."""
-    seconds: float
-    """From the end of the batch before the first to the end of the last."""
-    run_s: Mapping[TaskId, float]
-    rows_out: Mapping[TaskId, int | None]
-    """``None`` where the operator does not tell."""
-    outside_s: Mapping[str, float]
-    """Run time of the query's tasks without state, by executor."""
-
-
-def _reading(door: PrivateDoor, trial: _Trial) -> _Reading:
-    _refuse_joins(trial.query, trial.watched)
-    name, batches = trial.watched.name, trial.seen()
-    run_s: dict[TaskId, float] = defaultdict(float)
-    rows_out: dict[TaskId, int | None] = {}
-    for task in (task for batch in batches for task in batch.tasks):
-        run_s[task.task] += task.run_ms / 1000
-        before = rows_out.get(task.task, 0)
-        told = before is not None and task.rows_out is not None
-        rows_out[task.task] = (before or 0) + (task.rows_out or 0) if told else None
-    rows = sum(batch.rows for batch in batches) / max(1, door.queries.scans(trial.watched.query))
-    if rows == 0:
-        raise SparkError(f"the query {name} read no rows in {len(batches)} batches")
-    lost = [task for task in trial.watched.tasks if task not in run_s]
-    if lost:
-        raise SparkError(f"the query {name} told nothing of its task {lost[0]}")
-    seconds = sum(batch.interval_ms or batch.duration_ms for batch in batches) / 1000
-    outside_s: dict[str, float] = defaultdict(float)
-    for batch in batches:
-        for executor, run_ms in batch.outside_ms.items():
-            outside_s[executor] += run_ms / 1000
-    return _Reading(rows, seconds, run_s, rows_out, outside_s)
+def _streams(
+    trials: Sequence[_Trial], inputs: Sequence[str | Sequence[str]] | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of each query's sources."""
+    found: dict[str, tuple[str, ...]] = {}
+    for place, trial in enumerate(trials):
+        name, sources = trial.watched.name, _sources(trial.query)
+        given: Any = None if inputs is None else inputs[place]
+        if given is None:
+            own = tuple(f"{name} source {number}" for number in range(sources))
+            found[name] = own if sources > 1 else (name,)
+            continue
+        names = (given,) if isinstance(given, str) else tuple(given)
+        if len(names) != sources:
+            what = f"has {len(names)} names; the query {name} reads {sources} sources"
+            raise ProblemError(f"inputs[{place}]", what)
+        found[name] = names
+    return found
 
 
-def _refuse_joins(query: StreamingQuery, watched: WatchedQuery) -> None:
+def _sources(query: StreamingQuery) -> int:
     progress = query.lastProgress
-    sources = 1 if progress is None else len(progress["sources"])
-    joins = any(
-        store.startswith(_JOIN_STORE) for operator in watched.operators for store in operator.stores
+    return 1 if progress is None else len(progress["sources"])
+
+
+def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> QueryTrial:
+    from elastream.spark.observe.trial_costs import QueryTrial
+
+    watched, batches = trial.watched, tuple(trial.seen())
+    if sum(batch.rows for batch in batches) == 0:
+        raise SparkError(f"the query {watched.name} read no rows in {len(batches)} batches")
+    return QueryTrial(
+        watched.name,
+        watched.operators,
+        streams,
+        door.queries.scans(watched.query),
+        batches,
+        _join_states(door, watched),
     )
-    if sources > 1 or joins:
-        what = f"reads {sources} sources" if sources > 1 else "joins its stream with itself"
-        raise QueryRefusedError(
-            f"the query {watched.name} {what}, so its load is no sum over inputs; write its "
-            "graph by hand"
-        )
 
 
-def _measured(running: Watching, streams: Sequence[str], readings: Sequence[_Reading]) -> Measured:
-    operators = [
-        operator
-        for watched, stream, reading in zip(running.watched, streams, readings, strict=True)
-        for operator in _operators(watched, stream, reading)
-    ]
-    inputs = tuple(dict.fromkeys(streams))
-    rates = {
-        stream: reading.rows / reading.seconds
-        for stream, reading in zip(streams, readings, strict=True)
-    }
+def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple[int, int]]:
+    """Count the rows in state on both sides of each join, from its checkpoint."""
+    from elastream.spark.observe.task_events import lead_of
+    from elastream.spark.steer.own_work import marked
+
+    leads = lead_of(watched.operators)
+    found: dict[int, tuple[int, int]] = {}
+    for operator in watched.operators:
+        if operator.read_steps is None:
+            continue
+        reader = door.spark.read.format("statestore").option("operatorId", operator.id)
+        place = operator.root.rsplit("/", 1)[0]
+        try:
+            with marked(door.spark):
+                left, right = (
+                    reader.option("joinSide", side).load(place).count()
+                    for side in ("left", "right")
+                )
+        except Exception as error:  # as long on both sides, then
+            _log.warning("the state of %s was not counted: %s", watched.name, error)
+            continue
+        found[leads[operator.id]] = left, right
+    return found
+
+
+def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Measured:
+    from elastream.spark.observe.trial_costs import operators_of, outside_costs
+
+    inputs = tuple(dict.fromkeys(stream for each in readings for stream in each.streams))
+    rates = {stream: rows / each.seconds for each in readings for stream, rows in each.rows.items()}
+    least = {stream: rate for each in readings for stream, rate in each.least_rates.items()}
+    outside = [(each.streams, outside_costs(each)) for each in readings]
+    operators = [operator for each in readings for operator in operators_of(each)]
     return Measured(
-        QueryGraph.of(inputs, operators),
+        QueryGraph.of(inputs, operators, _transfer_cost(readings)),
         tuple(
-            max(_LEAST_CAPACITY * executor.cores, executor.cores - _outside(readings, executor.id))
-            for executor in running.door.executors()
+            max(
+                _LEAST_CAPACITY * each.cores,
+                each.cores - sum(costs.at_any_rate.get(each.id, 0.0) for _, costs in outside),
+            )
+            for each in executors
         ),
         tuple(rates[stream] for stream in inputs),
+        tuple(
+            tuple(
+                sum(c.by_row.get(each.id, 0.0) for streams, c in outside if stream in streams)
+                for stream in inputs
+            )
+            for each in executors
+        ),
+        tuple(least[stream] for stream in inputs),
     )
 
 
-def _outside(readings: Sequence[_Reading], executor: str) -> float:
-    """Return the cores that work without state keeps busy on an executor."""
-    return sum(each.outside_s.get(executor, 0.0) / each.seconds for each in readings)
-
-
-def _operators(query: WatchedQuery, stream: str, reading: _Reading) -> list[GraphOperator]:
-    read_by = _read_by(query.operators)
-    tasks = query.tasks
-    found = []
-    for task in tasks:
-        sources = [other for other in tasks if other.operator in read_by[task.operator]]
-        names = [str(other) for other in sources] or [stream]
-        rows = sum(reading.rows_out[other] or 0 for other in sources) if sources else reading.rows
-        if rows == 0:
-            raise SparkError(
-                f"operator {task.operator} of the query {query.name} was not seen to read any "
-                "rows; measure more batches"
-            )
-        put_out = reading.rows_out[task]
-        selectivity = None if put_out is None else put_out / rows
-        found.append(GraphOperator.of(str(task), names, reading.run_s[task] / rows, selectivity))
-    return found
-
-
-def _read_by(operators: Sequence[StatefulOperator]) -> dict[int, set[int]]:
-    """Return, for each operator that leads its tasks, those whose output it reads."""
-    from elastream.spark.observe.task_events import lead_of
-
-    leads = lead_of(operators)
-    found: dict[int, set[int]] = {lead: set() for lead in leads.values()}
-    for operator in operators:
-        if operator.reader is not None and leads[operator.reader] != leads[operator.id]:
-            found[leads[operator.reader]].add(leads[operator.id])
-    return found
+def _transfer_cost(readings: Sequence[QueryTrial]) -> float:
+    """Return the run time in which a task waits for a row of another executor, in seconds."""
+    tasks = [task for each in readings for batch in each.batches for task in batch.tasks]
+    fetched = sum(task.rows_fetched for task in tasks)
+    return sum(task.fetch_ms for task in tasks) / 1000 / fetched if fetched else 0.0

@@ -30,6 +30,7 @@ from elastream.loop.events import (
 from elastream.model.observation import Executor
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery
+from elastream.spark.observe.endings import ending
 from elastream.spark.observe.event_tap import EventTap, Heard, JobEvent, QueryEvent
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import OWN_NAME, refusal
@@ -232,7 +233,7 @@ class SparkMonitor:
                 continue
             same = event.fields["runId"] == watched.query.run_id
             if event.kind == "terminated" and same:
-                self._leave(watched, _ending(event.fields.get("exception")))
+                self._leave_ended(watched, event.fields.get("exception"))
             elif event.kind == "started" and not same:
                 self._leave(watched, "the query was started again")
 
@@ -241,8 +242,7 @@ class SparkMonitor:
         with self._lock:
             for watched in tuple(self._watched.values()):
                 if watched.query.id not in running:
-                    fault = self._door.queries.fault(watched.query)
-                    self._leave(watched, _ending(fault))
+                    self._leave_ended(watched, self._door.queries.fault(watched.query))
             known = self._watched.keys() | self._passed_over.keys()
             self._passed_over = {
                 each: run for each, run in self._passed_over.items() if each in running
@@ -283,6 +283,16 @@ class SparkMonitor:
         )
         self._joined[watched.query.id] = joined
         self._tell(joined)
+
+    def _leave_ended(self, watched: WatchedQuery, fault: str | None) -> None:
+        """Take leave of a query that has ended; one that failed before it took part is told too."""
+        why = None if not fault else ending(fault)
+        if why is not None and watched.query.id not in self._joined:
+            failed = f"failed before its first batch: {why}"
+            self._tell(QueryPassedOver(self._now_ms(), watched.name, failed))
+        self._leave(
+            watched, "the query has ended" if why is None else f"the query has ended: {why}"
+        )
 
     def _leave(self, watched: WatchedQuery, why: str) -> None:
         del self._watched[watched.query.id]
@@ -387,8 +397,3 @@ def _stages_of(jobs: Iterable[JobEvent], watched: Set[str]) -> dict[int, tuple[s
             batch = -1 if job.batch is None else job.batch
             found |= dict.fromkeys(job.stages, (None if job.own else job.query, batch))
     return found
-
-
-def _ending(fault: str | None) -> str:
-    first = str(fault).strip().splitlines()[0] if fault else None
-    return "the query has ended" if first is None else f"the query has ended: {first[:200]}"

@@ -12,22 +12,23 @@ from typing import Final
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery
 
-__all__ = ["OWN_NAME", "OWN_PROPERTY", "refusal"]
+__all__ = ["OWN_NAME", "OWN_PROPERTY", "UNSTEERED", "refusal"]
 
 OWN_NAME: Final = "elastream warm-up"
 """How the names of our own throw-away queries begin; they take no part."""
 OWN_PROPERTY: Final = "elastream.own"
 """Local property of the jobs that are ours; their work counts for nobody."""
 
-_UNSTEERED: Final = {
+UNSTEERED: Final = {
     "continuous": "runs continuously, without batches to move state between; use processingTime",
     "real-time": "runs in real-time mode, whose tasks stay where they are; use processingTime",
 }
+"""Kinds of triggers without batches to steer between: what their queries do, and what to do."""
 
 
 def refusal(door: PrivateDoor, query: RunningQuery) -> str | None:
     """Return why a query cannot be steered; ``None`` where it can."""
-    why = _UNSTEERED.get(door.queries.trigger(query).kind)
+    why = UNSTEERED.get(door.queries.trigger(query).kind)
     if why is not None:
         return why
     if not door.queries.is_stateful(query):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from elastream.model.observation import OperatorGraph, TaskId, TaskObservation
 from elastream.spark.door.queries import StatefulOperator
@@ -60,7 +60,19 @@ _ROWS_READ: Final = (
     "internal.metrics.shuffle.read.recordsRead",
     "internal.metrics.input.recordsRead",
 )
-TASK_COUNTERS: Final = (_RUN_TIME, *_ROWS_READ)
+_FETCH_WAIT: Final = "internal.metrics.shuffle.read.fetchWaitTime"
+_REMOTE_BYTES: Final = "internal.metrics.shuffle.read.remoteBytesRead"
+_LOCAL_BYTES: Final = "internal.metrics.shuffle.read.localBytesRead"
+_READ_OF_ONE: Final = "records read"
+"""What a shuffle of the plan tells in the tasks that read it; a join reads two."""
+TASK_COUNTERS: Final = (
+    _RUN_TIME,
+    *_ROWS_READ,
+    _FETCH_WAIT,
+    _REMOTE_BYTES,
+    _LOCAL_BYTES,
+    _READ_OF_ONE,
+)
 """The counters of any task that are read, by the names under which events tell them."""
 
 
@@ -83,6 +95,17 @@ class FinishedTask:
     """
     rows_out: Mapping[int, int] = field(default_factory=dict)
     """Rows put out by each operator that tells them, stateful or not, by its accumulator."""
+    rows_in: Mapping[int, int] = field(default_factory=dict)
+    """Rows read of each shuffle, by its accumulator."""
+    fetch_ms: int = 0
+    """Run time in which it waited for rows of other executors."""
+    remote_bytes: int = 0
+    local_bytes: int = 0
+
+    @property
+    def rows_fetched(self) -> float:
+        """Rows that came from other executors."""
+        return self.rows * self.remote_bytes / max(1, self.remote_bytes + self.local_bytes)
 
 
 def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask:
@@ -91,13 +114,17 @@ def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask:
     ``names`` is the name under which events tell each of the :data:`METRICS`.
     """
     keys = {name: key for key, name in names.items()}
-    run_ms = rows = 0
+    rows = 0
+    plain = dict.fromkeys((_RUN_TIME, _FETCH_WAIT, _REMOTE_BYTES, _LOCAL_BYTES), 0)
     writers: list[int] = []
     metrics: dict[str, int] = {}
     rows_out: dict[int, int] = {}
+    rows_in: dict[int, int] = {}
     for name, counter, added in event.added:
-        if name == _RUN_TIME:
-            run_ms = added
+        if name in plain:
+            plain[name] = added
+        elif name == _READ_OF_ONE:
+            rows_in[counter] = added
         elif name in _ROWS_READ:
             rows += added
         elif keys.get(name) == _ROWS_OUT:
@@ -110,11 +137,15 @@ def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask:
     return FinishedTask(
         event.partition,
         event.executor,
-        run_ms,
+        plain[_RUN_TIME],
         rows,
         tuple(sorted(writers)) if event.ended_well else (),
         metrics,
         rows_out,
+        rows_in,
+        plain[_FETCH_WAIT],
+        plain[_REMOTE_BYTES],
+        plain[_LOCAL_BYTES],
     )
 
 
@@ -186,9 +217,10 @@ def batch_tasks(
     after = {
         key: ledger.get(key, Written()).plus(attempts[-1].metrics) for key, attempts in runs.items()
     }
-    steps = _output_steps(operators)
+    steps, joins = _output_steps(operators), _join_steps(operators)
     seen = (
-        _observation(key, runs[key], after[key], steps.get(key.operator)) for key in sorted(runs)
+        _observation(key, runs[key], after[key], steps.get(key.operator), joins.get(key.operator))
+        for key in sorted(runs)
     )
     return BatchTasks(tuple(seen), {**ledger, **after}, outside_ms)
 
@@ -234,8 +266,49 @@ def _output_steps(operators: Sequence[StatefulOperator]) -> dict[int, int | None
     return {leads[operator.id]: operator.output_step for operator in reversed(last_first)}
 
 
+class _JoinSteps(NamedTuple):
+    """How the two shuffles that a join reads are known among the accumulators of its task."""
+
+    place: int
+    """Of the join among the stateful operators of its task, by rank."""
+    left: int
+    """From its own accumulator to that of the left shuffle."""
+    one: bool
+    """Whether both sides read the same shuffle."""
+
+
+def _join_steps(operators: Sequence[StatefulOperator]) -> dict[int, _JoinSteps]:
+    """Return the steps of each group with one join, by its lead."""
+    leads = lead_of(operators)
+    found: dict[int, _JoinSteps] = {}
+    for operator in operators:
+        if operator.read_steps is not None:
+            lead, (left, right) = leads[operator.id], operator.read_steps
+            before = sum(leads[o.id] == lead and o.rank < operator.rank for o in operators)
+            found[lead] = _JoinSteps(before, left, left == right)
+    return found
+
+
+def _sides(task: FinishedTask, steps: _JoinSteps | None) -> tuple[int, int] | None:
+    """Return the rows of a join's two sides.
+
+    Spark numbers what is on the left before what is on the right, but how far apart they are
+    depends on the sources that had rows; so the right side is whatever is not the left one.
+    """
+    if steps is None or steps.place >= len(task.writers):
+        return None
+    left = task.rows_in.get(task.writers[steps.place] + steps.left, 0)
+    if steps.one:
+        return left // 2, left - left // 2
+    return left, sum(task.rows_in.values()) - left
+
+
 def _observation(
-    key: TaskId, attempts: Sequence[FinishedTask], written: Written, output_step: int | None
+    key: TaskId,
+    attempts: Sequence[FinishedTask],
+    written: Written,
+    output_step: int | None,
+    join: _JoinSteps | None,
 ) -> TaskObservation:
     last = attempts[-1]
     return TaskObservation(
@@ -246,6 +319,9 @@ def _observation(
         state_rows=last.metrics.get(_ROWS, 0),
         state_bytes=state_bytes(last.metrics, written),
         rows_out=_rows_out(last, output_step),
+        sides=_sides(last, join),
+        rows_fetched=last.rows_fetched,
+        fetch_ms=float(last.fetch_ms),
     )
 
 

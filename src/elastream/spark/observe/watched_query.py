@@ -139,6 +139,7 @@ class WatchedQuery:
             interval_ms=None if before_ms is None else float(end_ms - before_ms),
             tasks=seen.tasks,
             outside_ms=seen.outside_ms,
+            source_rows=tuple(source["numInputRows"] for source in progress["sources"]),
         )
 
     def _waiting(self, progress: Mapping[str, Any]) -> int | None:
@@ -157,13 +158,18 @@ class WatchedQuery:
 
 
 def kafka_backlog(progress: Mapping[str, Any]) -> int | None:
-    """Return the rows that wait in the query's Kafka topics; ``None`` with any other source."""
+    """Return the rows that wait in the query's Kafka topics; ``None`` with any other source.
+
+    Offsets are counted, so what transactions and compaction leave in a topic counts as rows. A
+    topic that was made anew has fewer than were read: nothing waits there.
+    """
     behind = 0
     for source in progress["sources"]:
-        latest, end = source.get("latestOffset"), source.get("endOffset")
+        latest = source.get("latestOffset")
         if "Kafka" not in source["description"] or not isinstance(latest, dict):
             return None
+        read = source.get("endOffset") or source.get("startOffset") or {}
         for topic, partitions in latest.items():
-            read = (end or {}).get(topic, {})
-            behind += sum(offset - read.get(part, 0) for part, offset in partitions.items())
+            done = read.get(topic, {})
+            behind += sum(max(0, offset - done.get(part, 0)) for part, offset in partitions.items())
     return behind

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Final
 
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.cache import cache_folder
+from elastream.whole_files import replacing
 
 __all__ = ["archive_file", "archive_options", "make_archive", "recording_options"]
 
@@ -83,8 +85,8 @@ def make_archive(archive: Path, java: Path, folder: Path, class_path: str, optio
     if done.returncode or not made.is_file():
         said = " ".join((done.stdout + done.stderr).split())[-300:]
         raise SparkError(f"Java made no archive of classes: {said or 'it said nothing'}")
-    made.chmod(0o600)
-    made.replace(archive)
+    with replacing(archive, mode=0o600) as beside:  # the scratch may be on another disk
+        shutil.copyfile(made, beside)
     _forget_old(archive.parent)
 
 

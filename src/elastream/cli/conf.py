@@ -1,0 +1,27 @@
+"""Settings of Spark's, as its own commands take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["Conf", "settings_of"]
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting that the session has; repeatable."),
+]
+
+
+def settings_of(texts: Sequence[str] | None) -> dict[str, str]:
+    """Return the settings that are given one by one."""
+    pairs = [(text, *text.partition("=")) for text in texts or ()]
+    for text, name, equals, _ in pairs:
+        if not name.strip() or not equals:
+            raise ProblemError("conf", f"{shown(text)} is not KEY=VALUE")
+    return {name.strip(): value for _, name, _, value in pairs}

