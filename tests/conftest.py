@@ -32,18 +32,19 @@ settings.register_profile("quick", parent=settings.get_profile("thorough"), max_
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "thorough"))
 
 OWN_CLUSTER = {
-    "demo/test_demo.py",
-    "lab/applications/taxi/test_command.py",
-    "lab/applications/traffic/test_commands.py",
-    "lab/benchmarks/test_peers_live.py",
-    "lab/benchmarks/elasticity/test_run.py",
-    "launch/test_examples.py",
-    "launch/test_live.py",
-    "spark/sessions/test_cluster.py",
-    "spark/test_documentation.py",
-    "spark/test_standalone.py",
+    "demo/test_demo.py": "own clusters",
+    "lab/applications/taxi/test_command.py": "own clusters",
+    "lab/applications/traffic/test_commands.py": "own clusters",
+    "lab/benchmarks/test_peers_live.py": "own clusters",
+    "lab/benchmarks/elasticity/test_run.py": "own clusters",
+    "launch/test_examples.py": "programs",
+    "launch/test_live.py": "programs",
+    "spark/sessions/test_cluster.py": "own clusters",
+    "spark/test_documentation.py": "programs",
+    "spark/test_standalone.py": "programs",
+    "test_tutorial.py": "programs",
 }
-"""Files whose tests start a cluster of their own."""
+"""Files whose tests start a cluster of their own, and with which others one after the other."""
 
 FIRST_CLUSTER = {
     "spark/test_application.py",
@@ -61,12 +62,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs live executors, and keep what shares a cluster on one worker."""
     for item in items:
         file = item.path.relative_to(Path(__file__).parent).as_posix()
-        own = file in OWN_CLUSTER
         shared = "spark" in getattr(item, "fixturenames", ())
-        if own or shared:
+        if shared or file in OWN_CLUSTER:
             item.add_marker(pytest.mark.spark)
             half = "first cluster" if file in FIRST_CLUSTER else "second cluster"
-            item.add_marker(pytest.mark.xdist_group(half if shared else "own clusters"))
+            item.add_marker(pytest.mark.xdist_group(half if shared else OWN_CLUSTER[file]))
 
 
 EXECUTORS = 2

@@ -7,7 +7,7 @@ import builtins
 import re
 import symtable
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from doctest import DocTestParser, DocTestRunner
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ __all__ = [
     "ROOT",
     "blocks",
     "builds_session",
+    "files",
     "imports",
+    "imports_of",
     "name_of",
     "names_in",
     "needs_spark",
@@ -39,6 +41,15 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def files(page: Path) -> dict[str, str]:
+    """Return the programs that a reader of the page saves, by the names they are saved under.
+
+    They are no examples that run one after the other: ``tests/test_tutorial.py`` runs the steps.
+    """
+    titled = r'^```python title="([\w.]+)"\n(.*?)^```'
+    return dict(re.findall(titled, page.read_text(), re.DOTALL | re.MULTILINE))
 
 
 def parsed(example: str) -> ast.Module:
@@ -84,7 +95,12 @@ def builds_session(page: Path) -> bool:
 
 def imports(page: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each module that the page's examples import, and the names they take from it."""
-    for example in blocks(page, "python"):
+    yield from imports_of(blocks(page, "python"))
+
+
+def imports_of(examples: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the same of some examples."""
+    for example in examples:
         for node in ast.walk(parsed(example)):
             if isinstance(node, ast.Import):
                 yield from ((each.name, ()) for each in node.names)

@@ -18,7 +18,9 @@ from tests.documentation import (
     PAGES,
     ROOT,
     blocks,
+    files,
     imports,
+    imports_of,
     name_of,
     needs_spark,
     parsed,
@@ -42,14 +44,16 @@ def test_python_examples_run(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_python_examples_can_be_read(page: Path) -> None:
-    for example in blocks(page, "python"):
+    for example in (*blocks(page, "python"), *files(page).values()):
         parsed(example)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_import_public_names_alone(page: Path) -> None:
-    for module, names in imports(page):
-        if module.split(".")[0] not in {"pyspark", *sys.stdlib_module_names}:
+    saved = files(page)
+    others = {"pyspark", *sys.stdlib_module_names, *(Path(name).stem for name in saved)}
+    for module, names in (*imports(page), *imports_of(saved.values())):
+        if module.split(".")[0] not in others:
             assert module in PUBLIC, f"{module} is no part of the interface"
             assert set(names) <= set(PUBLIC[module]), module
 

@@ -46,6 +46,7 @@ def test_planners_need_no_extra(base: Environment) -> None:
     [
         ("study", ()),
         ("study", ("--help",)),
+        ("patterns", ("x",)),
         ("taxi", ("x",)),
         ("trace build", ("--x",)),
         ("bench", ("migration", "--picture", "a.png")),
@@ -80,6 +81,15 @@ def test_a_command_that_needs_spark_says_what_to_install(
     (base.site / "queries.py").write_text("from pyspark.sql import functions\n")
     line = base.refusal(*(str(problem) if each == "PROBLEM" else each for each in arguments))
     assert line == f'elastream: {library} is not installed: pip install "elastream[spark]"'
+
+
+def test_the_doctor_says_what_to_install(base: Environment) -> None:
+    ended = base.run("doctor", "--json")
+    assert ended.returncode == 2
+    first = json.loads(ended.stdout)["findings"][0]
+    assert (first["name"], first["verdict"]) == ("spark", "fail")
+    assert first["todo"] == 'pip install "elastream[spark]"'
+    assert ended.stderr.count("\n") == 1
 
 
 def test_a_picture_that_could_not_be_drawn_is_refused_before_the_run(

@@ -61,3 +61,21 @@ def test_the_lock_names_no_index_and_does_not_ask_for_elastream() -> None:
     assert re.findall(r"^(?:-|elastream)", LOCK, re.MULTILINE) == []
     pins = re.findall(r"^[a-z][\w.-]*==\S+", LOCK, re.MULTILINE)
     assert len(pins) == len(re.findall(r"^[a-z]", LOCK, re.MULTILINE)) > 50
+
+
+def test_every_spark_that_the_product_accepts_has_a_lock_of_its_own() -> None:
+    [listed] = re.findall(r"^SPARKS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    locks = {path.name: path.read_text() for path in ROOT.glob("requirements-spark-*.lock")}
+    assert set(locks) == {f"requirements-spark-{spark}.lock" for spark in listed.split()}
+    [accepted] = [
+        each for each in project()["optional-dependencies"]["spark"] if each.startswith("pyspark")
+    ]
+    for spark in listed.split():
+        [pin] = re.findall(
+            r"^pyspark==(\S+)", locks[f"requirements-spark-{spark}.lock"], re.MULTILINE
+        )
+        assert pin in SpecifierSet(accepted.removeprefix("pyspark"))
+        assert pin.startswith(f"{spark}.")
+    assert re.search(rf"^pyspark=={re.escape(pin)} ", LOCK, re.MULTILINE), "the last is the lock's"
+    others = read(".github/workflows/test.yml")["jobs"]["versions"]["strategy"]["matrix"]["spark"]
+    assert others == listed.split()[:-1]

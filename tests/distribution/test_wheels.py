@@ -116,7 +116,8 @@ def test_the_commands_are_entry_points(wheels: Wheels) -> None:
 
     assert entries(wheels.product) == {"console_scripts": {"elastream": "elastream.cli.main:main"}}
     commands = project(ROOT / "lab")["entry-points"]["elastream.commands"]
-    assert set(commands) == {"bench", "measure", "study", "taxi", "trace build", "traffic"}
+    lab = {"bench", "measure", "patterns", "study", "taxi", "trace build", "traffic", "trial"}
+    assert set(commands) == lab
     assert entries(wheels.lab) == {"elastream.commands": commands}
 
 

@@ -37,8 +37,8 @@ _TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""
 _MECHANISMS = typer.Option(
     "--mechanisms",
-    help="Which ones, with commas between: stock, live, live-cold, live-spare, all-at-once, "
-    "progressive, pause, restart. Left out: all.",
+    help="Which ones, with commas between: stock, live, live-plain, live-cold, live-spare, "
+    "all-at-once, progressive, pause, restart. Left out: all.",
 )
 _EXECUTORS = typer.Option("--executors", help="FEWER,MORE: between which sizes is changed.")
 _PARTITION = typer.Option(
@@ -54,6 +54,15 @@ _SERVICE = typer.Option(
 )
 _MASTER = typer.Option("--master", help="The Spark master; left out: an embedded cluster.")
 _MEMORY = typer.Option("--in-memory", help="Keep checkpoints in memory-backed storage.")
+_STORE = typer.Option(
+    "--store",
+    help="Where checkpoints are: local, or s3 (a server of this machine, by S3A; see make store).",
+)
+_STORE_RATE = typer.Option(
+    "--store-mb-per-s",
+    help="Megabytes a second to and from the S3 server. Left out: not bounded.",
+)
+_PARTS = typer.Option("--parts", help="The folder with the S3 server, as make store makes it.")
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _SIZES = typer.Option(
     "--sizes",
@@ -189,6 +198,9 @@ def migration(
     trigger_s: Annotated[float, typer.Option("--trigger-s")] = 1.0,
     master: Annotated[str | None, _MASTER] = None,
     in_memory: Annotated[bool, _MEMORY] = False,
+    store: Annotated[str, _STORE] = "local",
+    store_mb_per_s: Annotated[float | None, _STORE_RATE] = None,
+    parts: Annotated[Path, _PARTS] = Path(".components"),
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
     share_picture: Annotated[Path | None, _SHARES] = None,
@@ -204,10 +216,12 @@ def migration(
       elastream bench migration --json migration.json --picture migration.png
       elastream bench migration --state 64M --mechanisms live,pause --work burnt --repeats 3
       elastream bench migration --partition-mb 350 --executors 1,2 --mechanisms live,live-plain
+      elastream bench migration --store s3 --store-mb-per-s 50 --mechanisms live,live-plain
     """
     from elastream.cli.run_summaries import checked_picture, checked_target
     from elastream_lab.benchmarks.migration.bench import BenchSettings, run_benchmark
     from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS
+    from elastream_lab.stores.installation import installed_store
 
     names = MECHANISMS if mechanisms is None else tuple(filter(None, mechanisms.split(",")))
     settings = BenchSettings(
@@ -222,7 +236,12 @@ def migration(
         trigger_s=trigger_s,
         master=master,
         in_memory=in_memory,
+        store=store,
+        store_mb_per_s=store_mb_per_s,
+        parts=parts,
     )
+    if settings.store == "s3":
+        installed_store(settings.parts)
     checked_picture("--picture", picture)
     checked_picture("--share-picture", share_picture)
     checked_target("--json", json_file)
@@ -288,6 +307,7 @@ def table(results: Sequence[BenchResult]) -> Table:
         made.add_column(name)
     for name in (
         "steady\nbatch",
+        "steady\nworst",
         "worst\nbatch",
         "ratio",
         "added\np99",
@@ -331,6 +351,7 @@ def _cells(repeats: Sequence[BenchResult]) -> tuple[str, ...]:
         first.change.mechanism,
         first.change.direction,
         cell((f.steady_batch_ms for f in every), digits=2),
+        cell((f.steady_worst_batch_ms for f in every), digits=2),
         cell((f.worst_batch_ms for f in every), digits=2),
         cell((f.worst_batch_ms / f.steady_batch_ms for f in every), digits=2, unit=1.0),
         cell((f.added_p99_ms for f in every), digits=2),

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from elastream.whole_files import write_picture
 from elastream_lab.studies.figure import Curves, Figure, Value
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def draw_figures(figures: Sequence[Figure], path: Path) -> None:
         _panel(panel, figure, curves)
     for panel in panels[len(drawn) :]:
         panel.set_visible(False)
-    picture.savefig(path, dpi=120)
+    write_picture(path, picture)
 
 
 def _panel(axes: Axes, figure: Figure, curves: Curves) -> None:

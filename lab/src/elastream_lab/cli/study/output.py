@@ -56,8 +56,13 @@ def tell(
     makers: Sequence[Callable[[], tuple[Figure, ...]]],
     json_file: Path | None,
     picture: Path | None,
+    *,
+    leave_out: Sequence[str] = (),
 ) -> None:
-    """Make the figures, print each as it is done, and write them all at the end."""
+    """Make the figures, print each as it is done, and write them all at the end.
+
+    ``leave_out``: columns that would make the tables too wide.
+    """
     from rich.console import Console
 
     checked_picture("--picture", picture)
@@ -67,7 +72,7 @@ def tell(
         for maker in makers:
             for figure in maker():
                 made.append(figure)
-                show(console, figure)
+                show(console, figure, leave_out=leave_out)
     if picture is not None:
         from elastream_lab.studies.picture import draw_figures
 
