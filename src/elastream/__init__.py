@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from elastream.spark.observe.measure import measure as measure
     from elastream.spark.sessions.settings import session_settings as session_settings
     from elastream.spark.steer.graceful_stop import stop_gracefully as stop_gracefully
+    from elastream.spark.steer.placed import placed as placed
     from elastream.traces.values_file import read_values as read_values
 
 _MODULES = {
@@ -140,6 +141,7 @@ _MODULES = {
     "elastream.spark.observe.measure": ("Measured", "measure"),
     "elastream.spark.sessions.settings": ("session_settings",),
     "elastream.spark.steer.graceful_stop": ("stop_gracefully",),
+    "elastream.spark.steer.placed": ("placed",),
     "elastream.traces.values_file": ("read_values",),
 }
 """Of each module that has public names, which."""

@@ -150,19 +150,46 @@ def operators_of(trial: QueryTrial) -> list[GraphOperator]:
     lost = [task for task in tasks if not seen[task]]
     if lost:
         raise SparkError(f"the query {trial.name} told nothing of its task {lost[0]}")
-    put_out = {task: _rows_out(seen[task]) for task in tasks}
+    leads = list(dict.fromkeys(task.operator for task in tasks))
+    read_by = {lead: _sides(trial, lead) for lead in leads}
+    put_out = _put_out(seen, read_by)
     found: list[GraphOperator] = []
-    for lead in dict.fromkeys(task.operator for task in tasks):
+    for lead in leads:
         own = {task: seen[task] for task in tasks if task.operator == lead}
-        sides = _sides(trial, lead)
+        sides = read_by[lead]
         names, rows = [], []
         for side in sides:
             sources = [task for task in tasks if task.operator in side.operators]
             names.append([*map(str, sources), *side.streams])
             given = sum(put_out[task] or 0 for task in sources)
             rows.append(given + sum(trial.rows[stream] for stream in side.streams))
-        found += _pairs(trial, lead, own, names, rows, fed=any(side.operators for side in sides))
+        fed = any(side.operators for side in sides)
+        found += _pairs(trial, lead, own, names, rows, put_out, fed=fed)
     return found
+
+
+def _put_out(
+    seen: Mapping[TaskId, Sequence[TaskObservation]], read_by: Mapping[int, Sequence[_Side]]
+) -> dict[TaskId, float | None]:
+    """Return the rows that each task put out; ``None`` where Spark does not tell.
+
+    Spark counts none for a processor of the user's own (``transformWithState``). Where an operator
+    reads nothing but what such tasks put out, it is what it read, by what went into each of them.
+    """
+    put_out: dict[TaskId, float | None] = {task: _rows_out(told) for task, told in seen.items()}
+    for reader, sides in read_by.items():
+        if len(sides) != 1 or sides[0].streams or len(sides[0].operators) != 1:
+            continue
+        givers = [task for task in seen if task.operator == sides[0].operators[0]]
+        if any(put_out[task] for task in givers):
+            continue
+        read = sum(
+            each.rows for task, told in seen.items() if task.operator == reader for each in told
+        )
+        taken = {task: sum(each.rows for each in seen[task]) for task in givers}
+        for task in givers:
+            put_out[task] = read * taken[task] / max(1, sum(taken.values()))
+    return put_out
 
 
 def _pairs(
@@ -171,6 +198,7 @@ def _pairs(
     seen: Mapping[TaskId, Sequence[TaskObservation]],
     names: Sequence[Sequence[str]],
     rows: Sequence[float],
+    put_out: Mapping[TaskId, float | None],
     *,
     fed: bool,
 ) -> Iterable[GraphOperator]:
@@ -190,12 +218,12 @@ def _pairs(
         points += list(zip(_handled(told, joins=joins), times, strict=True))
     at_none_ms = affine(points, min(means)).at_none
     for (task, told), mean_ms in zip(seen.items(), means, strict=True):
-        put_out = _rows_out(told)
+        out = put_out[task]
         yield GraphOperator.of(
             str(task),
             [name for side in names for name in side],
             (mean_ms - at_none_ms) * len(told) / 1000 / handled,
-            None if put_out is None else put_out / handled,
+            None if out is None else out / handled,
             kind="join" if joins else "linear",
             window=window_s,
             fixed=at_none_ms * len(told) / 1000 / trial.seconds,
