@@ -51,7 +51,7 @@ ALLOWED = {
     f"{_LAB}/benchmarks/peers/flink/configuration.py": SCRATCH,
     f"{_LAB}/benchmarks/peers/flink/peer.py": SCRATCH,
     f"{_LAB}/benchmarks/peers/rows.py": SCRATCH,
-    f"{_LAB}/benchmarks/row_windows.py": SCRATCH,
+    f"{_LAB}/benchmarks/_row_costs.py": SCRATCH,
     f"{_LAB}/benchmarks/traces.py": SCRATCH,
     f"{_LAB}/campaign/application.py": "standard output of a child, a line each",
     f"{_LAB}/campaign/breaking.py": "an empty file whose presence is a sign",

@@ -24,7 +24,7 @@ from rich.table import Table
 import elastream
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
 from elastream.spark.sessions.embedded_session import embedded_session
-from elastream_lab.benchmarks.cpu_time import CpuTimes, cpu_times
+from elastream_lab.benchmarks._cpu_time import CpuTimes, cpu_times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,9 +11,6 @@ process with two threads.
 from __future__ import annotations
 
 import os
-import statistics
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +27,7 @@ from elastream.spark.handover.row_windows import RowWindows
 from elastream.spark.handover.sinks import Sink, Writer
 from elastream.spark.handover.windowed import WindowedQuery
 from elastream.spark.sessions.application_session import application_session
-from elastream_lab.benchmarks.cpu_time import cpu_times
+from elastream_lab.benchmarks._row_costs import BATCHES, row_cost
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,8 +38,6 @@ __all__ = ["run"]
 
 ROWS_A_BATCH: Final = 20_000
 PARTITIONS: Final = 4
-LEAD_BATCHES: Final = 4
-BATCHES: Final = 6
 _BATCH_MS: Final = 1000
 """How far the rows' time goes on with every batch."""
 
@@ -70,13 +65,6 @@ class Load:
 LOADS: Final = (Load(100, 1, 1), Load(100, 4, 1), Load(5_000, 4, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    batch_ms: float
-    wall_us: float
-    cpu_us: float
-
-
 def run() -> None:
     """Print what a row costs in each way, under each load."""
     table = Table(
@@ -89,9 +77,8 @@ def run() -> None:
     with application_session(master="local[2]", partitions=PARTITIONS) as spark:
         for load in LOADS:
             for way, started in _WAYS.items():
-                cost = _measured(partial(started, spark, load))
+                told = row_cost(partial(started, spark, load), ROWS_A_BATCH).cells()
                 window = f"{load.rows.length} every {load.rows.slide}"
-                told = (f"{cost.batch_ms:.0f}", f"{cost.wall_us:.1f}", f"{cost.cpu_us:.1f}")
                 table.add_row(f"{load.groups:,}", window, way, *told)
                 print(load.groups, window, way, *told, flush=True)
     console = Console(width=120)
@@ -147,33 +134,6 @@ _WAYS: Final[dict[str, Callable[[SparkSession, Load, Path], Any]]] = {
     "… that can be handed over": _time_windows,
     "windows of rows": _row_windows,
 }
-
-
-def _measured(started: Callable[[Path], Any]) -> _Cost:
-    with (
-        tempfile.TemporaryDirectory(prefix="elastream-rows-") as folder,
-        started(Path(folder)) as q,
-    ):
-        first = _await_batch(q, LEAD_BATCHES)
-        began_s, cpu_s = time.monotonic(), cpu_times().spark
-        last = _await_batch(q, first + BATCHES)
-        took_s, cpu_s = time.monotonic() - began_s, cpu_times().spark - cpu_s
-        batches_ms = [
-            each.durationMs["triggerExecution"]
-            for each in q.recentProgress
-            if first < each.batchId <= last
-        ]
-    rows = ROWS_A_BATCH * (last - first)
-    return _Cost(statistics.median(batches_ms), 1e6 * took_s / rows, 1e6 * cpu_s / rows)
-
-
-def _await_batch(query: StreamingQuery, batch: int) -> int:
-    """Wait until the progress report of this batch is there; return the last that is."""
-    while (last := -1 if (told := query.lastProgress) is None else told.batchId) < batch:
-        if not query.isActive:
-            raise RuntimeError(f"the query ended: {query.exception()}")
-        time.sleep(0.02)
-    return int(last)
 
 
 def _rows(spark: SparkSession, load: Load) -> DataFrame:
