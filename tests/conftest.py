@@ -48,6 +48,8 @@ OWN_CLUSTER = {
 
 FIRST_CLUSTER = {
     "spark/test_application.py",
+    "spark/test_attach.py",
+    "spark/test_copies.py",
     "spark/test_executors.py",
     "spark/test_goals.py",
     "spark/test_monitor.py",
