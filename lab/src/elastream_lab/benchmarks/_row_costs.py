@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,15 @@ class RowCost:
     batch_ms: float
     wall_us: float
     cpu_us: float
+
+    @classmethod
+    def middle(cls, costs: Sequence[RowCost]) -> RowCost:
+        """Return the medians."""
+        return cls(
+            statistics.median(each.batch_ms for each in costs),
+            statistics.median(each.wall_us for each in costs),
+            statistics.median(each.cpu_us for each in costs),
+        )
 
     def cells(self) -> tuple[str, str, str]:
         """Return them as a table has them."""

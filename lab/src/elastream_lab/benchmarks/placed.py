@@ -2,8 +2,8 @@
 
 The same made lines are parsed and filtered in three ways: as Spark does it, after a shuffle, and in
 a stage that is ``placed``. The second tells what of the third is the shuffle. Batches follow
-each other without a pause; told are what a row took on the clock and in CPU time of the whole
-application, which is one process with two threads.
+each other without a pause; told are, as medians of several runs, what a row took on the clock and
+in CPU time of the whole application, which is one process with two threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.table import Table
 
 from elastream import placed
 from elastream.spark.sessions.application_session import application_session
-from elastream_lab.benchmarks._row_costs import BATCHES, row_cost
+from elastream_lab.benchmarks._row_costs import BATCHES, RowCost, row_cost
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,8 @@ __all__ = ["run"]
 PARTITIONS: Final = 4
 SIZES: Final = (1_000, 20_000, 200_000)
 """Rows a batch."""
+ROUNDS: Final = 5
+"""How often each way is measured, in turn; a round before them warms Java up and is not counted."""
 
 
 def run() -> None:
@@ -42,10 +44,12 @@ def run() -> None:
         table.add_column(name, justify="right")
     with application_session(master="local[2]", partitions=PARTITIONS) as spark:
         for rows in SIZES:
-            for way, through in _WAYS.items():
-                cells = row_cost(partial(_parsing, spark, rows, through), rows).cells()
-                table.add_row(f"{rows:,}", way, *cells)
-                print(rows, way, *cells, flush=True)
+            costs: dict[str, list[RowCost]] = {way: [] for way in _WAYS}
+            for _ in range(1 + ROUNDS):
+                for way, through in _WAYS.items():
+                    costs[way].append(row_cost(partial(_parsing, spark, rows, through), rows))
+            for way, (_, *counted) in costs.items():
+                table.add_row(f"{rows:,}", way, *RowCost.middle(counted).cells())
     console = Console(width=100)
     console.print(table)
     console.print(f"load of the last five minutes: {os.getloadavg()[1]:.1f}")
