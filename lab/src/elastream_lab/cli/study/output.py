@@ -65,14 +65,18 @@ def tell(
     """
     from rich.console import Console
 
+    from elastream_lab.studies.machine import machine_times, told
+
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
-    console = Console()
+    console, began = Console(), machine_times()
     with written(study, json_file) as made:
         for maker in makers:
             for figure in maker():
                 made.append(figure)
                 show(console, figure, leave_out=leave_out)
+    if (line := told(began, machine_times())) is not None:
+        console.print(line, highlight=False)
     if picture is not None:
         from elastream_lab.studies.picture import draw_figures
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
 from elastream_lab.studies.figure import Curves, Figure, Value
+from elastream_lab.studies.machine import MUCH
 from elastream_lab.studies.resilience.replays import (
     SUBSTREAMS,
     Replayed,
@@ -75,6 +76,8 @@ def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Fi
         f"{study.executors} executors; {study.service_us:.0f} us {study.work} for a packet in a "
         f"result; seed {study.seed}"
     )
+    if disturbed := sum(one.stolen > MUCH for one in found):
+        data += f"; in {disturbed} of {len(found)} replays the host kept more than {MUCH:.0%}"
     each: list[dict[str, Value]] = [
         {
             "level": one.level,
@@ -91,7 +94,7 @@ def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Fi
     )
 
 
-_MORE = ("placed_utilisation", "p99_batch_ms", "p99_response_ms")
+_MORE = ("placed_utilisation", "p99_batch_ms", "p99_response_ms", "stolen")
 
 
 def _summary(runs: Sequence[Replayed]) -> dict[str, Value]:

@@ -21,7 +21,7 @@ queries that read packets; and the *response time* of packets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,6 +40,7 @@ from elastream_lab.applications.traffic.packets import Packets
 from elastream_lab.applications.traffic.placed_pairs import placed_pairs
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS as PLANNERS
+from elastream_lab.studies.machine import MUCH, machine_times, stolen_share
 from elastream_lab.studies.resilience.batch_figures import batch_figures
 from elastream_lab.studies.resilience.level_traffic import LEAD_S, Levelled, Source
 from elastream_lab.studies.resilience.points import by_substream, space_of_trial
@@ -63,6 +64,8 @@ _LOAD: Final = 0.15
 """Share of the executors' time that the packets cost at level 1, in the mean."""
 _TRIAL_BATCHES: Final = 6
 _TRIAL_S: Final = 600.0
+_TRIES: Final = 3
+"""How often levels are replayed while the host of a virtual machine keeps much of its time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +132,8 @@ class Replayed:
     mean_response_ms: float
     p99_response_ms: float
     worst_response_ms: float
+    stolen: float = 0.0
+    """Share of the time that the host of a virtual machine kept for others."""
 
     @property
     def failed(self) -> bool:
@@ -169,15 +174,27 @@ class _Replays:
             seen = _rates_seen(measured, bursts)
             turn = repeat % len(methods)
             for method in (*methods[turn:], *methods[:turn]):
-                allocation = placement(method, space, seen)
-                monitor = self._monitor(bursts, self.folder / f"{method}-{repeat}")
-                for one in self._levels(monitor, bursts, method, repeat, allocation):
-                    self.say(
-                        f"repeat {repeat + 1}, {method}, level {one.level:g}: worst utilisation "
-                        f"{one.worst_utilisation:.2f}, mean response "
-                        f"{one.mean_response_ms / 1000:.1f} s"
-                    )
-                    yield one
+                yield from self._quietest(bursts, method, repeat, placement(method, space, seen))
+
+    def _quietest(
+        self, bursts: Levelled, method: str, repeat: int, allocation: list[int] | None
+    ) -> list[Replayed]:
+        """Replay all levels, again where the host kept much of the time; return the best try."""
+        tries: list[list[Replayed]] = []
+        while len(tries) < _TRIES:
+            monitor = self._monitor(bursts, self.folder / f"{method}-{repeat}-{len(tries)}")
+            tries.append([])
+            for one in self._levels(monitor, bursts, method, repeat, allocation):
+                self.say(
+                    f"repeat {repeat + 1}, {method}, level {one.level:g}: worst utilisation "
+                    f"{one.worst_utilisation:.2f}, mean response "
+                    f"{one.mean_response_ms / 1000:.1f} s"
+                )
+                tries[-1].append(one)
+            if _most_stolen(tries[-1]) <= MUCH:
+                break
+            self.say(f"the host kept {_most_stolen(tries[-1]):.0%} of the time of a level")
+        return min(tries, key=_most_stolen)
 
     def _monitor(self, bursts: Levelled, folder: Path) -> TrafficJob:
         from elastream_lab.applications.traffic.job import TrafficJob
@@ -223,7 +240,9 @@ class _Replays:
                 heard: list[BatchObservation] = []
                 batches_of(seen.monitor, heard.append)
                 for number, level in enumerate(bursts.levels):
+                    began = machine_times()
                     began_ms = _replayed_level(replay, bursts, number)
+                    stolen = stolen_share(began, machine_times())
                     for streaming in queries:  # the last batch is committed before it is told of
                         streaming.processAllAvailable()
                     executors = [executor.id for executor in seen.door.executors()]
@@ -241,7 +260,12 @@ class _Replays:
                         float(waits.mean()),
                         float(np.percentile(waits, 99)),
                         float(waits.max()),
+                        stolen,
                     )
+
+
+def _most_stolen(levels: Sequence[Replayed]) -> float:
+    return max(one.stolen for one in levels)
 
 
 def _replayed_level(replay: Replay, bursts: Levelled, number: int) -> float:

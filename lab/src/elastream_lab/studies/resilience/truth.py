@@ -19,6 +19,7 @@ from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.figure import Curves, Figure, Value
+from elastream_lab.studies.machine import MUCH
 
 __all__ = ["ALL_METHODS", "BLOCK", "WORKS", "PointRun", "SparkTruth", "truth_figures"]
 
@@ -90,6 +91,8 @@ class PointRun:
     """How long the oldest packet that no batch had begun had waited in the end, in triggers."""
     volume: float
     """Of the placement, in the model."""
+    stolen: float = 0.0
+    """Share of the time that the host of a virtual machine kept for others."""
 
     @property
     def saturates(self) -> bool:
@@ -133,6 +136,8 @@ def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tu
         f"{study.trigger_s:g} s; {study.executors} executors; a packet's cost is {study.work}; "
         f"{about}; seed {study.seed}"
     )
+    if disturbed := sum(run.stolen > MUCH for run in runs):
+        data += f"; in {disturbed} of {len(runs)} runs the host kept more than {MUCH:.0%}"
     right = float(np.mean([run.agrees for run in runs]))
     off = float(np.mean([abs(run.used - run.predicted) for run in runs]))
     measured = {str(row["method"]): float(row["measured_ratio"] or 0.0) for row in rows}
@@ -154,6 +159,7 @@ def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tu
             "waited_triggers": run.waited,
             "foretold": run.foretold,
             "borne": run.borne,
+            "stolen": run.stolen,
         }
         for run in sorted(runs, key=lambda run: (methods.index(run.method), run.predicted))
     ]
