@@ -24,8 +24,17 @@ __all__ = ["show", "tell", "written"]
 
 @contextmanager
 def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
-    """Give a list for the figures; write it at the end, also of a run that failed."""
+    """Give a list for the figures; write it at the end, also of a run that failed.
+
+    At the end stands what else the machine had to do meanwhile.
+    """
+    import typer
+
+    from elastream_lab.studies.machine import machine_times
+    from elastream_lab.studies.machine import told as machine_told
+
     made: list[Figure] = []
+    began = machine_times()
 
     def told() -> list[dict[str, object]]:
         return [figure.as_json(study) for figure in made]
@@ -33,6 +42,8 @@ def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
     with failure_written(json_file, lambda error: [*told(), {"study": study, "error": error}]):
         yield made
     write_summary(json_file, told())
+    if (line := machine_told(began, machine_times())) is not None:
+        typer.echo(line)
 
 
 def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> None:
@@ -65,18 +76,14 @@ def tell(
     """
     from rich.console import Console
 
-    from elastream_lab.studies.machine import machine_times, told
-
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
-    console, began = Console(), machine_times()
+    console = Console()
     with written(study, json_file) as made:
         for maker in makers:
             for figure in maker():
                 made.append(figure)
                 show(console, figure, leave_out=leave_out)
-    if (line := told(began, machine_times())) is not None:
-        console.print(line, highlight=False)
     if picture is not None:
         from elastream_lab.studies.picture import draw_figures
 
