@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import ProblemError
 from elastream.model.handover import Window
+from elastream.spark.door.grouped_rows import grouped_rows, java_type, row_encoder
 from elastream.spark.door.shipped_class import shipped_object
 from elastream.spark.handover.columns import COORDINATE, NUMBER, ROW_NUMBER, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 __all__ = ["INPUT", "LATE", "WINDOWS", "Begin", "counts_schema", "group_columns", "numbered_rows"]
 
@@ -105,12 +106,12 @@ def numbered_rows(
     streaming = jvm.org.apache.spark.sql.streaming
     modes = (streaming.TimeMode.EventTime(), streaming.OutputMode.Append())
     processor = _processor(spark, window, reach_ms, len(keys), bodies, order)
-    grouped, output = _grouped(united, keys, group), _encoder(jvm, given)
+    grouped, output = grouped_rows(united, group), row_encoder(jvm, given)
     if begin is None:
         made = grouped.transformWithState(processor, *modes, output, output)
     else:
         counts = _counts(spark, begin, counts_schema(group))
-        first, state = _grouped(counts, keys, group), _encoder(jvm, counts.schema)
+        first, state = grouped_rows(counts, group), row_encoder(jvm, counts.schema)
         made = grouped.transformWithState(processor, *modes, first, output, state, output, state)
     late = f.count_if(f.col(ROW_NUMBER) < 0).alias(LATE)
     return SparkFrame(made.toDF(), spark).observe(LATE, late)
@@ -120,12 +121,6 @@ def _counts(spark: SparkSession, begin: Begin, schema: StructType) -> DataFrame:
     if begin.counts is None:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).load(begin.counts, format="parquet")
-
-
-def _grouped(rows: DataFrame, keys: Sequence[str], group: StructType) -> Any:
-    """Return the rows by group as the JVM has them."""
-    jvm: Any = rows.sparkSession.sparkContext._jvm
-    return getattr(rows.groupBy(*keys)._jgd, "as")(_encoder(jvm, group), _encoder(jvm, rows.schema))
 
 
 def _expect_usable(rows: DataFrame, by: Sequence[str], order: Sequence[str]) -> None:
@@ -185,7 +180,7 @@ def _processor(
     most = max(len(each) for each in orders)
     places = gateway.new_array(jvm.int, len(bodies), most)
     for i, body in enumerate(bodies):
-        stored[i] = _java(
+        stored[i] = java_type(
             jvm, StructType([StructField("at_ms", LongType()), StructField("row", body)])
         )
         for k in range(most):  # a shorter one repeats its last, which changes no order
@@ -195,7 +190,7 @@ def _processor(
     arguments = [
         *sizes,
         jvm.java.lang.Integer.valueOf(keys),
-        _java(jvm, StructType.fromDDL(_HEAD)),
+        java_type(jvm, StructType.fromDDL(_HEAD)),
         stored,
         places,
     ]
@@ -214,11 +209,3 @@ def _joined(group: StructType, columns: str) -> StructType:
 
     more: Any = StructType.fromDDL(columns)
     return StructType([*group.fields, *more.fields])
-
-
-def _java(jvm: Any, schema: DataType) -> Any:
-    return jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
-
-
-def _encoder(jvm: Any, schema: StructType) -> Any:
-    return jvm.org.apache.spark.sql.Encoders.row(_java(jvm, schema))

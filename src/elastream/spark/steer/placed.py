@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import ProblemError
+from elastream.spark.door.grouped_rows import grouped_rows, row_encoder
 from elastream.spark.door.shipped_class import shipped_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 __all__ = ["placed"]
 
@@ -35,7 +35,6 @@ def placed(rows: DataFrame, *by: str) -> DataFrame:
     """
     from pyspark.sql import DataFrame as SparkFrame
     from pyspark.sql import functions as f
-    from pyspark.sql.types import LongType, StructField, StructType
 
     names = _told_apart_by(rows, by)
     if not rows.isStreaming:
@@ -45,14 +44,11 @@ def placed(rows: DataFrame, *by: str) -> DataFrame:
     grouped = rows.select("*", group.alias(_GROUP))
     jvm: Any = spark.sparkContext._jvm
     streaming = jvm.org.apache.spark.sql.streaming
-    key = StructType([StructField(_GROUP, LongType())])
-    given = _encoder(jvm, grouped.schema)
-    made = getattr(grouped.groupBy(_GROUP)._jgd, "as")(_encoder(jvm, key), given)
-    made = made.transformWithState(
+    made = grouped_rows(grouped, grouped.select(_GROUP).schema).transformWithState(
         shipped_object(spark, "placed_rows.java", "elastream.PlacedRows", ()),
         getattr(streaming.TimeMode, "None")(),
         streaming.OutputMode.Append(),
-        given,
+        row_encoder(jvm, grouped.schema),
     )
     return SparkFrame(made.toDF(), spark).drop(_GROUP)
 
@@ -76,8 +72,3 @@ def _told_apart_by(rows: DataFrame, by: tuple[str, ...]) -> list[str]:
 
 def _hashed(told: str) -> bool:
     return not any(each in told for each in _UNHASHED)
-
-
-def _encoder(jvm: Any, schema: StructType) -> Any:
-    java = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
-    return jvm.org.apache.spark.sql.Encoders.row(java)
