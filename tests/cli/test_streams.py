@@ -54,3 +54,16 @@ def test_a_file_that_never_ends_is_not_read_to_its_end() -> None:
     ran = run("plan single-step /dev/zero", "")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "elastream: /dev/zero: is larger than 64 MiB; no problem is\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_what_cannot_be_written_is_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    line = {"v": 2, "at_ms": 0, "query": "q", "batch": 1, "kind": "hold", "executors": 2}
+    told = {**line, "utilisation": 0.7, "reason": "\ud800 as it is", "figures": {}}
+    (tmp_path / "log").write_text(json.dumps(told) + "\n")
+    ran = run(f"log {tmp_path / 'log'}", "")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert r"\ud800 as it is" in ran.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -76,8 +77,11 @@ def main(arguments: list[str] | None = None) -> int:
     if sys.stdout is None:
         why = "send it to /dev/null where nobody shall read it"
         return _fail(f"standard output is closed; {why}", BAD_INPUT)
+    # Half a surrogate pair, as JSON may have it, or a table on a terminal of few characters.
+    before = _on_unwritable("backslashreplace")
     code = _run(arguments)
     if callable(code):  # somebody's program: its output, its signals and its end are its own
+        _on_unwritable(before)
         return code()
     try:
         sys.stdout.flush()
@@ -86,6 +90,15 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         return _unwritten(error)
     return code
+
+
+def _on_unwritable(errors: str) -> str:
+    """Set what standard output does with what it cannot write; return what it did before."""
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return errors
+    before = sys.stdout.errors or "strict"
+    sys.stdout.reconfigure(errors=errors)
+    return before
 
 
 def _unwritten(error: OSError) -> int:
