@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parsed(rows: DataFrame) -> DataFrame:
-    """A parser and a filter: which executor a row was on, and whether its value is even."""
+    """A parser and a filter: the value from a text, where it is even."""
     from pyspark.sql import functions as f
 
     text = f.concat(f.lit("value="), f.col("value"))
@@ -70,7 +70,7 @@ def test_a_trial_run_measures_it_as_an_operator_that_feeds_the_next(spark: Spark
     first = [operator for operator in found.graph.operators if operator.inputs == ("numbers",)]
     second = [operator for operator in found.graph.operators if operator not in first]
     assert (len(first), len(second)) == (4, 4)
-    assert all(operator.cost >= 0 for operator in first)
+    assert any(operator.cost + operator.fixed > 0 for operator in first), "its tasks take time"
     assert all(0 < (operator.selectivity or 0) < 1 for operator in first), "filtered, and counted"
     fed = {source for operator in second for source in operator.inputs}
     assert fed == {operator.name for operator in first}

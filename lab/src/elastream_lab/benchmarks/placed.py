@@ -21,6 +21,7 @@ from rich.table import Table
 from elastream import placed
 from elastream.spark.sessions.application_session import application_session
 from elastream_lab.benchmarks._row_costs import BATCHES, RowCost, row_cost
+from elastream_lab.studies.machine import machine_times, told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +43,7 @@ def run() -> None:
         table.add_column(name)
     for name in ("batch, median ms", "µs a row", "CPU µs a row"):
         table.add_column(name, justify="right")
+    began = machine_times()
     with application_session(master="local[2]", partitions=PARTITIONS) as spark:
         for rows in SIZES:
             costs: dict[str, list[RowCost]] = {way: [] for way in _WAYS}
@@ -52,7 +54,7 @@ def run() -> None:
                 table.add_row(f"{rows:,}", way, *RowCost.middle(counted).cells())
     console = Console(width=100)
     console.print(table)
-    console.print(f"load of the last five minutes: {os.getloadavg()[1]:.1f}")
+    console.print(told(began, machine_times()) or f"load: {os.getloadavg()[1]:.1f}")
 
 
 @contextmanager
