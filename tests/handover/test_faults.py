@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,8 +104,9 @@ def test_strangers_that_send_a_byte_now_and_then_hold_no_place_for_long() -> Non
 
         thread = threading.Thread(target=trickle)
         thread.start()
-        while stranger.recv(4096):
-            pass
+        with suppress(ConnectionError):  # reset, where a byte of it was not read
+            while stranger.recv(4096):
+                pass
         ended.set()
         thread.join()
     server.close()
