@@ -347,8 +347,8 @@ class Made:
     "planner",
     [
         "free-step",
-        "single-step",
         "transition",
+        pytest.param("single-step", marks=pytest.mark.slow),
         pytest.param("consistent-hashing", marks=pytest.mark.slow),
         pytest.param("even-split", marks=pytest.mark.slow),
         pytest.param("redist", marks=pytest.mark.slow),

@@ -22,7 +22,8 @@ ROWS_SEED = 2
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow  # those over chains are windows too
+@pytest.mark.parametrize("seed", [0, 3])
 def test_generated_windows_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
