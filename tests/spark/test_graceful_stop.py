@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
@@ -13,7 +14,8 @@ from tests.spark.running_query import until
 from elastream import stop_gracefully
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 
 def names(folder: Path) -> set[str]:
@@ -36,3 +38,43 @@ def test_no_batch_is_cut_at_any_moment(
         assert query.exception() is None
         begun, committed = (names(tmp_path / "c" / each) for each in ("offsets", "commits"))
         assert begun == committed, f"stop {stop}"
+
+
+def test_what_a_batch_without_rows_would_put_out_waits_for_a_row_after_a_stop(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's own: a query that goes on begins with rows, though its watermark has passed."""
+    from pyspark.sql import functions as f
+
+    source, told = tmp_path / "rows", list[int]()
+
+    def write(name: str, *seconds: int) -> None:
+        lines = "".join(json.dumps({"at": second}) + "\n" for second in seconds)
+        source.mkdir(exist_ok=True)
+        (source / name).write_text(lines)
+
+    def start() -> StreamingQuery:
+        rows = spark.readStream.schema("at LONG").json(str(source))
+        times = rows.select(f.timestamp_seconds("at").alias("time"))
+        windows = times.withWatermark("time", "0 seconds").groupBy(f.window("time", "1 minute"))
+        counts = windows.count().select(f.unix_timestamp("window.start").alias("begin"))
+
+        def tell(batch: DataFrame, _: int) -> None:
+            told.extend(row["begin"] for row in batch.collect())
+
+        writer = counts.writeStream.foreachBatch(tell)
+        writer = writer.option("checkpointLocation", str(tmp_path / "c"))
+        return writer.trigger(processingTime="1 hour").start()
+
+    write("a.json", 30, 90)
+    first = start()
+    until(lambda: first.lastProgress is not None, "a batch has passed")
+    stop_gracefully(first)
+    second = start()
+    until(lambda: second.status["message"] == "Waiting for next trigger", "it has looked for rows")
+    assert told == []
+    stop_gracefully(second)
+    write("b.json", 91)
+    third = start()
+    until(lambda: told == [0], "the window is put out with the next row")
+    stop_gracefully(third)
