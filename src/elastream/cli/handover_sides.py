@@ -80,6 +80,7 @@ def _logged(side: SideRun, spark: SparkSession) -> AbstractContextManager[object
 def _beside(side: SideRun, stream: OriginStream | TargetStream, act: Callable[[], object]) -> None:
     """Run the protocol beside the query, until one of them ends."""
     failures: list[BaseException] = []
+    ended = None
 
     def guarded() -> None:
         try:
@@ -97,12 +98,13 @@ def _beside(side: SideRun, stream: OriginStream | TargetStream, act: Callable[[]
     finally:
         side.stop.set()
         thread.join()
+        if stream.streaming is not None:  # asked before it is stopped, which may cut a batch short
+            ended = stream.streaming.exception()
         stream.stop()
         if stream.late_rows:
             allowed = f"later than the {side.windowed.shape.lateness} ms that the query allows"
             typer.echo(f"late: {stream.late_rows} rows came {allowed}, and were dropped")
     if failures:
         raise failures[0]
-    ended = None if stream.streaming is None else stream.streaming.exception()
     if ended is not None:
         raise SparkError(f"the query has ended: {ended}")
