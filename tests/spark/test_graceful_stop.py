@@ -15,7 +15,7 @@ from elastream import stop_gracefully
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def names(folder: Path) -> set[str]:
