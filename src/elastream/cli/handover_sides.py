@@ -79,6 +79,8 @@ def _logged(side: SideRun, spark: SparkSession) -> AbstractContextManager[object
 
 def _beside(side: SideRun, stream: OriginStream | TargetStream, act: Callable[[], object]) -> None:
     """Run the protocol beside the query, until one of them ends."""
+    from elastream.spark.observe.endings import ending
+
     failures: list[BaseException] = []
     ended = None
 
@@ -107,4 +109,4 @@ def _beside(side: SideRun, stream: OriginStream | TargetStream, act: Callable[[]
     if failures:
         raise failures[0]
     if ended is not None:
-        raise SparkError(f"the query has ended: {ended}")
+        raise SparkError(f"the query has ended: {ending(ended)}")

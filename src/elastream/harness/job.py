@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from elastream.harness.recording import Recording
 from elastream.harness.replay import ReplayClock
 from elastream.model.errors import SparkError
+from elastream.spark.observe.endings import ending
 from elastream.spark.steer.graceful_stop import stop_gracefully
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class RunningJob:
         for query in self.queries:
             # A query is replaced before its pause is over, so it is looked for in this order
             if not query.isActive and not self.paused() and query in self.queries:
-                name, why = query.name or "the query", query.exception() or "nobody knows why"
-                raise SparkError(f"{name} ended: {why}")
+                name = query.name or "the query"
+                raise SparkError(f"{name} ended: {ending(query.exception())}")
 
 
 @contextmanager

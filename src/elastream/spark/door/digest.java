@@ -194,7 +194,7 @@ static final class Digest extends SparkListener {
     }
     StreamingQueryListener.QueryTerminatedEvent ended = (StreamingQueryListener.QueryTerminatedEvent) event;
     String why = ended.exception().isEmpty() ? "" : ((String) ended.exception().get()).trim();
-    return "terminated\t" + ended.id() + "\t" + ended.runId() + "\t" + why.split("\\R", 2)[0];
+    return "terminated\t" + ended.id() + "\t" + ended.runId() + "\t" + why.replaceAll("\\R", "\u000b");
   }
 }
 

@@ -165,11 +165,9 @@ class Queries:
         return None if found is None else StreamingQuery(found)
 
     def fault(self, query: RunningQuery) -> str | None:
-        """Return the first line of what ended the query; ``None`` where nothing went wrong."""
+        """Return all that Spark says of what ended the query; ``None`` if nothing went wrong."""
         found = query.execution.exception()
-        if found.isEmpty():
-            return None
-        return str(found.get().getMessage()).strip().splitlines()[0]
+        return None if found.isEmpty() else str(found.get().getMessage())
 
     def trigger(self, query: RunningQuery) -> Trigger:
         """Return when its batches begin."""

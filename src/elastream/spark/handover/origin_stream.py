@@ -20,6 +20,7 @@ from elastream.spark.handover.row_counts import last_batch
 from elastream.spark.handover.row_cuts import RowCuts
 from elastream.spark.handover.sinks import SinkOf
 from elastream.spark.handover.windowed import WindowedQuery, WindowedStream, highest, within
+from elastream.spark.observe.endings import ending
 from elastream.spark.steer.graceful_stop import stop_gracefully
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class OriginStream(WindowedStream):
             stop_gracefully(self.streaming)
             failure = self.streaming.exception()
             if failure is not None:
-                raise SparkError(f"the query has ended: {failure}")
+                raise SparkError(f"the query has ended: {ending(failure)}")
 
     def go_on(self) -> None:
         """Start the query again on its checkpoint."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.model.errors import SparkError
 from elastream.spark.handover.columns import TIME
+from elastream.spark.observe.endings import ending
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +51,9 @@ class Probe:
     def newest(self) -> list[int] | None:
         """Return the newest time of each input; ``None`` until all have had rows."""
         if not self._streaming.isActive:
-            raise SparkError(f"the target's inputs have ended: {self._streaming.exception()}")
+            raise SparkError(
+                f"the target's inputs have ended: {ending(self._streaming.exception())}"
+            )
         newest: dict[int, int] = {}
         for progress in self._streaming.recentProgress:
             for i, at in seen_by(json.loads(progress.json), self._inputs).items():

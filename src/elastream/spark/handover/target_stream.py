@@ -30,6 +30,7 @@ from elastream.spark.handover.probe import Probe, seen_by
 from elastream.spark.handover.row_counts import expect_counts, last_batch
 from elastream.spark.handover.sinks import SinkOf
 from elastream.spark.handover.windowed import WindowedQuery, WindowedStream, highest, within
+from elastream.spark.observe.endings import ending
 from elastream.whole_files import make_folder, write_json
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class TargetStream(WindowedStream):
     def first_seen(self) -> Timestamps | None:
         """Return from where on every row is seen, once every input gave one."""
         if self.streaming is not None and not self.streaming.isActive:
-            raise SparkError(f"the target's query has ended: {self.streaming.exception()}")
+            raise SparkError(f"the target's query has ended: {ending(self.streaming.exception())}")
         if self._probe is not None and self._whole_from is None:
             self._hear(dict(enumerate(self._probe.newest() or ())))
         with self._lock:

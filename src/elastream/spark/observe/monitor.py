@@ -286,7 +286,7 @@ class SparkMonitor:
 
     def _leave_ended(self, watched: WatchedQuery, fault: str | None) -> None:
         """Take leave of a query that has ended; one that failed before it took part is told too."""
-        why = None if not fault else ending(fault)
+        why = ending(fault) if fault else None
         if why is not None and watched.query.id not in self._joined:
             failed = f"failed before its first batch: {why}"
             self._tell(QueryPassedOver(self._now_ms(), watched.name, failed))

@@ -18,6 +18,7 @@ from elastream.model.errors import ElastreamError, ProblemError, QueryRefusedErr
 from elastream.model.observation import TaskId
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.repartitioning import checkpoint_location, is_temporary
+from elastream.spark.observe.endings import ending
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.graceful_stop import stop_gracefully
@@ -95,7 +96,7 @@ class SparkPauser:
         with suppress(SparkError):
             stop_gracefully(found.running)
         if (fault := found.running.exception()) is not None:
-            raise SparkError(f"query {query} has failed: {fault}")
+            raise SparkError(f"query {query} has failed: {ending(fault)}")
         stopped = time.monotonic()
         resumed = found.start()
         place_resumed(self._door, resumed, operators, places)

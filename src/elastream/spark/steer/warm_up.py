@@ -26,6 +26,7 @@ from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 from elastream.spark.door.queries import StatefulOperator
 from elastream.spark.door.session_listeners import forget_session_of
+from elastream.spark.observe.endings import ending
 from elastream.spark.observe.shapes import OWN_NAME
 from elastream.spark.steer.own_work import marked
 
@@ -148,7 +149,7 @@ def _operators(
         if time.monotonic() > deadline:
             raise SparkError(f"the warm-up began no batch within {_TIMEOUT_S:g} s")
         ticket.wait(2 * _POLL_S)
-    raise SparkError(f"the warm-up ended: {query.exception() or 'nobody knows why'}")
+    raise SparkError(f"the warm-up ended: {ending(query.exception())}")
 
 
 def _steer(
@@ -168,9 +169,10 @@ def _steer(
     last_batch = warm_batches = 0
     while warm_batches < batches:
         if not query.isActive or time.monotonic() > deadline:
+            fault = query.exception()
+            why = f"{_TIMEOUT_S:g} s were not enough" if fault is None else ending(fault)
             raise SparkError(
-                f"the warm-up stopped after {warm_batches} of {batches} batches: "
-                f"{query.exception() or f'{_TIMEOUT_S:g} s were not enough'}"
+                f"the warm-up stopped after {warm_batches} of {batches} batches: {why}"
             )
         progress = query.lastProgress
         if progress is not None and progress.batchId != last_batch:

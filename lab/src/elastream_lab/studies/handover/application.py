@@ -33,6 +33,7 @@ from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.spark.handover.origin_stream import OriginStream
 from elastream.spark.handover.target_stream import TargetStream
 from elastream.spark.handover.windowed import WindowedQuery
+from elastream.spark.observe.endings import ending
 from elastream.spark.sessions.application_session import application_session
 from elastream_lab.applications.readings.json_lines import json_lines
 from elastream_lab.applications.readings.source import Readings
@@ -168,7 +169,7 @@ class _Application:
         """Return what has failed: the protocol beside the query, or the query itself."""
         streaming = None if self._stream is None else self._stream.streaming
         failure = None if streaming is None else streaming.exception()
-        return self._failures + ([] if failure is None else [str(failure).splitlines()[0]])
+        return self._failures + ([] if failure is None else [ending(failure)])
 
     def _run(self, act: Callable[[], object]) -> None:
         def guarded() -> None:

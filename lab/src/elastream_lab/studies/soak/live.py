@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from elastream import ByHand, Policy, attach
 from elastream.loop.decision_log import DecisionLog
 from elastream.model.errors import ElastreamError
+from elastream.spark.observe.endings import ending
 from elastream_lab.studies.soak.flatness import LEAST_SAMPLES
 from elastream_lab.studies.soak.measures import Sample, of_jvm, of_python
 
@@ -100,7 +101,7 @@ def live_day(minutes: float) -> LiveDay:
                 measures = {**of_python(log, scratch), **of_jvm(spark)}
                 samples.append(Sample(batch / 60, changes, measures))
             if not query.isActive:
-                raise ElastreamError(f"the query failed: {query.exception()}")
+                raise ElastreamError(f"the query failed: {ending(query.exception())}")
             if batch >= _BATCHES_A_DAY:
                 break
     if len(samples) < LEAST_SAMPLES:
