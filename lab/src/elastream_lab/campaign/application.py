@@ -130,7 +130,10 @@ def main(folder: Path) -> int:
     def decided(decision: Decision) -> None:
         teller.tell(decision=decision.kind, reason=decision.reason)
 
-    attachment = attach(target, policy_of(scenario), log=[folders.log, decided])
+    policy = policy_of(scenario)
+    restarts = queries.restarts() if policy.mechanism == "pause" else None
+    attachment = attach(target, policy, log=[folders.log, decided], restart=restarts)
+    queries.paused = attachment.paused
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(attachment, teller.tell, ended), daemon=True)
     watcher.start()

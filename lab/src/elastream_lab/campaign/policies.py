@@ -41,6 +41,7 @@ def policy_of(scenario: Scenario) -> Policy:
         max_executors=scenario.max_executors,
         goal=_GOALS[drawn.goal],
         planner=drawn.planner,  # type: ignore[arg-type] # one of the names
+        mechanism=drawn.mechanism,
         spares=drawn.spares,
         standbys=drawn.standbys,
         copy_least_bytes=drawn.copy_least_bytes,

@@ -34,7 +34,7 @@ from elastream_lab.campaign.verdict import left_files, left_of_killed, wrong_ans
 __all__ = ["run_scenario"]
 
 _START_S: Final = 600.0
-_CHANGE_S: Final = 300.0
+_CHANGE_S: Final = 600.0
 _COMMIT_S: Final = 900.0
 _END_S: Final = 600.0
 _PHASE_S: Final = 20.0

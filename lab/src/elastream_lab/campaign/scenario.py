@@ -43,7 +43,7 @@ FAULTS = get_args(FaultKind)
 EXECUTOR_FAULTS = ("kill executor", "stop executor")
 STORE_FAULTS = ("full store", "read-only store", "slow store")
 """They need a file system of their own for the checkpoint, so they need root."""
-PHASES = ("steady", "growing", "warming", "planning", "copying", "moving", "releasing")
+PHASES = ("steady", "growing", "warming", "planning", "copying", "moving", "resuming", "releasing")
 """The phases of the loop in which something may break."""
 
 
@@ -91,6 +91,7 @@ class PolicyDrawn:
 
     goal: str
     planner: str
+    mechanism: Literal["live", "pause"]
     spares: int
     standbys: int
     copy_least_bytes: int

@@ -1,8 +1,9 @@
 """Up to a day of a windowed count on live executors, while one change follows another.
 
-A batch is a minute of stream time, so a day is 1,440 batches. Rows are made by Spark, so many a
-batch: every window of an hour that the watermark closes must have the rows of sixty batches, no
-more and no less. Changes are asked for one after another: tasks change places, executors come, are
+A batch is a minute of stream time, so a day is 1,440 batches, which are spread over the minutes
+that the run may take: the more of them, the more changes a day has. Rows are made by Spark, so
+many a batch: every window of an hour that the watermark closes must have the rows of sixty batches,
+no more and no less. Changes are asked for one after another: tasks change places, executors come, are
 warmed and go again. What Spark keeps for its own page is kept short, so that a run of minutes
 reaches what a run of weeks keeps.
 """
@@ -42,6 +43,8 @@ _MINUTE_MS: Final = 60_000
 _PARTITIONS: Final = 6
 _MOST: Final = 3
 _SAMPLES: Final = 40
+_SHARE: Final = 0.95
+"""Of the time is for the batches of a day; the rest is for starting."""
 _CHANGE_S: Final = 300.0
 _LOG_BYTES: Final = 16 << 10
 _KEEP: Final = 2
@@ -91,7 +94,8 @@ def live_day(minutes: float) -> LiveDay:
     """Run until a day of stream time or so many minutes are over."""
     samples: list[Sample] = []
     windows, began = _Windows(), time.monotonic()
-    with _running(windows) as (spark, query, attachment, log, scratch):
+    trigger_s = _SHARE * 60 * minutes / _BATCHES_A_DAY
+    with _running(windows, trigger_s) as (spark, query, attachment, log, scratch):
         changes, every_s = 0, 60 * minutes / _SAMPLES
         while time.monotonic() - began < 60 * minutes:
             _change(attachment, _SIZES[changes % len(_SIZES)])
@@ -125,7 +129,7 @@ def _change(attachment: Attachment, size: int | None) -> None:
 
 @contextmanager
 def _running(
-    windows: _Windows,
+    windows: _Windows, trigger_s: float
 ) -> Iterator[tuple[SparkSession, StreamingQuery, Attachment, Path, Path]]:
     """Give a session with the query attached, its log and its scratch folder, in a folder."""
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded, stop
@@ -137,7 +141,7 @@ def _running(
         )
         spark = embedded(cluster)
         try:
-            query = _query(spark, Path(folder) / "checkpoint", windows.take)
+            query = _query(spark, Path(folder) / "checkpoint", windows.take, trigger_s)
             policy = Policy(max_executors=_MOST, goal=ByHand(), copy_least_bytes=0)
             written = DecisionLog(log, max_bytes=_LOG_BYTES, keep=_KEEP)
             with attach(query, policy, log=written.append) as attachment:
@@ -166,7 +170,10 @@ def _temporary(folder: str) -> Iterator[None]:
 
 
 def _query(
-    spark: SparkSession, checkpoint: Path, take: Callable[[DataFrame, int], None]
+    spark: SparkSession,
+    checkpoint: Path,
+    take: Callable[[DataFrame, int], None],
+    trigger_s: float,
 ) -> StreamingQuery:
     from pyspark.sql import functions as f
 
@@ -180,4 +187,5 @@ def _query(
         .select(f.unix_timestamp("window.start").alias("start"), "n")
     )
     writer = counts.writeStream.outputMode("append").foreachBatch(take).queryName("soak")
+    writer = writer.trigger(processingTime=f"{1000 * trigger_s:.0f} milliseconds")
     return writer.option("checkpointLocation", str(checkpoint)).start()
