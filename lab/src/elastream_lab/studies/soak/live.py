@@ -1,9 +1,9 @@
 """Up to a day of a windowed count on live executors, while one change follows another.
 
 A batch is a minute of stream time, so a day is 1,440 batches, which are spread over the minutes
-that the run may take: the more of them, the more changes a day has. Rows are made by Spark, so
-many a batch: every window of an hour that the watermark closes must have the rows of sixty batches,
-no more and no less. Changes are asked for one after another: tasks change places, executors come, are
+that the run may take: the more of them, the more changes a day has. Rows are made by Spark, so many
+a batch: every window of an hour that the watermark closes must have the rows of sixty batches, no
+more and no less. Changes are asked for one after another: tasks change places, executors come, are
 warmed and go again. What Spark keeps for its own page is kept short, so that a run of minutes
 reaches what a run of weeks keeps.
 """
