@@ -25,7 +25,7 @@ from elastream.model.checks import positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.words import listed
 
-__all__ = ["RecordedFile", "due_ms", "read_columns", "record_file", "times_us"]
+__all__ = ["RecordedFile", "due_ms", "expect_columns", "read_columns", "record_file", "times_us"]
 
 _FORMATS: Final = {
     ".csv": "csv",
@@ -58,6 +58,23 @@ class RecordedFile:
 
     def __post_init__(self) -> None:
         positive("replay_s", self.replay_s)
+
+
+def expect_columns(input: Path | None, columns: Mapping[str, str | None]) -> None:  # noqa: A002 - the option's word
+    """Refuse columns without a file, a file that is not there, and one whose columns are unnamed.
+
+    ``columns`` has them by the names of their options.
+    """
+    if input is not None:
+        try:
+            input.stat()
+        except OSError as error:
+            raise ProblemError("input", f"{input} cannot be read: {error.strerror}") from None
+    for option, column in columns.items():
+        if input is None and column is not None:
+            raise ProblemError(option, "names a column of `input`, which is not given")
+        if input is not None and column is None:
+            raise ProblemError(option, f"which column of {input}? name it")
 
 
 def record_file(source: RecordedFile, path: Path) -> Recording:

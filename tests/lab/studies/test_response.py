@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from elastream.cli.main import main
 from elastream.model.errors import ProblemError
 from elastream.model.migration import Target
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
@@ -27,6 +28,7 @@ from elastream_lab.studies.response.planning import (
     aware_planner,
     step_problem,
 )
+from elastream_lab.studies.response.posts import user_posts
 from elastream_lab.studies.response.settings import ResponseStudy
 from elastream_lab.studies.response.study import (
     Known,
@@ -227,8 +229,35 @@ def test_runs_are_joined_by_their_files(tmp_path: Path) -> None:
             read_known([path])
 
 
+def test_posts_of_a_file_are_replayed_in_turn_and_told(tmp_path: Path) -> None:
+    file = tmp_path / "posts.csv"
+    file.write_text("when,what\n2020-01-02,second\n2020-01-01,first\n2020-01-03,third\n")
+    with user_posts(file, time="when", text="what") as posts:
+        assert posts is not None
+        texts = posts.recording.texts_in_turn(5).to_pylist()
+        assert texts == ["first", "second", "third", "first", "second"]
+        told = posts.told
+    assert told == "3 posts of posts.csv, in turn, at a steady rate"
+    with user_posts(None, time=None, text=None) as none:
+        assert none is None
+    known = Known(measured=papers(), costs=[COSTS], posts=["made posts", told])
+    figures = known_figures(SMALL, known)
+    assert figures[0].data.startswith(f"made posts; {told}, rows due in the ")
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps([figure.as_json("migration-response") for figure in figures]))
+    assert read_known([path]).posts == [f"made posts; {told}"]
+
+
+def test_posts_are_for_executors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "posts.csv"
+    file.write_text("when,what\n2020-01-01,first\n")
+    asked = ["--figures", "restart", "--input", str(file), "--time", "when", "--text", "what"]
+    assert main(["study", "migration-response", *asked]) == 2
+    assert "--input: is for live, which --figures does not name" in capsys.readouterr().err
+
+
 @pytest.mark.slow
-def test_planners_take_turns_on_a_running_query(spark: SparkSession) -> None:
+def test_planners_take_turns_on_a_running_query(spark: SparkSession, tmp_path: Path) -> None:
     from elastream_lab.studies.response.live import run_live
 
     study = ResponseStudy(
@@ -239,7 +268,13 @@ def test_planners_take_turns_on_a_running_query(spark: SparkSession) -> None:
         partitions=3,
     )
     said: list[str] = []
-    done = run_live(study, spark, Case("words", 100, 1), said.append)
+    file = tmp_path / "posts.csv"
+    words = ["the sea the sky", "a ship at sea", "sky over the sea", "land"]
+    lines = [f"{number},{words[number % 4]}" for number in range(1000)]
+    file.write_text("\n".join(["when,what", *lines]))
+    with user_posts(file, time="when", text="what") as posts:
+        assert posts is not None
+        done = run_live(study, spark, Case("words", 100, 1), said.append, posts.recording)
     assert done.wrong_ticks == 0
     assert {each.planner for each in done.measured} <= set(study.planners)
     assert len(done.measured) + sum("left out" in line for line in said) > 0

@@ -15,7 +15,7 @@ from elastream.attachment import Attachment, attach
 from elastream.demo.made_posts import make_posts
 from elastream.harness.job import running
 from elastream.harness.job_session import fresh_folder
-from elastream.harness.recorded_file import RecordedFile, record_file
+from elastream.harness.recorded_file import RecordedFile, expect_columns, record_file
 from elastream.harness.recording import Recording
 from elastream.harness.replay import ReplayClock
 from elastream.harness.replaying import Replay
@@ -69,11 +69,7 @@ class PatternsSettings:
         count("partitions", self.partitions, least=1, most=200)
         count("moves", self.moves, most=100)
         mechanism_named(self.mechanism)
-        for name, column in (("time", self.time), ("text", self.text)):
-            if self.input is None and column is not None:
-                raise ProblemError(name, "names a column of `input`, which is not given")
-            if self.input is not None and column is None:
-                raise ProblemError(name, f"which column of {self.input}? name it")
+        expect_columns(self.input, {"time": self.time, "text": self.text})
 
 
 @dataclass

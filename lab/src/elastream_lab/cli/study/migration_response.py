@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ import typer
 from elastream.model.errors import ProblemError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from elastream_lab.studies.figure import Figure
     from elastream_lab.studies.response.days import Days
     from elastream_lab.studies.response.settings import ResponseStudy
@@ -31,6 +34,12 @@ _TRACE = typer.Option(
     "--trace",
     help="With nodes and gamma: a month of yours, with node counts, in place of made days.",
 )
+_INPUT = typer.Option(
+    "--input",
+    help="With live: posts of yours, CSV, JSON lines or Parquet, in turn, in place of made ones.",
+)
+_TIME = typer.Option("--time", help="With --input: the column that says when a post was written.")
+_TEXT = typer.Option("--text", help="With --input: the column that holds its text.")
 _TRAIN = typer.Option("--train", help="The month to learn from; left out: that of --trace.")
 _NODES = typer.Option("--nodes", help="FEWER,MORE: nodes of the simulated cluster.")
 _SECONDS = typer.Option("--seconds", help="How long after a migration rows count as its.")
@@ -67,6 +76,9 @@ def migration_response(
     posts_a_second: Annotated[float, _RATE] = 40.0,
     tau: Annotated[float, _TAU] = 0.4,
     seed: Annotated[int, _SEED] = 1,
+    source: Annotated[Path | None, _INPUT] = None,
+    time: Annotated[str | None, _TIME] = None,
+    text: Annotated[str | None, _TEXT] = None,
     trace: Annotated[Path | None, _TRACE] = None,
     train: Annotated[Path | None, _TRAIN] = None,
     measured: Annotated[list[Path] | None, _MEASURED] = None,
@@ -85,6 +97,7 @@ def migration_response(
     """
     from elastream_lab.cli.study.output import tell
     from elastream_lab.studies.response.planning import PLANNERS
+    from elastream_lab.studies.response.posts import user_posts
     from elastream_lab.studies.response.settings import ResponseStudy
     from elastream_lab.studies.response.study import expect_costs, read_known
 
@@ -108,6 +121,8 @@ def migration_response(
         nodes=(fewer_more[0], fewer_more[1]),
         migrations=migrations,
     )
+    if source is not None and "live" not in parts:
+        raise ProblemError("input", "is for live, which `figures` does not name")
     known = read_known(measured or ())
     days_of = _days(study, trace, train)
     if "live" not in parts and {"nodes", "gamma"} & set(parts):
@@ -119,10 +134,11 @@ def migration_response(
         from elastream_lab.studies.response.live import cluster_of
         from elastream_lab.studies.response.study import live_figures
 
+        def session() -> AbstractContextManager[SparkSession]:
+            return job_session(cluster_of(study), typer.echo)
+
         with ended_like_by_ctrl_c(), java_kept_quiet():
-            return live_figures(
-                study, known, lambda: job_session(cluster_of(study), typer.echo), typer.echo
-            )
+            return live_figures(study, known, session, typer.echo, posts)
 
     def earlier() -> tuple[Figure, ...]:
         from elastream_lab.studies.response.study import known_figures
@@ -150,7 +166,8 @@ def migration_response(
         makers.append(gamma)
     if "restart" in parts:
         makers.append(lambda: _restart(repeats))
-    tell("migration-response", makers, json_file, picture, leave_out=_WIDE)
+    with user_posts(source, time=time, text=text) as posts:
+        tell("migration-response", makers, json_file, picture, leave_out=_WIDE)
 
 
 def _days(study: ResponseStudy, trace: Path | None, train: Path | None) -> Callable[[str], Days]:

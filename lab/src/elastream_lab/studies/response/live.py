@@ -21,6 +21,7 @@ from elastream.attachment import attach
 from elastream.demo.made_posts import make_posts
 from elastream.harness.commit_log import committed_batches
 from elastream.harness.job_session import fresh_folder
+from elastream.harness.recording import Recording, write_recording
 from elastream.harness.replay import ReplayClock
 from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
@@ -80,10 +81,14 @@ def cluster_of(study: ResponseStudy) -> EmbeddedCluster:
 
 
 def run_live(
-    study: ResponseStudy, spark: SparkSession, case: Case, say: Callable[[str], None]
+    study: ResponseStudy,
+    spark: SparkSession,
+    case: Case,
+    say: Callable[[str], None],
+    posts: Recording | None = None,
 ) -> LiveCase:
-    """Run one query, and all planners on it."""
-    job, first = _job(study, spark, case)
+    """Run one query, and all planners on it; on made posts where none are given."""
+    job, first = _job(study, spark, case, posts)
     seen: list[BatchObservation] = []
     turned: list[Turned] = []
     with stopped_at_the_end(RunningStream(spark, job, seen.append)) as stream:
@@ -150,17 +155,22 @@ def _plannings(study: ResponseStudy, case: Case, stage: Stage) -> Iterator[Plann
         yield Planning(name, study.tau, case.repeat, aware)
 
 
-def _job(study: ResponseStudy, spark: SparkSession, case: Case) -> tuple[PatternsJob, int]:
+def _job(
+    study: ResponseStudy, spark: SparkSession, case: Case, posts: Recording | None
+) -> tuple[PatternsJob, int]:
     """Return the job, and how many posts fill its window before the replay begins."""
     folder, first = fresh_folder(spark), case.window
     turns_s = len(study.planners) * (_REST_S + len(study.sizes) * study.seconds)
     rows = round(study.posts_a_second * (_LONGER * turns_s + _SPARE_S))
-    due_ms = np.concatenate([np.zeros(first), np.arange(rows) * 1000 / study.posts_a_second])
-    seed = study.seed + case.repeat
+    steady_ms = np.concatenate([np.zeros(first), np.arange(rows) * 1000 / study.posts_a_second])
+    due_ms, path = steady_ms.astype(np.int64), folder / "posts.arrow"
+    if posts is None:
+        seed = study.seed + case.repeat
+        recording = make_posts(due_ms, path, seed=seed, vocabulary=_VOCABULARY)
+    else:
+        recording = write_recording(path, due_ms, posts.texts_in_turn(len(due_ms)))
     job = PatternsJob(
-        make_posts(
-            due_ms.astype(np.int64), folder / "posts.arrow", seed=seed, vocabulary=_VOCABULARY
-        ),
+        recording,
         ReplayClock(folder / "clock"),
         folder / "checkpoint",
         study.mining(case.application, case.window),

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream_lab.studies.figure import Figure
@@ -24,6 +24,7 @@ from elastream_lab.studies.response.figures import (
 )
 from elastream_lab.studies.response.gamma import gamma_figure
 from elastream_lab.studies.response.planning import Planning, aware_planner
+from elastream_lab.studies.response.posts import UserPosts
 from elastream_lab.studies.response.settings import ResponseStudy
 from elastream_lab.studies.response.simulated import run_simulated
 from elastream_lab.studies.response.turns import Case, Measured
@@ -42,6 +43,8 @@ __all__ = [
     "waits_by_gamma",
 ]
 
+MADE: Final = "made posts"
+_SINCE: Final = ", rows due in the "
 DaysOf = Callable[[str], Days]
 """What an application goes through on the simulated cluster."""
 
@@ -53,6 +56,8 @@ class Known:
     measured: list[Measured] = field(default_factory=list)
     costs: list[Costs] = field(default_factory=list)
     wrong_ticks: int = 0
+    posts: list[str] = field(default_factory=list)
+    """What was replayed, in the words of the figures."""
 
     def of(self, application: str, window: int) -> Costs | None:
         """Return the costs of a case, medians where it was measured several times."""
@@ -80,6 +85,7 @@ def read_known(paths: Iterable[Path]) -> Known:
         add(known, rows)
         known.costs += [Costs.of(row) for row in objects[COSTS].get("rows", ())]
         known.wrong_ticks += not objects[RAW].get("trend_holds", False)
+        known.posts.append(str(objects[RAW].get("data", "")).partition(_SINCE)[0])
     return known
 
 
@@ -99,11 +105,13 @@ def live_figures(
     known: Known,
     session: Callable[[], AbstractContextManager[SparkSession]],
     say: Callable[[str], None],
+    posts: UserPosts | None = None,
 ) -> tuple[Figure, ...]:
-    """Measure on executors, beside what is known already."""
+    """Measure on executors, beside what is known already; on made posts where none are given."""
     from elastream_lab.studies.response.live import run_live
 
     rows: list[Measured] = []
+    recording = None if posts is None else posts.recording
     with session() as spark:
         for repeat in range(1, study.repeats + 1):
             for application in study.applications:
@@ -114,7 +122,7 @@ def live_figures(
                         say(f"{case.application}, window {case.window}, {case.repeat}: {what}")
 
                     try:
-                        done = run_live(study, spark, case, told)
+                        done = run_live(study, spark, case, told, recording)
                     except ElastreamError as error:  # the others go on
                         told(f"failed: {error}")
                         continue
@@ -122,6 +130,7 @@ def live_figures(
                     known.costs.append(done.costs)
                     known.wrong_ticks += done.wrong_ticks
     add(known, rows)
+    known.posts.append(MADE if posts is None else posts.told)
     if not known.measured:
         raise SparkError("no migration was measured")
     return known_figures(study, known)
@@ -133,7 +142,7 @@ def known_figures(study: ResponseStudy, known: Known) -> tuple[Figure, ...]:
     spans = " and ".join(f"{each:g} s" for each in seconds)
     sizes = sorted({each.after for each in known.measured} | set(study.sizes))
     data = (
-        f"made posts, rows due in the {spans} after a migration was asked for, "
+        f"{'; '.join(dict.fromkeys(known.posts))}{_SINCE}{spans} after a migration was asked for, "
         f"{sizes[0]} to {sizes[-1]} executors of one machine hold state{_load(known)}"
     )
     return (
