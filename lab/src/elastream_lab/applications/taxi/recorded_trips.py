@@ -5,7 +5,9 @@ to it: an hour of taxis in a minute, or whatever is asked for. Lines that are no
 and left out, so that the stream and the plain computation read the same ones.
 
 The watermark closes a minute when a later trip has come. For the last minutes none does, so one is
-added, half an hour and a minute after the last: it closes them all and is in none of them.
+added, half an hour and a minute after the last: it closes them all and is in none of them. What it
+closes is put out by the next batch, which Spark makes without rows, but not if the query is started
+again in between; so the trip comes twice, seconds apart.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -27,13 +30,16 @@ from elastream_lab.applications.taxi.trips import COLUMNS, Trip, closing_trip, p
 
 __all__ = ["RecordedTrips", "TimeSlice", "record_trips"]
 
+_CLOSED_AGAIN_MS: Final = 4000
+"""So long after the first the second trip is due that closes the last minutes."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedTrips:
     """A recording, and what is in it."""
 
     recording: Recording
-    """A line a row; the last one is not of the files."""
+    """A line a row; the last two are not of the files."""
     trips: tuple[Trip, ...]
     """What the files have, by the time of their ends."""
     bad_lines: int
@@ -84,8 +90,9 @@ def record_trips(
     span_s = max(1, int(times_s[-1] - times_s[0]))
     due_ms = np.floor((times_s - times_s[0]) * (replay_s * 1000 / span_s)).astype(np.int64)
     closing = closing_trip(int(times_s[-1]) + LENGTH_S + SLIDE_S)
-    texts = [*(line for _, line in lines), closing]
-    recording = write_recording(path, np.append(due_ms, due_ms[-1]), texts)
+    texts = [*(line for _, line in lines), closing, closing]
+    closing_ms = due_ms[-1] + np.array([0, _CLOSED_AGAIN_MS])
+    recording = write_recording(path, np.append(due_ms, closing_ms), texts)
     return RecordedTrips(recording, tuple(trip for trip, _ in lines), bad)
 
 
