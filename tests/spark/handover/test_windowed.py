@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from tests.spark.handover.expected import Expected, pair_windows, pairs, row_win
 from tests.spark.handover.grouped_sums import grouped_sums
 from tests.spark.handover.handing import (
     ALL_MS,
+    PATIENCE_S,
     START_MS,
     TOKEN,
     Handover,
@@ -48,6 +50,10 @@ def check(spark: SparkSession, query: WindowedQuery, expected: Expected, folder:
         run.serve()
         run.await_until(lambda: bool(written(folder / "origin-out")))
         check_whole(run, expected)
+    for thread in threading.enumerate():
+        if thread.name.startswith(("handover", "row cuts")):
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive(), "left behind"
 
 
 def test_who_has_no_token_or_another_query_is_turned_away_and_the_handover_goes_on(

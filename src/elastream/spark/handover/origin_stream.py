@@ -51,6 +51,7 @@ class OriginStream(WindowedStream):
     def start(self, spark: SparkSession, *, trigger_s: float = 0.5) -> None:
         """Start the query, or go on with it where its checkpoint ends."""
         self._spark, self._trigger_s = spark, trigger_s
+        self._close_cuts()
         if self._query.rows is not None:
             self._cuts = RowCuts(spark, self._query, self._folder)
         self._start(spark, Start.first(), trigger_s)
@@ -58,6 +59,7 @@ class OriginStream(WindowedStream):
     def stop(self) -> None:
         """End the query, also one whose batch waits for a decision."""
         self.gate.abandon()
+        self._close_cuts()
         super().stop()
 
     @property
@@ -113,6 +115,10 @@ class OriginStream(WindowedStream):
         if passed_ms is None or passed_ms < self._end.migration + self._query.settled_ms:
             return False
         return not self._query.sessions or self._sessions_are_over()
+
+    def _close_cuts(self) -> None:
+        if self._cuts is not None:
+            self._cuts.close()
 
     def _watermark_ms(self) -> float | None:
         """Return the watermark of the last batch."""

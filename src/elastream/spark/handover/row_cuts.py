@@ -84,6 +84,10 @@ class RowCuts:
         """Take no cut that is being looked for."""
         self._counted, self._batch = None, None
 
+    def close(self) -> None:
+        """Look no more; a look under way ends by itself."""
+        self._looks.shutdown(wait=False, cancel_futures=True)
+
     def is_past(self, end: Boundary) -> bool:
         """Tell whether every group has put out the windows that began before the boundary."""
         passed = self._passed
