@@ -33,6 +33,36 @@ print("ready", scratch_folder(spark), counted, java, sep="|", flush=True)
 time.sleep(2400)
 """
 
+KILLED = """
+import os
+import signal
+from pathlib import Path
+from pyspark import SparkContext
+from elastream.spark.sessions import embedded_cluster as clusters
+
+spark = clusters.embedded(clusters.EmbeddedCluster(1, 1, executor_memory_mb=500), timeout_s=600)
+scratch, driver = clusters.scratch_folder(spark), SparkContext._gateway.proc
+app = spark.sparkContext.applicationId.encode()
+
+
+def executors():
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if app in (folder / "cmdline").read_bytes() and int(folder.name) != driver.pid:
+                if (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                    yield int(folder.name)
+        except OSError:
+            pass
+
+
+(executor,) = executors()
+os.kill(executor, signal.SIGSTOP)  # so that it does not notice
+os.kill(driver.pid, signal.SIGKILL)
+driver.wait()
+clusters.stop(spark, timeout_s=1)
+print(list(executors()), scratch.exists())
+"""
+
 
 def test_the_session_has_the_executors_it_was_asked_for_and_the_right_settings(
     spark: SparkSession,
@@ -73,6 +103,13 @@ def test_settings_that_make_no_sense_are_refused_before_anything_starts(
     with pytest.raises(ProblemError) as refused:
         EmbeddedCluster(**settings)  # type: ignore[arg-type]
     assert refused.value.field == field
+
+
+def test_executors_whose_driver_was_killed_end_with_the_session_and_leave_nothing() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout == "[] False\n", ended.stderr[-2000:]
 
 
 def test_spark_runs_on_the_bundled_java_and_an_interrupt_leaves_nothing_behind() -> None:

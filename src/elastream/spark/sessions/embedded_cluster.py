@@ -15,7 +15,6 @@ import atexit
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file, archive_options
 from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.sessions.java import java_home
+from elastream.spark.sessions.processes import application_processes, await_end
 from elastream.spark.sessions.settings import (
     local_disk_settings,
     names_other_storage,
@@ -196,13 +196,13 @@ def shut_down(scratch: Path, home: Path, timeout_s: float = 30.0) -> None:
     from pyspark import SparkContext
 
     driver = getattr(SparkContext._gateway, "proc", None)
-    family = [] if driver is None else [driver.pid, *_descendants(driver.pid)]
+    family = application_processes(None if driver is None else driver.pid, _token(scratch))
     context = SparkContext._active_spark_context
     if context is not None:
         with contextlib.suppress(Exception):  # a driver that died has nothing left to stop
             context.stop()
     _end_driver()
-    _await_end(family, timeout_s)
+    await_end(family, timeout_s)
     remove_applications(home, _token(scratch))
     shutil.rmtree(scratch, ignore_errors=True)
 
@@ -290,52 +290,3 @@ def _end_driver() -> None:
         driver.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             driver.wait(timeout=20)
-
-
-def _descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for child, parent in _processes().items():
-        children.setdefault(parent, []).append(child)
-    found = list(children.get(pid, ()))
-    for child in found:
-        found.extend(children.get(child, ()))
-    return found
-
-
-def _await_end(family: list[int], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while alive := _processes().keys() & set(family):
-        if time.monotonic() > deadline:
-            for pid in alive:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            return
-        time.sleep(0.1)
-
-
-def _processes() -> dict[int, int]:
-    """Return the parent of every process that has not ended."""
-    listing = Path("/proc").glob("[0-9]*/stat")
-    rows = [row for file in listing if (row := _status(file)) is not None] or _told_by_ps()
-    return {pid: parent for pid, state, parent in rows if state not in "ZX"}
-
-
-def _status(file: Path) -> tuple[int, str, int] | None:
-    """Return id, state and parent of a process; its name, in brackets, may hold anything."""
-    try:
-        state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
-    except OSError:  # it has ended meanwhile
-        return None
-    return int(file.parent.name), state, int(parent)
-
-
-def _told_by_ps() -> list[tuple[int, str, int]]:
-    """Return the same where the system has no ``/proc``."""
-    listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,stat=,ppid="],  # noqa: S607 - where ps is differs by system
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = (line.split() for line in listed.stdout.splitlines())
-    return [(int(pid), state[0], int(parent)) for pid, state, parent in rows]
