@@ -56,7 +56,7 @@ def test_a_query_goes_to_another_spark_with_other_partitions_and_a_later_version
 ) -> None:
     """Each of the three is what its checkpoint could not follow."""
     monkeypatch.setenv(CLOCK, str(tmp_path / "clock"))
-    run = Applications(tmp_path, "sums", revives=True)
+    run = Applications(tmp_path, "sums")
     versions = version(before), version(after)
     assert versions[0] != versions[1]
     try:

@@ -20,11 +20,15 @@ from tests.spark.handover.handed_queries import CLOCK
 from tests.spark.handover.handing import ALL_MS, Pace, written
 from tests.spark.processes import alive, descendants
 
+from elastream.cli.exits import BAD_INPUT
 from elastream.handover.ledger import Note
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 600.0
 QUERIES = "tests.spark.handover.handed_queries"
+_NOT_CONNECTED = "Python worker failed to connect back"
+_Started = tuple["subprocess.Popen[bytes]", int, Callable[[], object]]
+"""The process, how much its command had said before, and what starts it again."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,7 @@ class Applications:
         *,
         settings: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
-        revives: bool = False,
     ) -> None:
-        """``revives``: a target that ends without the query is started again."""
         self.folder, self.pace = folder, Pace(folder)
         self.query = query if ":" in query else f"{QUERIES}:{query}"
         self._more = [] if master is None else ["--master", master]
@@ -58,8 +60,7 @@ class Applications:
         paths = (str(ROOT), self.environment.get("PYTHONPATH", ""))
         self.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         self._running: list[subprocess.Popen[bytes]] = []
-        self._revives = revives
-        self._target: tuple[subprocess.Popen[bytes], Callable[[], object]] | None = None
+        self._started: dict[str, _Started] = {}
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
 
@@ -79,13 +80,11 @@ class Applications:
     ) -> subprocess.Popen[bytes]:
         """Start the target, of another version of the query or on another Spark if so wished."""
         joined = self.query if query is None else f"{QUERIES}:{query}"
-        target = self._start(
+        return self._start(
             "join", joined, self.address, "--folder", "target",
             "--token-file", "origin/token", "--patience", str(PATIENCE_S), "--partitions", "3",
             *more, on=on,
         )  # fmt: skip
-        self._target = target, lambda: self.join(*more, query=query, on=on)
-        return target
 
     def notes(self, side: str) -> list[Note]:
         log = self.folder / side / "handover.jsonl"
@@ -142,6 +141,7 @@ class Applications:
         on = on or Spark()
         command = [on.python, "-m", "elastream.cli.main", "handover", *arguments]
         with (self.folder / f"{arguments[0]}.out").open("ab") as output:
+            said = output.tell()
             process = subprocess.Popen(
                 [*command, *self._more],
                 cwd=self.folder,
@@ -150,19 +150,18 @@ class Applications:
                 stderr=subprocess.STDOUT,
             )
         self._running.append(process)
+        self._started[arguments[0]] = process, said, lambda: self._start(*arguments, on=on)
         return process
 
     def _revive(self) -> None:
-        """Start a target again that has ended without the query.
+        """Start a side again that Spark has ended.
 
         Spark gives a Python worker ten seconds to connect, a limit that cannot be set, and a busy
         machine may keep it from that.
         """
-        if self._target is None or not self._revives or "own" in self.kinds("target"):
-            return
-        target, again = self._target
-        if target.poll() is not None:
-            again()
+        for command, (process, said, again) in tuple(self._started.items()):
+            if process.poll() == BAD_INPUT and _NOT_CONNECTED in self.said(command)[said:]:
+                again()
 
     def said(self, command: str) -> str:
         """What the processes of a command have said so far."""
