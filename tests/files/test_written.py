@@ -74,6 +74,7 @@ ALLOWED = {
     f"{_LAB}/studies/replication/host_driver.py": SCRATCH,
     f"{_LAB}/studies/replication/hosts.py": SCRATCH,
     f"{_LAB}/studies/response/days.py": SCRATCH,
+    f"{_LAB}/studies/response/posts.py": SCRATCH,
     f"{_LAB}/studies/soak/live.py": SCRATCH,
     f"{_LAB}/studies/soak/simulated.py": SCRATCH,
     f"{_LAB}/studies/transfer/mover.py": "bytes that a measurement sends, to scratch",
