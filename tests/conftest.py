@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,6 +82,9 @@ def spark() -> Iterator[SparkSession]:
     """One embedded cluster for all tests on Spark: two executors, room for one more."""
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded, stop
 
+    # Spark gives its Python workers ten seconds, in which a busy machine may not have read them
+    runner = "pyspark.sql.streaming.python_streaming_source_runner"
+    subprocess.run([sys.executable, "-c", f"import {runner}"], check=True)
     session = embedded(
         EmbeddedCluster(
             executors=EXECUTORS,
