@@ -18,6 +18,8 @@ def test_of_a_function_that_failed_it_is_what_the_function_raised() -> None:
     trace = 'Traceback (most recent call last):\n  File "x.py", line 1, in write\n    raise it\n'
     plan = "\n\n=== Streaming Query ===\nIdentifier: sums\nValueError: not this\n"
     assert ending(f"{proxy}{trace}ValueError: full{plan}") == "ValueError: full"
+    as_the_digest_tells = f"{proxy}{trace}ValueError: full{plan}".replace("\n", "\v")
+    assert ending(as_the_digest_tells) == "ValueError: full"
     during = "\nDuring handling of the above exception, another exception occurred:\n\n"
     assert ending(f"{proxy}{trace}KeyError: 1\n{during}{trace}OSError: 2{plan}") == "OSError: 2"
     task = "Job aborted due to stage failure: PythonException: "

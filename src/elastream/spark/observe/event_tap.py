@@ -15,6 +15,7 @@ Both answers are texts of lines, whose fields tabs keep apart::
     job 4 5 <query> <batch> <own>           its stages, then its properties, where it has them
     task 4 2 7 1 0:31:135 2:40:9            stage, partition, executor, ended well, counters
 
+The lines of what ended a query are joined by vertical tabs.
 A counter is its number among the names that were asked for, its id, and what the task added.
 A line that cannot be read is passed over, and logged.
 """
