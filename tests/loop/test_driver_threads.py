@@ -6,6 +6,7 @@ Deadlines are the test's: it says when time has passed, and when a lane looks at
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -259,6 +260,22 @@ def test_time_passes_by_itself() -> None:
         told.await_reason("scale-out given up: no answer about executors")
         pool.may_end.set()
         assert pool.gave_up.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("set_s", [-3600.0, 3600.0])
+def test_time_passes_as_before_when_the_clock_is_set(set_s: float) -> None:
+    pool, told, shift_s = SlowPool(), Told(), [0.0]
+    runtime = Runtime(pool, pool, pool)
+    with Controller(runtime, POLICY, told, wall=lambda: time.time() + shift_s[0]) as controller:
+        before_ms = controller.state.now_ms or 0
+        shift_s[0] = set_s
+        deadline = time.monotonic() + PATIENCE_S
+        while controller.state.wall_ahead_ms == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        passed_ms = (controller.state.now_ms or 0) - before_ms
+        assert 0 <= passed_ms < 1000 * PATIENCE_S
+        assert abs(controller.state.wall_ahead_ms - 1000 * set_s) < 1000 * PATIENCE_S
 
 
 def test_events_of_many_threads_are_taken_in_one_after_the_other(threads: Threads) -> None:

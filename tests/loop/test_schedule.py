@@ -60,6 +60,11 @@ def test_the_size_that_is_there_is_held() -> None:
     assert wanted(at(1500)) == Wanted("hold", 2, "2 executors, as the schedule has it", 0.4)
 
 
+def test_a_schedule_goes_by_the_clock_on_the_wall() -> None:
+    assert wanted(replace(at(1500), wall_ahead_ms=500_000)) == wanted(at(2000))
+    assert wanted(replace(at(2000), wall_ahead_ms=-500_000)) == wanted(at(1500))
+
+
 def test_a_larger_size_is_begun_earlier_and_a_smaller_one_is_not() -> None:
     assert sizes_at(GOAL, 1939, 1940, 2000) == [2, 4, 4]
     assert sizes_at(GOAL, 2999, 3000) == [4, 1]

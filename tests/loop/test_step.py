@@ -319,6 +319,24 @@ def test_a_silent_monitor_is_told_once_and_so_is_its_return() -> None:
     assert (kinds(told), reasons(told)) == (["wait"], ["the monitor tells something again"])
 
 
+@pytest.mark.parametrize("set_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_is_set_makes_no_silence(set_ms: int) -> None:
+    state, _ = step(attached("a"), Status(1000))
+    for second in range(2, 60):
+        state, told = after(state, Tick(1000 * second, 1000 * second + set_ms))
+        assert told == ()
+        state, told = after(state, Status(1000 * second + 500))
+        assert told == ()
+    state, told = after(state, Tick(100_000, 100_000 + set_ms))
+    assert reasons(told) == ["the monitor has told nothing for 40 s"]
+    assert [each.decision.at_ms for each in told if isinstance(each, Log)] == [100_000 + set_ms]
+
+
+def test_two_readings_a_moment_apart_are_no_set_clock() -> None:
+    state, _ = after(attached("a"), Tick(1000, 1001))
+    assert state.wall_ahead_ms == 0
+
+
 def test_a_call_that_hangs_is_told_and_so_is_its_return() -> None:
     state = attached("a")
     _, told = after(state, Stuck(9, "a plan", 31.4), Stuck(9, "a plan", 75.0, back=True))

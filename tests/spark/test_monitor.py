@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from queue import Queue
 from typing import TYPE_CHECKING, Any
 
@@ -162,16 +163,29 @@ def test_an_event_that_cannot_be_read_costs_that_batch_and_no_more(
     read = WatchedQuery.observed
     torn = iter([True])
 
-    def observed(self: WatchedQuery, progress: Any) -> BatchObservation | None:
+    def observed(self: WatchedQuery, progress: Any, end_ms: int) -> BatchObservation | None:
         if next(torn, False):
             raise KeyError("batchDuration")
-        return read(self, progress)
+        return read(self, progress, end_ms)
 
     with running(aggregation(spark), mode="update") as run:
         monkeypatch.setattr(WatchedQuery, "observed", observed)
         before = run.told[-1].batch
         run.pass_batches(2)
         assert [batch.batch for batch in run.told[-2:]] == [before + 2, before + 3]
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_a_clock_that_is_set_does_not_move_batches(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    real = time.time
+    with running(aggregation(spark), mode="update") as run:
+        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+        run.pass_batches(2)
+        before, *after = run.told[-3:]
+        passed_ms = [batch.finished_at_ms - before.finished_at_ms for batch in after]
+        assert 0 < passed_ms[0] < passed_ms[1] < 1_800_000
 
 
 def test_the_backlog_of_kafka_topics_is_summed_and_unknown_for_other_sources() -> None:

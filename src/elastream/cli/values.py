@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +13,13 @@ from elastream.cli.option_names import fields_of_a_file
 from elastream.cli.plan.printing import refuse
 from elastream.cli.plan.transition import chain_of
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
+from elastream.cli.progress import progress
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.transition import ProjectionProblem
 
 if TYPE_CHECKING:
-    from elastream.planners.transition.growth import Bulk, GrowthSettings, Round
+    from elastream.planners.transition.growth import Bulk, Round
 
 __all__ = ["app", "projection_problem_of"]
 
@@ -95,11 +96,13 @@ def build(
     resumed = read_round(out, problem, settings)
     if resumed is not None:
         typer.echo(f"going on after round {resumed.number}", err=True)
-    with _spark_or_not(on_spark, master) as bulk, _progress(settings, resumed) as show:
+    done = 0 if resumed is None else resumed.number
+    bar = progress("growing the pool", rounds, done)
+    with _spark_or_not(on_spark, master) as bulk, bar as tell:
 
         def finished(told: Round) -> None:
             write_round(out, problem, settings, told)
-            show(told)
+            tell(told.number, f"round {told.number}, {len(told.pool):,} partitions")
 
         values = partition_values(
             problem, settings=settings, bulk=bulk, resumed=resumed, finished=finished
@@ -150,26 +153,3 @@ def _spark_or_not(on_spark: bool, master: str | None) -> Iterator[Bulk | None]:
     session = batch_session("elastream values", master=master)
     with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
         yield SparkBulk(spark.sparkContext)
-
-
-@contextmanager
-def _progress(settings: GrowthSettings, resumed: Round | None) -> Iterator[Callable[[Round], None]]:
-    """Show on standard error how far the growth is."""
-    import sys
-
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(file=sys.stderr)
-    with Progress(console=console, transient=True) if console.is_terminal else nullcontext() as bar:
-        if bar is None:
-            yield lambda _told: None
-            return
-        done = 0 if resumed is None else resumed.number
-        task = bar.add_task("growing the pool", total=settings.rounds, completed=done)
-
-        def show(told: Round) -> None:
-            text = f"round {told.number}, {len(told.pool):,} partitions"
-            bar.update(task, completed=told.number, description=text)
-
-        yield show

@@ -88,6 +88,7 @@ class Observed:
     """All that a goal sees."""
 
     now_ms: int | None
+    """By the loop's clock, which nobody sets: spans are differences of it."""
     bounds: GoalBounds
     executors: tuple[Executor, ...] = ()
     """Those at work, oldest first: all that are alive, but the spares."""
@@ -98,6 +99,13 @@ class Observed:
     """When the application was last seen to run a job; ``None`` where it has not been."""
     jobs: int = 0
     """Jobs that run in the application now, of whatever query."""
+    wall_ahead_ms: int = 0
+    """What the machine's clock says beyond the loop's."""
+
+    @property
+    def wall_ms(self) -> int | None:
+        """What the machine's clock says: the time of day."""
+        return None if self.now_ms is None else self.now_ms + self.wall_ahead_ms
 
     @cached_property
     def alive(self) -> frozenset[str]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from elastream.loop.clock import steady_s
 from elastream.loop.decision_log import LogEntry, LogWriter
 from elastream.loop.events import (
     AbandonRequested,
@@ -109,8 +110,8 @@ class Controller:
 
     ``log`` is called with every decision, sample and scene. ``learning`` and ``past`` are what was
     learnt and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on,
-    and ``clock`` tells the time in seconds since the epoch; ``ticks``: whether time passes by
-    itself.
+    and ``clock`` tells the time in seconds since the epoch, by which spans are measured; ``wall``
+    is what is told to people. ``ticks``: whether time passes by itself.
     """
 
     def __init__(
@@ -122,7 +123,8 @@ class Controller:
         learning: Learning | None = None,
         past: Iterable[tuple[int, float]] = (),
         lanes: Lanes = ThreadLane,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_s,
+        wall: Callable[[], float] = time.time,
         ticks: bool = True,
     ) -> None:
         self._runtime = runtime
@@ -132,6 +134,7 @@ class Controller:
         self._past = past
         self._make_lane = lanes
         self._clock = clock
+        self._wall = wall
         self._ticks = ticks
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -162,11 +165,13 @@ class Controller:
             if self._state is not None:
                 raise AlreadyAttachedError("this controller was started before")
             executors = self._runtime.pool.executors()
-            self._policy.goal.check_start(self._now_ms(), executors)
+            now_ms, wall_ms = self._now_ms(), self._wall_ms()
+            self._policy.goal.check_start(wall_ms, executors)
             first = start_loop(
                 self._policy,
                 executors,
-                now_ms=self._now_ms(),
+                now_ms=now_ms,
+                wall_ms=wall_ms,
                 learning=self._learning,
                 past=self._past,
                 can_copy=self._runtime.copies is not None,
@@ -255,11 +260,14 @@ class Controller:
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
 
+    def _wall_ms(self) -> int:
+        return round(self._wall() * 1000)
+
     def _tick(self) -> None:
         while not self._ended.wait(_TICK_S):
             for lane in tuple(self._lanes.values()):
                 lane.look()
-            self.feed(Tick(self._now_ms()))
+            self.feed(Tick(self._now_ms(), self._wall_ms()))
 
     def _follow(self, transition: Transition) -> None:
         self._state, instructions = transition

@@ -134,6 +134,8 @@ class Tick:
     """Time has passed, by the loop's own clock."""
 
     at_ms: int
+    wall_ms: int | None = None
+    """What the machine's clock says then, which may be set; ``None``: the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,10 @@ _MANY = 1000
 """With so many tasks planners run compiled, which takes a while to load."""
 
 
+_SAME_CLOCK_MS = 500
+"""Two readings that differ by less were taken a moment apart: nobody has set the clock."""
+
+
 def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     """Return the state with the facts of ``event``, what to log, and whether they are news."""
     at_ms = getattr(event, "at_ms", None)
@@ -63,8 +67,8 @@ def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instructio
             return state, (note(state, "refuse", f"left alone: it {why}", query=query),), False
         case ExecutorsChanged():
             return _executors(state, event)
-        case Tick():
-            return _tick(state)
+        case Tick(at_ms=now_ms, wall_ms=wall_ms):
+            return _tick(_set(state, 0 if wall_ms is None else wall_ms - now_ms))
         case _:
             return state, (), True
 
@@ -87,7 +91,7 @@ def _batch(
     query = replace(
         query,
         load=smooth(load, batch, state.all_executors, half_life_s=policy.smoothing_s),
-        heard_ms=batch.finished_at_ms,
+        heard_ms=state.now_ms,
         idle_since_ms=None,
         recent_ms=recent,
     )
@@ -231,6 +235,13 @@ def _executors(
     log = note(state, "lost", why, figures=figures)
     state, placed = recover(state, lost)
     return state, (log, *placed), True
+
+
+def _set(state: LoopState, ahead_ms: int) -> LoopState:
+    """Return the state by the machine's clock as it is set now."""
+    if abs(ahead_ms - state.wall_ahead_ms) < _SAME_CLOCK_MS:
+        return state
+    return replace(state, wall_ahead_ms=ahead_ms)
 
 
 def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:

@@ -152,7 +152,7 @@ class Paused:
     """What came of stopping a query, to move it or to repartition it; it runs again."""
 
     began_ms: int
-    """When it was asked to stop, in milliseconds since the epoch."""
+    """When it was asked to stop, by the loop's clock."""
     spent_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds until it was started again, by what they were spent on."""
 

@@ -50,7 +50,7 @@ class Sample:
 def take_sample(observed: Observed, wanted: int) -> Sample:
     """Return a sample of what was observed, with so many executors wanted."""
     return Sample(
-        at_ms=observed.now_ms or 0,
+        at_ms=observed.wall_ms or 0,
         executors=tuple(executor.id for executor in observed.executors),
         wanted=wanted,
         tasks={

@@ -165,7 +165,7 @@ class Scene:
 def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Scene:
     """Return what there is to see of a state. O(tasks and executors)."""
     return Scene(
-        at_ms=state.now_ms or 0,
+        at_ms=state.observed.wall_ms or 0,
         loop=_loop(state),
         executors={
             each.id: SceneExecutor(
@@ -181,7 +181,13 @@ def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Sc
         tasks=_tasks(state),
         change=_change(state),
         batches=tuple(
-            SceneBatch(each.query, each.batch, each.finished_at_ms, each.duration_ms, each.rows)
+            SceneBatch(
+                each.query,
+                each.batch,
+                state.on_the_wall(each.finished_at_ms),
+                each.duration_ms,
+                each.rows,
+            )
             for each in batches
         ),
     )
@@ -228,7 +234,7 @@ def _loop(state: LoopState) -> SceneLoop:
         mode = "let go"
     cooldown_ms = None
     if state.changed_ms is not None:
-        cooldown_ms = state.changed_ms + round(1000 * policy.cooldown_s)
+        cooldown_ms = state.on_the_wall(state.changed_ms) + round(1000 * policy.cooldown_s)
     return SceneLoop(
         mode=mode,
         phase=phase_name(state.phase),
@@ -240,7 +246,7 @@ def _loop(state: LoopState) -> SceneLoop:
         marks=policy.goal.marks,
         utilisation=policy.goal.utilisation(state.observed),
         cooldown_until_ms=cooldown_ms,
-        attached_ms=state.attached_ms,
+        attached_ms=_on_the_wall(state, state.attached_ms),
         executor_s=state.executor_s,
         spare_executor_s=state.spare_executor_s,
         unknown=unknowns(state),
@@ -282,6 +288,10 @@ def _tasks(state: LoopState) -> dict[TaskId, SceneTask]:
     return tasks
 
 
+def _on_the_wall(state: LoopState, at_ms: int | None) -> int | None:
+    return None if at_ms is None else state.on_the_wall(at_ms)
+
+
 def _change(state: LoopState) -> SceneChange | None:
     change = getattr(state.phase, "change", None)
     if not isinstance(change, Change):
@@ -292,7 +302,7 @@ def _change(state: LoopState) -> SceneChange | None:
         before=change.before,
         executors=change.executors,
         reason=change.reason,
-        asked_ms=change.asked_ms,
+        asked_ms=_on_the_wall(state, change.asked_ms),
         phase=phase_name(state.phase),
         tasks_moved=progress.tasks_moved,
         state_bytes_moved=progress.bytes_moved,

@@ -134,6 +134,8 @@ class LoopState:
     """What the goal remembers."""
     now_ms: int | None = None
     """The latest moment heard of."""
+    wall_ahead_ms: int = 0
+    """What the machine's clock said then, beyond that: it may be set."""
     all_executors: tuple[Executor, ...] = ()
     """Those alive, oldest first, when last heard of; spares included."""
     spare_ids: frozenset[str] = frozenset()
@@ -199,6 +201,7 @@ class LoopState:
         """What the goal sees."""
         return Observed(
             now_ms=self.now_ms,
+            wall_ahead_ms=self.wall_ahead_ms,
             bounds=self.policy.bounds,
             executors=self.executors,
             queries=self.queries,
@@ -254,6 +257,10 @@ class LoopState:
         """Return the seconds from the latest moment heard of to another."""
         return 0.0 if self.now_ms is None else (at_ms - self.now_ms) / 1000
 
+    def on_the_wall(self, at_ms: int) -> int:
+        """Return a moment as the machine's clock tells it now."""
+        return at_ms + self.wall_ahead_ms
+
     def passed_s(self, since_ms: int | None) -> float:
         """Return the seconds since a moment."""
         if since_ms is None or self.now_ms is None:
@@ -278,7 +285,7 @@ def note(
     about = None if query is None else state.queries.get(query)
     return Log(
         Decision(
-            at_ms=state.now_ms,
+            at_ms=state.observed.wall_ms,
             batch=None if about is None else about.load.batch,
             kind=kind,
             reason=reason,

@@ -51,6 +51,7 @@ def start_loop(
     executors: tuple[Executor, ...],
     *,
     now_ms: int | None = None,
+    wall_ms: int | None = None,
     learning: Learning | None = None,
     past: Iterable[tuple[int, float]] = (),
     can_copy: bool = False,
@@ -58,13 +59,16 @@ def start_loop(
     """Return the loop's first state and what it logs about itself.
 
     ``past``: moments in ms, in order, with the cores that stateful tasks kept busy then.
-    ``can_copy``: whether the runtime can copy state ahead of its task.
+    ``can_copy``: whether the runtime can copy state ahead of its task. ``wall_ms``: what the
+    machine's clock says; ``None``: what the loop's own does.
     """
+    ahead_ms = 0 if now_ms is None or wall_ms is None else wall_ms - now_ms
     state = LoopState(
         policy=policy,
         phase=Steady(),
         memory=policy.goal.recalled(past),
         now_ms=now_ms,
+        wall_ahead_ms=ahead_ms,
         busy_ms=now_ms,
         all_executors=executors,
         learning=learning or Learning(),
@@ -72,7 +76,9 @@ def start_loop(
         attached_ms=now_ms,
     )
     if executors and now_ms is not None:
-        state = replace(state, learning=state.learning.resized(now_ms, len(executors)))
+        state = replace(
+            state, learning=state.learning.resized(state.on_the_wall(now_ms), len(executors))
+        )
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
     if policy.spares:

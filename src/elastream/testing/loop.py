@@ -95,6 +95,7 @@ class SimulatedLoop(Controller):
             past=past,
             lanes=lambda name, _stuck: _lane(cluster, name),
             clock=lambda: cluster.now_ms / 1000,
+            wall=lambda: cluster.now_ms / 1000,
             ticks=False,
         )
 

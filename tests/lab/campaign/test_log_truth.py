@@ -15,7 +15,7 @@ DONE = told("done", "scale-out from 1 to 2 executors done: 3 tasks moved in 1 ba
 
 
 def found(*decisions: Decision, killed: tuple[str, ...] = (), cut: int = 0) -> list[str]:
-    return list(lies(decisions, killed, cut=cut, most=3))
+    return list(lies(decisions, killed, cut=cut, most=3, lasted_s=90.0))
 
 
 def test_a_log_that_tells_everything_has_no_lies() -> None:
@@ -33,6 +33,15 @@ def test_a_change_without_an_end_is_a_lie_unless_its_driver_was_killed() -> None
         decisions = (ATTACH, BEGIN, after, *([DONE] if after is BEGIN else []))
         assert len(found(*decisions)) == 1
         assert found(*decisions, cut=1) == []
+
+
+def test_a_wait_that_is_longer_than_all_of_it_is_a_lie() -> None:
+    silence = told("stuck", "the monitor has told nothing for 3599 s")
+    waits = [told("wait", f"executors not ready after {seconds} s") for seconds in (88, 92)]
+    assert found(ATTACH, silence, *waits) == [
+        "nobody can have waited that long: the monitor has told nothing for 3599 s",
+        "nobody can have waited that long: executors not ready after 92 s",
+    ]
 
 
 def test_figures_that_differ_from_the_line_are_lies() -> None:

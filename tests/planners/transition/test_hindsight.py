@@ -116,6 +116,19 @@ def test_no_sample_is_above_what_the_policy_moves_on_the_same_migrations(
     assert found.least_total.mean <= plan.step.cost + gamma * np.mean(greedy) + 1e-6
 
 
+def test_each_distinct_sequence_is_told_once_it_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hindsight_module, "_MOST_LISTED", -1)
+    problem = TransitionProblem.of(STEP, CHAIN)
+    plan = transition(problem)
+    assert isinstance(plan, TransitionPlan)
+    sampling = Sampling(sequences=6, migrations=2)
+    told: list[None] = []
+    found = readings(problem, plan, sampling, lambda: told.append(None))
+    assert isinstance(found, Readings)
+    drawn = sampled_sequences(CHAIN, problem.state, 2, sampling)
+    assert len(told) == 2 * len(set(drawn))  # after the plan, and with it
+
+
 def _greedy(step: StepProblem, plan: TransitionPlan, sizes: list[int]) -> float:
     """Return what one single step after the other moves: what a policy might do, undiscounted."""
     current, total = plan.step.assignment, 0.0

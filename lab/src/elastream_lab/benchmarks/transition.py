@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.model.transition import MigrationChain, ProjectionProblem
@@ -25,7 +26,7 @@ from elastream.planners.transition.values import PartitionValues, partition_valu
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
 
-__all__ = ["run", "skewed_problem"]
+__all__ = ["SIZES", "TAUS", "on_the_fewest", "run", "skewed_problem"]
 
 SIZES = range(8, 17)
 TAUS = (0.2, 0.4, 0.8, 1.2)
@@ -48,6 +49,15 @@ def skewed_problem(tasks: int, tau: float, gamma: float = 0.8) -> ProjectionProb
     chain = MigrationChain.of(list(SIZES), matrix / matrix.sum(axis=1, keepdims=True), gamma)
     step = skewed(tasks, 8, 16, tau, seed=1)
     return ProjectionProblem(step.work, step.state, tau, chain)
+
+
+def on_the_fewest(problem: ProjectionProblem) -> Assignment:
+    """Return consecutive tasks of about equal work for each of the fewest nodes."""
+    nodes = problem.chain.sizes[0]
+    ends = np.arange(1, nodes) / nodes * sum(problem.work)
+    cut = np.searchsorted(np.cumsum(problem.work), ends) + 1
+    tasks = len(problem.work)
+    return Assignment.from_intervals(list(pairwise([0, *cut.tolist(), tasks])), tasks=tasks)
 
 
 def _throughput() -> Table:
@@ -112,14 +122,7 @@ def _walk(problem: ProjectionProblem, planner: StepPlanner) -> tuple[float, list
     """Return the mean share of state moved by the migrations of the chain, and the times."""
     random = np.random.default_rng(7)
     chain, state = problem.chain, 0
-    cut = np.searchsorted(np.cumsum(problem.work), np.arange(1, 8) / 8 * sum(problem.work)) + 1
-    current = StepProblem.of(
-        problem.work,
-        problem.state,
-        list(pairwise([0, *cut.tolist(), len(problem.work)])),
-        chain.sizes[0],
-        problem.tau,
-    ).current
+    current = on_the_fewest(problem)
     moved, times = 0.0, []
     for _ in range(MIGRATIONS):
         state = int(random.choice(len(chain.sizes), p=chain.matrix[state]))

@@ -11,17 +11,24 @@ __all__ = ["lies"]
 
 _BEGINS = ("scale-out", "scale-in", "rebalance", "move")
 _ENDS = ("done", "abandon")
+_WAITED = re.compile(r"\b(?:after|for|in) (\d+(?:\.\d+)?) s\b")
 _LOST = re.compile(r"executors? (.+?) (?:was|were) lost")
 
 
 def lies(
-    decisions: Sequence[Decision], killed: Iterable[str], *, cut: int, most: int
+    decisions: Sequence[Decision],
+    killed: Iterable[str],
+    *,
+    cut: int,
+    most: int,
+    lasted_s: float,
 ) -> Iterator[str]:
     """Yield what the log does not tell, or tells wrong.
 
     ``killed`` are the executors that the loop knew and did not tell to go, each once for every time
     that one of this id was killed; ``cut`` applications were killed themselves, and may leave a
-    change open; ``most`` is the bound on executors.
+    change open; ``most`` is the bound on executors. All of it lasted ``lasted_s``, whatever the
+    clock said: nothing can have been waited for that was longer.
     """
     lost = [name for told in decisions if told.kind == "lost" for name in _lost(told.reason)]
     for executor in killed:
@@ -35,6 +42,8 @@ def lies(
             yield f"{told.executors} executors, above {most}: {told.reason}"
         if told.kind == "detach" and told.figures.get("failed"):
             yield f"the loop failed: {told.reason}"
+        if any(float(seconds) > lasted_s + 1 for seconds in _WAITED.findall(told.reason)):
+            yield f"nobody can have waited that long: {told.reason}"
         if told.kind == "done":
             yield from _wrong_figures(told)
 

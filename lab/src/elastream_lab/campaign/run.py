@@ -64,7 +64,7 @@ def run_scenario(
             left = processes.marked(mark)
             processes.end(left)
             processes.wait_for_end(mark, _END_S)
-        run.look()
+        run.look(time.monotonic() - began)
         if run.problems and store is not None:
             _keep(folders)
     return RunResult(
@@ -128,8 +128,8 @@ class _Run:
         self._finish()
         self.finished = True
 
-    def look(self) -> None:
-        """Find what is wrong; some of it was found on the way."""
+    def look(self, lasted_s: float) -> None:
+        """Find what is wrong after so many seconds; some of it was found on the way."""
         whole = [each.number for each in self.children if each.number not in self.cut]
         names = [self.children[number].heard.application for number in whole]
         known = [name for name in names if name is not None]
@@ -146,7 +146,7 @@ class _Run:
             return
         most = self.scenario.max_executors
         killed = self.breaker.killed
-        self.problems += lies(decisions, killed, cut=len(self.cut), most=most)
+        self.problems += lies(decisions, killed, cut=len(self.cut), most=most, lasted_s=lasted_s)
         for told in decisions:
             if told.kind not in ("hold", "wait"):
                 self.kinds[told.kind] = self.kinds.get(told.kind, 0) + 1

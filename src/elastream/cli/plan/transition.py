@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields, single_step_problem
+from elastream.cli.progress import progress
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
@@ -78,7 +80,9 @@ def _hindsight_fields(
     from elastream.planners.transition.hindsight import Sampling
     from elastream.planners.transition.readings import readings
 
-    found = readings(problem, plan, Sampling(sequences=sequences))
+    planned = count(1)
+    with progress("planning sequences with hindsight", 2 * sequences) as tell:
+        found = readings(problem, plan, Sampling(sequences=sequences), lambda: tell(next(planned)))
     if isinstance(found, Infeasible):
         refuse(found)
 
@@ -119,9 +123,16 @@ def chain_of(data: object) -> MigrationChain:
 
 def _planned(problem: TransitionProblem, stored: Path | None) -> TransitionPlan | Infeasible:
     if stored is None:
+        from elastream.planners.transition.growth import GrowthSettings, Round
         from elastream.planners.transition.planner import transition as planner
 
-        return planner(problem)
+        settings = GrowthSettings()
+        with progress("valuing partitions", settings.rounds) as tell:
+
+            def finished(told: Round) -> None:
+                tell(told.number, f"round {told.number}, {len(told.pool):,} partitions")
+
+            return planner(problem, settings=settings, finished=finished)
     from elastream.model.transition import ProjectionProblem
     from elastream.planners.transition.planner import TransitionPlanner
     from elastream.traces.values_file import read_values

@@ -115,14 +115,14 @@ class Schedule(Goal):
         """Return the size of this moment, or a larger one that is near."""
         alive, busy = len(observed.executors), self.utilisation(observed)
         bounded = within_bounds(observed)
-        size = None if observed.now_ms is None else self._size(observed.now_ms / 1000)
+        size = None if observed.wall_ms is None else self._size(observed.wall_ms / 1000)
         if bounded is not None and (size is None or bounded.firm or not alive):
             return memory, bounded, ()
         if size is None or size == alive:
             why = "the schedule has not begun" if size is None else "as the schedule has it"
             return memory, Wanted("hold", alive, f"{counted(alive, 'executor')}, {why}", busy), ()
         need: Need = "scale-out" if size > alive else "scale-in"
-        ahead = self.ahead(observed.now_ms or 0)
+        ahead = self.ahead(observed.wall_ms or 0)
         then = f", then {', '.join(map(str, ahead))}" if ahead else ""
         reason = f"the schedule asks for {counted(size, 'executor')}{then}"
         return memory, Wanted(need, size, reason, busy, {"wanted": size}, firm=True), ()
@@ -134,7 +134,7 @@ class Schedule(Goal):
         executors: int,  # noqa: ARG002
     ) -> MadePlanner | None:
         """Return who plans this size together with those to come."""
-        ahead = self.ahead(observed.now_ms or 0)
+        ahead = self.ahead(observed.wall_ms or 0)
         return ScheduledPlanner(tuple(ahead), observed.bounds.tau, self.gamma)
 
     def ahead(self, now_ms: int) -> list[int]:

@@ -153,9 +153,9 @@ class Utilisation(Goal):
 
     def expected(self, memory: Forecaster | None, observed: Observed) -> Expected | None:
         """Return the most that stateful tasks are expected to need; ``None`` where none is."""
-        if memory is None or observed.now_ms is None:
+        if memory is None or observed.wall_ms is None:
             return None
-        return memory.expected(observed.now_ms, _arriving(observed))
+        return memory.expected(observed.wall_ms, _arriving(observed))
 
     def wanted(
         self, memory: Forecaster | None, observed: Observed
@@ -320,9 +320,9 @@ def _arriving(observed: Observed) -> float:
 
 def _remembered(memory: Forecaster | None, observed: Observed) -> Forecaster | None:
     measured = any(query.load.measured for query in observed.queries.values())
-    if memory is None or observed.now_ms is None or not measured:
+    if memory is None or observed.wall_ms is None or not measured:
         return memory
-    return memory.heard(observed.now_ms, _arriving(observed))
+    return memory.heard(observed.wall_ms, _arriving(observed))
 
 
 def _figures(observed: Observed, usage: Usage | None) -> dict[str, Number]:

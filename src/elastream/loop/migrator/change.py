@@ -142,7 +142,7 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
     memory = state.policy.goal.reached(state.memory, state.observed, done=done)
     learning = state.learning
     if state.now_ms is not None:
-        learning = learning.resized(state.now_ms, len(state.executors))
+        learning = learning.resized(state.on_the_wall(state.now_ms), len(state.executors))
     standing = bool(state.policy.standbys)
     dropped: tuple[Instruction, ...] = (DropCopies(),) if state.copied and not standing else ()
     if state.copied:  # what follows now is not what was asked for

@@ -19,7 +19,7 @@ policy's value, and of the definition.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,11 +89,13 @@ def hindsight(
     *,
     with_first: bool = False,
     sampling: Sampling | None = None,
+    planned: Callable[[], None] = lambda: None,
 ) -> Hindsight | Infeasible:
     """Return what the migrations after ``state`` cost in hindsight, from where tasks are.
 
     ``with_first``: the migration to ``state`` is planned too, and counts in full. The mean is then
     below what any planner moves now and, discounted, later, whatever partition it goes to.
+    ``planned`` is called after each sequence that is planned by itself.
     """
     sampling = sampling or Sampling()
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
@@ -107,10 +109,10 @@ def hindsight(
     if listed:
         costs = _by_listing(ground, current, distinct)
     else:
-        planned = _by_planning(problem, current, distinct, sampling.effort)
-        if isinstance(planned, Infeasible):
-            return planned
-        costs = planned
+        bounds = _by_planning(problem, current, distinct, sampling.effort, planned)
+        if isinstance(bounds, Infeasible):
+            return bounds
+        costs = bounds
     by_states = dict(zip(distinct, costs, strict=True))
     return _estimate([by_states[states] for states in drawn], length)
 
@@ -132,7 +134,11 @@ def _by_listing(ground: Ground, current: Assignment, sequences: list[States]) ->
 
 
 def _by_planning(
-    problem: ProjectionProblem, current: Assignment, sequences: list[States], effort: float
+    problem: ProjectionProblem,
+    current: Assignment,
+    sequences: list[States],
+    effort: float,
+    planned: Callable[[], None],
 ) -> list[Cost] | Infeasible:
     """Return the proven bounds of plans of whole sequences."""
     costs: list[Cost] = []
@@ -143,6 +149,7 @@ def _by_planning(
         if isinstance(plan, Infeasible):
             return plan
         costs.append((float(plan.lower_bound), plan.status == "optimal"))
+        planned()
     return costs
 
 

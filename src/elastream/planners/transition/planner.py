@@ -22,6 +22,8 @@ optimal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from elastream.model.errors import ProblemError
@@ -38,7 +40,7 @@ from elastream.planners.cuts import Cut, cut_of, nodes_of_cut
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.single_step import single_step
 from elastream.planners.transition.ground import Ground
-from elastream.planners.transition.growth import GrowthSettings
+from elastream.planners.transition.growth import GrowthSettings, Round
 from elastream.planners.transition.neighbourhood import targets
 from elastream.planners.transition.pair_costs import pair_costs
 from elastream.planners.transition.partitions import Partitions, count_partitions
@@ -60,9 +62,15 @@ _TIE = 1e-12
 
 
 def transition(
-    problem: TransitionProblem, *, settings: GrowthSettings | None = None
+    problem: TransitionProblem,
+    *,
+    settings: GrowthSettings | None = None,
+    finished: Callable[[Round], None] = lambda _round: None,
 ) -> TransitionPlan | Infeasible:
-    """Return the plan of least cost, now and expected; values are computed for it alone."""
+    """Return the plan of least cost, now and expected; values are computed for it alone.
+
+    ``finished`` is told each round of growth, where there are too many partitions to list.
+    """
     settings = settings or GrowthSettings()
     step, chain = problem.step, problem.chain
     greedy = single_step(step)
@@ -75,7 +83,7 @@ def transition(
     states = chain.reachable(problem.state)
     projection = ProjectionProblem(step.work, step.state, step.target.tau, chain.restricted(states))
     start = (cut_of(step.current), states.index(problem.state))
-    values = partition_values(projection, start=start, settings=settings)
+    values = partition_values(projection, start=start, settings=settings, finished=finished)
     if isinstance(values, Infeasible):
         return values
     return TransitionPlanner(values).plan_to(step, start[1])

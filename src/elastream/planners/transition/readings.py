@@ -6,6 +6,7 @@ are made by. The *hindsight* is what definition 4.1 of paper 000 (5.3 of 001) sa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from elastream.model.plan import Infeasible
@@ -51,17 +52,25 @@ class Readings:
 
 
 def readings(
-    problem: TransitionProblem, plan: TransitionPlan, sampling: Sampling | None = None
+    problem: TransitionProblem,
+    plan: TransitionPlan,
+    sampling: Sampling | None = None,
+    planned: Callable[[], None] = lambda: None,
 ) -> Readings | Infeasible:
-    """Return every reading of what follows ``plan``; the same sequences serve both estimates."""
+    """Return every reading of what follows ``plan``; the same sequences serve both estimates.
+
+    ``planned`` is called after each sequence that is planned by itself: twice for each at most.
+    """
     step, chain = problem.step, problem.chain
     states = chain.reachable(problem.state)
     projection = ProjectionProblem(step.work, step.state, step.target.tau, chain.restricted(states))
     state = states.index(problem.state)
-    after = hindsight(projection, plan.step.assignment, state, sampling=sampling)
+    after = hindsight(projection, plan.step.assignment, state, sampling=sampling, planned=planned)
     if isinstance(after, Infeasible):
         return after
-    whole = hindsight(projection, step.current, state, with_first=True, sampling=sampling)
+    whole = hindsight(
+        projection, step.current, state, with_first=True, sampling=sampling, planned=planned
+    )
     if isinstance(whole, Infeasible):
         return whole
     total = None

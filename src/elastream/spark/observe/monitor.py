@@ -16,8 +16,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
+from datetime import datetime
 from typing import Any, Final, Self
 
+from elastream.loop.clock import steady_s
 from elastream.loop.events import (
     BatchObserved,
     ExecutorsChanged,
@@ -58,6 +60,8 @@ _COUNT_S: Final = 0.5
 _LAG_S: Final = 0.02
 _MOST_STAGES: Final = 10_000
 """Of so many it is known whose work they are; those of our own jobs do not add up for ever."""
+_LATE_S: Final = 60.0
+"""What Spark tells of a batch comes within so long of its end."""
 _MOST_FAULTS: Final = 20
 """After so many looks in a row that failed the monitor gives up."""
 
@@ -76,7 +80,7 @@ class SparkMonitor:
         wanted: Callable[[RunningQuery], bool],
         *,
         backlog: Backlog | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_s,
     ) -> None:
         self._door = door
         self._roll = roll
@@ -328,7 +332,7 @@ class SparkMonitor:
         self._join(watched)
         batch = progress["batchId"]
         try:
-            observed = watched.observed(progress)
+            observed = watched.observed(progress, self._committed_ms(progress))
         except Exception:
             _log.warning("batch %s of query %s cannot be read", batch, watched.name, exc_info=True)
             observed = None
@@ -370,6 +374,17 @@ class SparkMonitor:
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
+
+    def _committed_ms(self, progress: Mapping[str, Any]) -> int:
+        """Return when a batch has ended, by our clock: Spark tells it by the machine's.
+
+        Where that was set in between the two do not fit, and it has ended just now.
+        """
+        began = datetime.fromisoformat(progress["timestamp"])
+        on_the_wall = began.timestamp() + float(progress["batchDuration"]) / 1000
+        now_s = self._clock()
+        ago_s = time.time() - on_the_wall
+        return round(1000 * (now_s - ago_s if 0 <= ago_s <= _LATE_S else now_s))
 
     def _driver_is_alive(self) -> bool:
         try:

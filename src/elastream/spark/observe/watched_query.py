@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
@@ -111,8 +110,11 @@ class WatchedQuery:
         """Take in a finished task of a batch."""
         self._finished.append((batch, finished_task(event, self._metric_names)))
 
-    def observed(self, progress: Mapping[str, Any]) -> BatchObservation | None:
-        """Return what a batch did; ``None`` for one that was not seen whole at the beginning."""
+    def observed(self, progress: Mapping[str, Any], end_ms: int) -> BatchObservation | None:
+        """Return what a batch did; ``None`` for one that was not seen whole at the beginning.
+
+        ``end_ms``: when it ended, by the clock of whoever watches.
+        """
         batch = progress["batchId"]
         finished = [task for of, task in self._finished if of == batch]
         self._finished = [(of, task) for of, task in self._finished if of > batch]
@@ -124,15 +126,12 @@ class WatchedQuery:
         self.asked = {
             task: node for task, node in self.asked.items() if self.where.get(task) != node
         }
-        start_ms = datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
-        duration_ms = float(progress["batchDuration"])
-        end_ms = round(start_ms + duration_ms)
         before_ms, self._last_end_ms = self._last_end_ms, end_ms
         return BatchObservation(
             query=self.name,
             run=self.query.run_id,
             batch=batch,
-            duration_ms=duration_ms,
+            duration_ms=float(progress["batchDuration"]),
             rows=progress["numInputRows"],
             backlog=self._waiting(progress),
             finished_at_ms=end_ms,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from elastream.loop.clock import steady_s
 from elastream.loop.ports import Paused, Ticket
 from elastream.model.errors import ElastreamError, ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
@@ -92,7 +93,7 @@ class SparkPauser:
         found = resumable(self._door, self._monitor, self._restarts, query)
         operators = found.watched.operators
         ticket.check()
-        began_ms, began = round(time.time() * 1000), time.monotonic()
+        began_ms, began = round(steady_s() * 1000), time.monotonic()
         with suppress(SparkError):
             stop_gracefully(found.running)
         if (fault := found.running.exception()) is not None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from elastream.loop.clock import steady_s
 from elastream.loop.ports import Paused, Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
@@ -63,7 +64,7 @@ class SparkRepartitioner:
             raise QueryRefusedError(f"query {query} cannot be repartitioned: {why}")
         before = self._checked(location, partitions)
         ticket.check()
-        began_ms, began = round(time.time() * 1000), time.monotonic()
+        began_ms, began = round(steady_s() * 1000), time.monotonic()
         try:
             stop_gracefully(found.running)
             stopped = time.monotonic()

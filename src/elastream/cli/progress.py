@@ -1,0 +1,32 @@
+"""A bar on standard error, where somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+__all__ = ["Tell", "progress"]
+
+
+class Tell(Protocol):
+    """Moves the bar."""
+
+    def __call__(self, completed: int, text: str | None = None) -> None:
+        """Show how much is done, and what is going on if that has changed."""
+
+
+@contextmanager
+def progress(text: str, total: int, completed: int = 0) -> Iterator[Tell]:
+    """Show how far a long computation is; nothing is printed but to a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task(text, total=total, completed=completed)
+
+        def tell(completed: int, text: str | None = None) -> None:
+            shown.update(task, completed=completed, description=text)
+
+        yield tell
