@@ -28,6 +28,13 @@ def test_a_killed_executor_must_be_told_as_lost_each_time() -> None:
     assert len(found(ATTACH, lost, killed=("4", "4"))) == 1
 
 
+def test_a_killed_executor_may_be_released_before_anybody_noticed() -> None:
+    released = told("wait", "executor 5, 3 holds no state that is needed: released")
+    assert found(ATTACH, released, killed=("3",)) == []
+    assert len(found(ATTACH, released, killed=("3", "3"))) == 1
+    assert len(found(ATTACH, released, killed=("4",))) == 1
+
+
 def test_a_change_without_an_end_is_a_lie_unless_its_driver_was_killed() -> None:
     for after in (BEGIN, told("detach"), ATTACH):
         decisions = (ATTACH, BEGIN, after, *([DONE] if after is BEGIN else []))

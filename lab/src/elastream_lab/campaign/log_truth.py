@@ -13,6 +13,7 @@ _BEGINS = ("scale-out", "scale-in", "rebalance", "move")
 _ENDS = ("done", "abandon")
 _WAITED = re.compile(r"\b(?:after|for|in) (\d+(?:\.\d+)?) s\b")
 _LOST = re.compile(r"executors? (.+?) (?:was|were) lost")
+_RELEASED = re.compile(r"executors? (.+?) holds? no state that is needed: released")
 
 
 def lies(
@@ -26,16 +27,18 @@ def lies(
     """Yield what the log does not tell, or tells wrong.
 
     ``killed`` are the executors that the loop knew and did not tell to go, each once for every time
-    that one of this id was killed; ``cut`` applications were killed themselves, and may leave a
+    that one of this id was killed: it is lost, or it was told to go before anybody noticed. ``cut`` applications were killed themselves, and may leave a
     change open; ``most`` is the bound on executors. All of it lasted ``lasted_s``, whatever the
     clock said: nothing can have been waited for that was longer.
     """
-    lost = [name for told in decisions if told.kind == "lost" for name in _lost(told.reason)]
+    lost = [name for told in decisions for name in _named(_LOST, told.reason)]
+    released = [name for told in decisions for name in _named(_RELEASED, told.reason)]
     for executor in killed:
-        if executor in lost:
-            lost.remove(executor)
-        else:
+        gone = next((names for names in (lost, released) if executor in names), None)
+        if gone is None:
             yield f"executor {executor} was killed, and no line tells that it was lost"
+        else:
+            gone.remove(executor)
     yield from _open_changes(decisions, cut)
     for told in decisions:
         if told.executors > most:
@@ -48,8 +51,8 @@ def lies(
             yield from _wrong_figures(told)
 
 
-def _lost(reason: str) -> list[str]:
-    match = _LOST.search(reason)
+def _named(pattern: re.Pattern[str], reason: str) -> list[str]:
+    match = pattern.search(reason)
     return [] if match is None else re.findall(r"\d+", match[1])
 
 
