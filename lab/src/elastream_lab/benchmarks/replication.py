@@ -18,6 +18,8 @@ from elastream.planners.replication.instance import instance_of
 from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
+__all__ = ["SEEDS", "run", "with_price"]
+
 SEEDS = range(3)
 MILP_TIME_LIMIT_S = 120.0
 MILP_VARIABLES = 600_000
@@ -71,7 +73,7 @@ def run() -> None:
                 restricted=size.restricted,
             )
             moved.append(_seconds(problem))
-            priced.append(_seconds(_with_price(problem, 1)))
+            priced.append(_seconds(with_price(problem, 1)))
         table.add_row(
             "rEDRP" if size.restricted else "EDRP",
             str(size.nodes),
@@ -85,7 +87,7 @@ def run() -> None:
     console.print(table)
 
 
-def _with_price(problem: ReplicationProblem, price: float) -> ReplicationProblem:
+def with_price(problem: ReplicationProblem, price: float) -> ReplicationProblem:
     """Return the problem with the same price for every node in use."""
     return replace(problem, nodes=tuple(replace(node, price=price) for node in problem.nodes))
 

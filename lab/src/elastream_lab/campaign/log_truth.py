@@ -27,8 +27,9 @@ def lies(
     """Yield what the log does not tell, or tells wrong.
 
     ``killed`` are the executors that the loop knew and did not tell to go, each once for every time
-    that one of this id was killed: it is lost, or it was told to go before anybody noticed. ``cut`` applications were killed themselves, and may leave a
-    change open; ``most`` is the bound on executors. All of it lasted ``lasted_s``, whatever the
+    that one of this id was killed: it is lost, or it was told to go before anybody noticed. ``cut``
+    applications were killed themselves, and may leave a change open; ``most`` is the bound on
+    executors. All of it lasted ``lasted_s``, whatever the
     clock said: nothing can have been waited for that was longer.
     """
     lost = [name for told in decisions for name in _named(_LOST, told.reason)]
