@@ -377,6 +377,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--work", "dreamt", before="--on-spark"),
         _wrong("--trigger-s", "0", before="--on-spark"),
         _wrong("--methods", "best", before="--on-spark"),
+        Call("--measured", "--on-spark --measured none.json", "none.json: "),
         *_FILES,
     ),
     "study latency": (

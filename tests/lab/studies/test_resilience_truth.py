@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from elastream_lab.studies.resilience.truth import (
     BLOCK,
     PointRun,
     SparkTruth,
+    earlier_runs,
     truth_figures,
 )
 
@@ -221,6 +223,46 @@ def test_the_verdict_fails_where_a_rival_bears_more() -> None:
     ratios, _ = truth_figures(swapped, STUDY, "made")
     assert not ratios.trend_holds
     assert "fewer than a rival" in ratios.says
+
+
+def written(folder: Path, name: str, runs: Sequence[PointRun], study: SparkTruth = STUDY) -> Path:
+    figures = truth_figures(runs, study, "made")
+    path = folder / name
+    path.write_text(json.dumps([figure.as_json("resilience") for figure in figures]))
+    return path
+
+
+def test_points_of_earlier_runs_are_joined(tmp_path: Path) -> None:
+    more = [replace(one, seed=1, used=one.used + 0.2) for one in GOOD]
+    first, second = written(tmp_path, "0.json", GOOD), written(tmp_path, "1.json", more)
+    known = earlier_runs([first, second], replace(STUDY, seed=2))
+    assert sorted(known, key=str) == sorted([*GOOD, *more], key=str)
+    ratios, each = truth_figures(known, STUDY, "made")
+    assert ratios.data.startswith("20 points")
+    assert ratios.data.endswith("seeds 0, 1")
+    assert len(each.rows) == len(known)
+    assert [row["measured_ratio"] for row in ratios.rows] == [1, 1, 0.2]
+
+
+def test_earlier_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "0.json", GOOD)
+    for study, why in (
+        (STUDY, "seed 0, which are there already"),
+        (replace(STUDY, seed=1, batches=7), "was run otherwise"),
+        (replace(STUDY, seed=1, work="burnt"), "was run otherwise"),
+        (replace(STUDY, seed=1, methods=("rod", "llf")), "`methods` are others"),
+    ):
+        with pytest.raises(ProblemError, match=why):
+            earlier_runs([path], study)
+    with pytest.raises(ProblemError, match="there already"):
+        earlier_runs([path, path], replace(STUDY, seed=1))
+    cut = tmp_path / "cut.json"
+    cut.write_text(path.read_text().replace('"volume"', '"else"'))
+    with pytest.raises(ProblemError, match="a row without 'volume'"):
+        earlier_runs([cut], replace(STUDY, seed=1))
+    cut.write_text("[]")
+    with pytest.raises(ProblemError, match="no points on executors"):
+        earlier_runs([cut], STUDY)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,12 @@ _PLACEMENTS = typer.Option(
     "correlation, random, max-rate.",
 )
 
+_MEASURED = typer.Option(
+    "--measured",
+    help="With --on-spark: what an earlier run wrote with --json, of another seed: taken in; "
+    "given again: more.",
+)
+
 
 def resilience(
     input: Annotated[Path | None, _GRAPH] = None,  # noqa: A002 - the option's name
@@ -61,6 +68,7 @@ def resilience(
     work: Annotated[str, _WORK] = "slept",
     trigger_s: Annotated[float, _TRIGGER_S] = 2.0,
     methods: Annotated[str | None, _PLACEMENTS] = None,
+    measured: Annotated[list[Path] | None, _MEASURED] = None,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
@@ -70,11 +78,13 @@ def resilience(
     --input figure 14 is made of your graph. With --on-spark figure 14 as the paper ran it: a trial
     run of the traffic monitor, then points of the ideal set on live executors under every
     placement, beside what the model says of them. A point takes a minute and a half; nothing else
-    should run on the machine meanwhile.
+    should run on the machine meanwhile. Points of several runs, with a seed each, are joined by
+    --measured.
 
       elastream study resilience --figures 9,14 --picture resilience.png
       elastream study resilience --input problem.json
       elastream study resilience --on-spark --points 20 --picture truth.png
+      elastream study resilience --on-spark --seed 1 --measured first.json --json both.json
     """
     if input is not None:
         if figures is not None:
@@ -95,7 +105,7 @@ def resilience(
             methods=ALL_METHODS if methods is None else _named(methods),
             trigger_s=trigger_s,
         )
-        _truth(wanted, json_file, picture)
+        _truth(wanted, measured or (), json_file, picture)
         return
     from elastream_lab.studies.resilience.figures import FIGURES
 
@@ -108,13 +118,17 @@ def resilience(
     tell("resilience", makers, json_file, picture)
 
 
-def _truth(wanted: SparkTruth, json_file: Path | None, picture: Path | None) -> None:
+def _truth(
+    wanted: SparkTruth, measured: Sequence[Path], json_file: Path | None, picture: Path | None
+) -> None:
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream_lab.studies.resilience.point_runs import truth_on_spark
+    from elastream_lab.studies.resilience.truth import earlier_runs
 
-    aside = ("rate_0", "rate_1", "rate_2")
+    earlier = earlier_runs(measured, wanted)
+    aside = ("rate_0", "rate_1", "rate_2", "volume")
     with ended_like_by_ctrl_c(), java_kept_quiet():
-        makers = [lambda: truth_on_spark(wanted, typer.echo)]
+        makers = [lambda: truth_on_spark(wanted, typer.echo, earlier)]
         tell("resilience", makers, json_file, picture, leave_out=aside)
 
 

@@ -63,8 +63,10 @@ _TOLD_S: Final = 30.0
 _LOOK_S: Final = 0.05
 
 
-def truth_on_spark(study: SparkTruth, say: Callable[[str], None]) -> tuple[Figure, ...]:
-    """Run the study on an embedded cluster and return its figures."""
+def truth_on_spark(
+    study: SparkTruth, say: Callable[[str], None], earlier: Sequence[PointRun] = ()
+) -> tuple[Figure, ...]:
+    """Run the study on an embedded cluster and return its figures, with those of earlier runs."""
     from elastream.harness.job_session import fresh_folder, job_session
     from elastream_lab.studies.resilience.study_cluster import study_cluster
 
@@ -75,7 +77,7 @@ def truth_on_spark(study: SparkTruth, say: Callable[[str], None]) -> tuple[Figur
         f"{SUBSTREAMS} made sub-streams, {SUBSTREAMS * len(AGGREGATIONS)} pairs, "
         f"{SERVICE_US:.0f} us for a packet in a result, rivals drawn anew every {BLOCK} points"
     )
-    return truth_figures(runs, study, about)
+    return truth_figures([*earlier, *runs], study, about)
 
 
 def _runs(
@@ -123,7 +125,15 @@ def _all_blocks(
                 told = tuple(float(rate) for rate in rates)
                 for method in methods:
                     yield PointRun(
-                        method, point, told, predicted, seen.used, seen.waited, volume, seen.stolen
+                        method,
+                        point,
+                        told,
+                        predicted,
+                        seen.used,
+                        seen.waited,
+                        volume,
+                        seen.stolen,
+                        study.seed,
                     )
 
 

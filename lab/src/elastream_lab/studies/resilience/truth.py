@@ -9,19 +9,31 @@ made of the runs, and the verdict; :mod:`~elastream_lab.studies.resilience.point
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import count as count_up
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream_lab.rivals.methods import METHODS
+from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.machine import MUCH
 
-__all__ = ["ALL_METHODS", "BLOCK", "WORKS", "PointRun", "SparkTruth", "truth_figures"]
+__all__ = [
+    "ALL_METHODS",
+    "BLOCK",
+    "WORKS",
+    "PointRun",
+    "SparkTruth",
+    "earlier_runs",
+    "truth_figures",
+]
 
 WORKS: Final = ("slept", "burnt")
 ALL_METHODS: Final = (
@@ -93,6 +105,40 @@ class PointRun:
     """Of the placement, in the model."""
     stolen: float = 0.0
     """Share of the time that the host of a virtual machine kept for others."""
+    seed: int = 0
+    """That drew the points."""
+
+    def as_row(self) -> dict[str, Value]:
+        """Return the run as a row of the figure that has each by itself."""
+        return {
+            "seed": self.seed,
+            "point": self.point + 1,
+            "method": self.method,
+            **{f"rate_{k}": rate for k, rate in enumerate(self.rates)},
+            "predicted_utilisation": self.predicted,
+            "measured_utilisation": self.used,
+            "waited_triggers": self.waited,
+            "volume": self.volume,
+            "foretold": self.foretold,
+            "borne": self.borne,
+            "stolen": self.stolen,
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> PointRun:
+        """Return the run of a row; raises ``KeyError`` where it lacks something."""
+        rates = takewhile(row.__contains__, (f"rate_{k}" for k in count_up()))
+        return cls(
+            method=row["method"],
+            point=row["point"] - 1,
+            rates=tuple(row[name] for name in rates),
+            predicted=row["predicted_utilisation"],
+            used=row["measured_utilisation"],
+            waited=row["waited_triggers"],
+            volume=row["volume"],
+            stolen=row["stolen"],
+            seed=row["seed"],
+        )
 
     @property
     def saturates(self) -> bool:
@@ -121,6 +167,37 @@ class PointRun:
 
 
 _WAITS: Final = 1.5
+_EACH: Final = "003 fig. 14 (on Spark, each run)"
+
+
+def earlier_runs(paths: Iterable[Path], study: SparkTruth) -> list[PointRun]:
+    """Return what earlier runs of the study wrote, of other points under the same placements."""
+    known: list[PointRun] = []
+    for path in paths:
+        figure = written_figures(path).get(_EACH)
+        if figure is None:
+            raise ProblemError(str(path), "has no points on executors: --on-spark writes them")
+        if _how(study) not in figure["data"]:
+            why = f"was run otherwise: {figure['data']}; now {_how(study)}"
+            raise ProblemError(str(path), why)
+        try:
+            runs = [PointRun.of_row(row) for row in figure["rows"]]
+        except (KeyError, TypeError) as error:
+            raise ProblemError(str(path), f"has a row without {error}") from None
+        if {run.method for run in runs} != set(study.methods):
+            told = ", ".join(sorted({run.method for run in runs}))
+            raise ProblemError(str(path), f"has the placements {told}; `methods` are others")
+        for seed in {run.seed for run in runs} & {study.seed, *(run.seed for run in known)}:
+            raise ProblemError(str(path), f"has the points of seed {seed}, which are there already")
+        known += runs
+    return known
+
+
+def _how(study: SparkTruth) -> str:
+    return (
+        f"{study.batches} batches each, one every {study.trigger_s:g} s; {study.executors} "
+        f"executors; a packet's cost is {study.work}"
+    )
 
 
 def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tuple[Figure, ...]:
@@ -128,13 +205,13 @@ def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tu
 
     ``about`` says what ran, beside the settings.
     """
-    points = len({run.point for run in runs})
+    points = len({(run.seed, run.point) for run in runs})
+    seeds = sorted({run.seed for run in runs})
     methods = [name for name in study.methods if any(run.method == name for run in runs)]
     rows = [_summary(name, [run for run in runs if run.method == name]) for name in methods]
     data = (
-        f"{points} points of the ideal set, {study.batches} batches each, one every "
-        f"{study.trigger_s:g} s; {study.executors} executors; a packet's cost is {study.work}; "
-        f"{about}; seed {study.seed}"
+        f"{points} points of the ideal set, {_how(study)}; {about}; "
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
     )
     if disturbed := sum(run.stolen > MUCH for run in runs):
         data += f"; in {disturbed} of {len(runs)} runs the host kept more than {MUCH:.0%}"
@@ -149,25 +226,15 @@ def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tu
         f"off by {off:.2f} of an executor in the mean, and of the points that executors bore ROD "
         f"has {'no fewer than any rival' if best else 'fewer than a rival'}."
     )
-    each: list[dict[str, Value]] = [
-        {
-            "point": run.point + 1,
-            "method": run.method,
-            **{f"rate_{k}": rate for k, rate in enumerate(run.rates)},
-            "predicted_utilisation": run.predicted,
-            "measured_utilisation": run.used,
-            "waited_triggers": run.waited,
-            "foretold": run.foretold,
-            "borne": run.borne,
-            "stolen": run.stolen,
-        }
+    each = [
+        run.as_row()
         for run in sorted(runs, key=lambda run: (methods.index(run.method), run.predicted))
     ]
     ratios = Curves("predicted_ratio", ("measured_ratio",), "method")
     used = Curves("predicted_utilisation", ("measured_utilisation",), "method")
     return (
         Figure("003 fig. 14 (on Spark)", data, rows, ratios, holds, says),
-        Figure("003 fig. 14 (on Spark, each run)", data, each, used, holds, says),
+        Figure(_EACH, data, each, used, holds, says),
     )
 
 

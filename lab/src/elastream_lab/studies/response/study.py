@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
+from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.response.costs import Costs
 from elastream_lab.studies.response.days import Days
@@ -73,12 +73,7 @@ def read_known(paths: Iterable[Path]) -> Known:
     """Return what earlier runs of the study have measured; repeats are numbered on."""
     known = Known()
     for path in paths:
-        try:
-            told: Any = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise ProblemError(str(path), f"cannot be read: {error}") from None
-        listed = told if isinstance(told, list) else []
-        objects = {each.get("figure"): each for each in listed if isinstance(each, dict)}
+        objects = written_figures(path)
         if RAW not in objects or COSTS not in objects:
             raise ProblemError(str(path), "has no migrations on executors: a live run writes it")
         rows = [Measured.of(row) for row in objects[RAW].get("rows", ())]

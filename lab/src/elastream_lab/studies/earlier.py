@@ -1,0 +1,21 @@
+"""What an earlier run of a study wrote with ``--json``, to be joined with more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from elastream.model.errors import ProblemError
+
+__all__ = ["written_figures"]
+
+
+def written_figures(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of a file by their names; raises ``ProblemError`` where it has none."""
+    try:
+        told: Any = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ProblemError(str(path), f"cannot be read: {error}") from None
+    listed = told if isinstance(told, list) else []
+    return {str(each.get("figure")): each for each in listed if isinstance(each, dict)}
