@@ -16,6 +16,7 @@ from elastream.loop.events import (
     Pause,
     Place,
     ScaleRequested,
+    Status,
     Tick,
 )
 from elastream.loop.explaining import explained
@@ -126,6 +127,24 @@ def test_a_query_without_rows_after_its_pause_holds_nobody_up_for_ever() -> None
     assert isinstance(run.state.phase, Resuming)
     now_ms = run.state.now_ms or 0
     run.feed(Tick(round(now_ms + 1000 * run.policy.action_timeout_s + 1000)))
+    assert isinstance(run.state.phase, Steady)
+    (told,) = (each for each in run.decisions if "since the pause" in each.reason)
+    assert told.reason == "move: no batch since the pause shows where its tasks are"
+
+
+def test_a_query_that_is_idle_after_its_pause_is_not_waited_for() -> None:
+    run = run_of()
+    run.feed(MoveRequested(turned(run, 2)))
+    pause = run.pending.popleft()
+    run.cluster.end_query(QUERY)
+    now_ms = run.state.now_ms or 0
+    run.feed(Status(now_ms + 60_000, idle=frozenset({QUERY})))
+    assert isinstance(run.state.phase, Resuming), "while it is paused, it is"
+    run.feed(Answered(pause.ticket, Paused(0, {"stop": 1.0})))
+    for second, idle in ((61, {QUERY}), (70, {QUERY}), (75, set()), (80, {QUERY}), (94, {QUERY})):
+        run.feed(Status(now_ms + 1000 * second, idle=frozenset(idle)))
+        assert isinstance(run.state.phase, Resuming), second
+    run.feed(Status(now_ms + 96_000, idle=frozenset({QUERY})))
     assert isinstance(run.state.phase, Steady)
 
 

@@ -120,7 +120,8 @@ class Status:
 
     at_ms: int
     idle: frozenset[str] = frozenset()
-    """The queries with no batch running and no rows to run one on."""
+    """The queries with no batch running and no rows to run one on, also those that have run none
+    yet and so do not take part."""
     jobs: int = 0
     """Jobs that run in the application, of whatever query."""
     other_ms: Mapping[str, float] = field(default_factory=dict)

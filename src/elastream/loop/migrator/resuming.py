@@ -7,7 +7,9 @@ first batch is planned, the runtime is told where its tasks shall be. It costs t
 and the loading of *all* state of the query, moved or not; rows wait meanwhile and none is lost.
 
 Queries are paused one after the other, those without tasks to move not at all. The first batch
-after a pause shows whether every task is in its place; a task that is not is moved live.
+after a pause shows whether every task is in its place; a task that is not is moved live. A query
+that has no rows after its pause shows nothing, and is not waited for: its first batch, whenever it
+comes, is planned with its tasks in their places.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ __all__ = ["Resuming", "begin_pausing"]
 
 _LONGEST_S: Final = 3600.0
 """After so long the loop goes on; what was begun is brought to its end without it."""
+_QUIET_S: Final = 15.0
+"""A query that was started again and has had no rows for so long will show nothing. It is longer
+than a start takes: a query that starts is told as idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Resuming(Phase):
     """The runs that were stopped, by query."""
     awaited: frozenset[str] = frozenset()
     """Queries whose first batch after the pause has not come."""
+    quiet_ms: int | None = None
+    """Since when all of these have been idle."""
 
     def on(self, state: LoopState, event: Event) -> Transition:
         """Go from query to query; when all run again, see that every task is in its place."""
@@ -76,7 +83,14 @@ class Resuming(Phase):
                 return note_waiting(state, waited, self.since_ms, batch.query)
             case QueryLeft(query=query, run=run) if self.stopped.get(query) != run:
                 return self._without(state, query)
-            case Tick() | Status():
+            case Status(at_ms=at_ms, idle=idle):
+                waiting = self.ticket is None and bool(self.awaited)
+                since_ms = self.quiet_ms if self.quiet_ms is not None else at_ms
+                quiet = replace(
+                    self, quiet_ms=since_ms if waiting and self.awaited <= idle else None
+                )
+                return quiet._looked(replace(state, phase=quiet))
+            case Tick():
                 return self._looked(state)
             case _:
                 return state, ()
@@ -141,10 +155,14 @@ class Resuming(Phase):
                 return state, ()
             why = f"the pause of {self.query} has taken {passed_s:.0f} s already"
             return abandon_change(state, self.change, why, ticket=self.ticket)
-        if self.awaited and passed_s <= state.policy.action_timeout_s:
+        quiet = self.quiet_ms is not None and state.passed_s(self.quiet_ms) > _QUIET_S
+        if self.awaited and not quiet and passed_s <= state.policy.action_timeout_s:
             return state, ()
-        silent = replace(self, awaited=frozenset())  # without rows no batch shows anything
-        return silent._next(replace(state, phase=silent))
+        why = f"{self.change.kind}: no batch since the pause shows where its tasks are"
+        logs = [note(state, "wait", why, query=query) for query in sorted(self.awaited)]
+        silent = replace(self, awaited=frozenset(), quiet_ms=None)
+        state, instructions = silent._next(replace(state, phase=silent))
+        return state, (*logs, *instructions)
 
     def _next(self, state: LoopState) -> Transition:
         """Pause the next query; after the last, and its batch, verify and release."""

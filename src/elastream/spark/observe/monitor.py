@@ -359,8 +359,8 @@ class SparkMonitor:
                 self._tell(ExecutorsChanged(self._now_ms(), executors))
 
     def _tell_status(self, heard: Heard) -> None:
-        joined = (self._watched[key] for key in self._joined)
-        idle = frozenset(each.name for each in joined if heard.idle.get(each.query.id))
+        watched = self._watched.values()
+        idle = frozenset(each.name for each in watched if heard.idle.get(each.query.id))
         other, self._other_ms = self._other_ms, {}
         dropped, self._dropped = self._dropped, 0
         self._tell(Status(self._now_ms(), idle, heard.jobs, other, dropped))
