@@ -13,9 +13,10 @@ migrations are expected to move.
 * *Else* futures are drawn from the chain, or are given, and candidates
   (:mod:`~elastream.planners.free_ahead.candidates`), the free step's plan among them, are followed
   through all of them by lazy steps: a *roll-out*. Others near the best are tried too, and the best
-  one wins. By the futures looked at it is never worse, now and later, than what free-step would
-  have done followed by the same steps, and it moves at most ``most_extra`` of all state more than
-  free-step now: the stated bound.
+  one wins: that of the largest gain over the free step's plan, less a standard error of that gain
+  where futures are drawn, as they are a sample of what the past knows. By the futures looked at it
+  is never worse, now and later, than what free-step would have done followed by the same steps, and
+  it moves at most ``most_extra`` of all state more than free-step now: the stated bound.
 
 Roll-outs know what work was at past migrations, where that is given: placements are then preferred
 that bear its drift. With copies of state, what is moved now is counted with them.
@@ -23,7 +24,9 @@ that bear its drift. With copies of state, what is moved now is counted with the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,6 +46,9 @@ _EFFORT = 0.0
 """The free step is one candidate of many: it need not be proven."""
 _BEST = 6
 """So many of the best have others tried near them."""
+_SURE = 1.0
+"""So many standard errors are taken off a gain by drawn futures: without, a month of which little
+was to be gained moved more than by free steps."""
 _ROUNDING = 1e-12
 
 
@@ -71,7 +77,7 @@ def free_ahead(
         return _told(problem, ahead, stay, free, most, 1)
     trials = _Trials(problem, ahead, most)
     if free.status != "unbalanced":
-        trials.add(np.array(free.assignment.nodes_of_tasks))
+        trials.add_free(np.array(free.assignment.nodes_of_tasks))
     made = Candidates(step, asked_targets(problem), look.seed)
     trials.add_all(made.first(look.candidates))
     for _ in range(look.rounds):
@@ -83,6 +89,16 @@ def free_ahead(
     return _told(problem, ahead, best, free, most, trials.count)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tried:
+    """A placement that was followed through the futures."""
+
+    place: Ints
+    value: float
+    """What it costs now and later, and what of its gain is not sure."""
+    found: Candidate | None = None
+
+
 class _Trials:
     """Placements that were followed through the futures, and what they cost now and later."""
 
@@ -92,22 +108,22 @@ class _Trials:
         self._here = np.array(step.current.nodes_of_tasks)
         self._state = np.array(step.state, dtype=np.float64)
         self._copies = np.array(sorted(step.copies), dtype=np.int64).reshape(-1, 2)
-        self._tried: list[tuple[float, Ints, Candidate | None]] = []
+        self._free: Floats | None = None
+        self._tried: list[_Tried] = []
 
-    def add(self, place: Ints, found: Candidate | None = None) -> None:
-        """Value a placement; one that a candidate is, is dropped where it moves too much now."""
-        now = float(self._state[place != self._here].sum())
-        tasks, nodes = self._copies.T
-        now -= float(self._state[tasks[place[tasks] == nodes]].sum())
-        if found is not None and now > self._most:
-            return
-        later = float(self._ahead.odds @ self._ahead.costs(self._state, place, self._gamma))
-        self._tried.append((now + self._gamma * later, place, found))
+    def add_free(self, place: Ints) -> None:
+        """Value the free step's placement: the others are held against it."""
+        self._free = self._costs(place, self._now(place))
+        self._tried.append(_Tried(place, float(self._ahead.odds @ self._free)))
 
     def add_all(self, candidates: Sequence[Candidate]) -> None:
-        """Value the placements of candidates."""
+        """Value the placements of candidates, but those that move too much now."""
         for candidate in candidates:
-            self.add(candidate.place, candidate)
+            now = self._now(candidate.place)
+            if now <= self._most:
+                costs = self._costs(candidate.place, now)
+                value = float(self._ahead.odds @ costs) + self._unsure(costs)
+                self._tried.append(_Tried(candidate.place, value, candidate))
 
     @property
     def count(self) -> int:
@@ -116,13 +132,30 @@ class _Trials:
 
     @property
     def best(self) -> Ints:
-        """The placement of least cost; of equal ones the first."""
-        return min(self._tried, key=lambda each: each[0])[1]
+        """The placement of least value; of equal ones the first."""
+        return min(self._tried, key=lambda each: each.value).place
 
     def best_candidates(self) -> list[Candidate]:
         """Return the best ones that candidates are."""
-        falling = sorted(self._tried, key=lambda each: each[0])
-        return [found for _, _, found in falling if found is not None][:_BEST]
+        rising = sorted(self._tried, key=lambda each: each.value)
+        return [each.found for each in rising if each.found is not None][:_BEST]
+
+    def _now(self, place: Ints) -> float:
+        """Return the state that a placement moves."""
+        tasks, nodes = self._copies.T
+        at_hand = float(self._state[tasks[place[tasks] == nodes]].sum())
+        return float(self._state[place != self._here].sum()) - at_hand
+
+    def _costs(self, place: Ints, now: float) -> Floats:
+        """Return what a placement moves now and later, by each future."""
+        return now + self._gamma * self._ahead.costs(self._state, place, self._gamma)
+
+    def _unsure(self, costs: Floats) -> float:
+        """Return what is not sure of a gain over the free step's placement."""
+        if self._free is None or not self._ahead.drawn or len(costs) < 2:
+            return 0.0
+        gains = self._free - costs
+        return _SURE * float(gains.std(ddof=1)) / math.sqrt(len(costs))
 
 
 class FreeAheadPlanner:
