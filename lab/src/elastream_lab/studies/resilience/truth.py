@@ -176,7 +176,7 @@ def earlier_runs(paths: Iterable[Path], study: SparkTruth) -> list[PointRun]:
     for path in paths:
         figure = written_figures(path).get(_EACH)
         if figure is None:
-            raise ProblemError(str(path), "has no points on executors: --on-spark writes them")
+            raise ProblemError(str(path), "has no points on executors: a run on Spark writes them")
         if _how(study) not in figure["data"]:
             why = f"was run otherwise: {figure['data']}; now {_how(study)}"
             raise ProblemError(str(path), why)
