@@ -1,4 +1,4 @@
-"""What an earlier run of a study wrote with ``--json``, to be joined with more."""
+"""What an earlier run of a study wrote as JSON, to be joined with more."""
 
 from __future__ import annotations
 
