@@ -1,0 +1,148 @@
+"""replication: what each part of the solver brings, by leaving one out at a time.
+
+Counted are the values of tables that a proven optimum takes, which no machine and no other work on
+it changes, and beside them seconds of a core. Every part but one is as it is; what is found is the
+same, or the benchmark fails.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from elastream.model.plan import Infeasible
+from elastream.model.replication.plan import ReplicationPlan
+from elastream.model.replication.problem import ReplicationProblem
+from elastream.planners.replication import exact, minimise
+from elastream.planners.replication.effort import Effort
+from elastream.planners.replication.exact import replication
+from elastream.planners.replication.forms import objective_forms
+from elastream.planners.replication.rent import Rent
+from elastream.planners.replication.search import Search
+from elastream_lab.benchmarks.replication import SEEDS, with_price
+from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
+
+__all__ = ["run"]
+
+_RATE = 220.0
+_SIZES = ((24, 3), (50, 2))
+_EFFORT = 3e9
+"""Some twenty seconds of a core: whoever takes more has not finished."""
+
+
+def run() -> None:
+    """Print the table."""
+    cases = {f"{n}, {k}{how}": _problems(n, k, how) for n, k in _SIZES for how in ("", ", priced")}
+    table = Table(title=f"values in millions (CPU s), sums of {len(SEEDS)} networks")
+    table.add_column("left out")
+    for name in cases:
+        table.add_column(name, justify="right")
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("solving", total=len(_PARTS) * len(cases))
+        known: dict[str, list[float]] = {}
+        for part, left_out in _PARTS.items():
+            row = []
+            for name, problems in cases.items():
+                with left_out():
+                    solved = [_solved(problem) for problem in problems]
+                row.append(_cell(solved, known.setdefault(name, [s.objective for s in solved])))
+                bar.advance(task)
+            table.add_row(part, *row)
+    Console().print(table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    objective: float
+    proven: bool
+    values: float
+    seconds: float
+
+
+def _cell(solved: list[_Solved], known: list[float]) -> str:
+    proven = sum(each.proven for each in solved)
+    for each, objective in zip(solved, known, strict=True):
+        assert not each.proven or abs(each.objective - objective) <= 1e-9 * objective
+    cell = f"{sum(s.values for s in solved) / 1e6:.0f} ({sum(s.seconds for s in solved):.1f})"
+    return cell if proven == len(solved) else f"{cell}, {proven} of {len(solved)} proven"
+
+
+def _problems(nodes: int, replicas: int, how: str) -> list[ReplicationProblem]:
+    problems = []
+    for seed in SEEDS:
+        setting = made_network(nodes, replicas, seed=seed)
+        before = replication(reference_problem(setting, 0.6 * _RATE))
+        assert not isinstance(before, Infeasible), before.reason
+        current = before.deployment
+        problem = reference_problem(setting, _RATE, weights=BALANCED, current=current)
+        problems.append(with_price(problem, 1) if how else problem)
+    return problems
+
+
+def _solved(problem: ReplicationProblem) -> _Solved:
+    efforts: list[Effort] = []
+
+    def counted(values: float) -> Effort:
+        efforts.append(Effort(values))
+        return efforts[-1]
+
+    began = time.process_time()
+    with patch.object(exact, "Effort", counted):
+        plan = replication(problem, effort=_EFFORT)
+    took = time.process_time() - began
+    assert isinstance(plan, ReplicationPlan)
+    values = _EFFORT - efforts[0].left
+    return _Solved(plan.objective, plan.status == "optimal", values, took)
+
+
+def _set(where: Any, name: str, what: object) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: patch.object(where, name, what)
+
+
+def _all_forms_at_once(work: Any, group: Any, instance: Any) -> Any:
+    limits = work._limits(group, instance)
+    return work._thinned_once(group, instance, work._objective, limits)
+
+
+@contextmanager
+def _nothing_ruled_out() -> Iterator[None]:
+    def all_of_it(_work: object, _group: object, instance: Any) -> Any:
+        fitted = instance.fitted()
+        least = [np.zeros(len(domain)) for domain in fitted.domains]
+        return minimise._Thinned(fitted, least)
+
+    work = minimise._Work
+    with patch.object(work, "thinned", all_of_it), patch.object(work, "thinned_quickly", all_of_it):
+        yield
+
+
+_PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "nothing": nullcontext,
+    "the best form alone at first (step 2)": _set(
+        minimise._Work, "thinned_quickly", _all_forms_at_once
+    ),
+    "more than one mix of paths (1)": _set(
+        minimise, "objective_forms", lambda *about: objective_forms(*about)[:1]
+    ),
+    "forms of the bounds (1)": _set(minimise, "limit_forms", lambda *_, **__: []),
+    "ruling out again and again (2)": _set(minimise, "_WORTHWHILE", 0.0),
+    "ruling out at all (2)": _nothing_ruled_out,
+    "beginning with the current deployment": _set(exact, "_current_rows", lambda *_: None),
+    "beam search for a first deployment": _set(Search, "beam", lambda *_: None),
+    "groups of downtime (3)": _set(
+        minimise, "_groups", lambda instance, _goal: [minimise._everything(instance)]
+    ),
+    "nodes that others will need (6)": _set(
+        Rent, "least", lambda rent, _rest, occupied, _used: rent.paid(occupied)
+    ),
+}
