@@ -37,8 +37,6 @@ __all__ = ["take_in"]
 _NOTHING = 1e-9
 _MANY = 1000
 """With so many tasks planners run compiled, which takes a while to load."""
-
-
 _SAME_CLOCK_MS = 500
 """Two readings that differ by less were taken a moment apart: nobody has set the clock."""
 

@@ -260,6 +260,9 @@ def test_earlier_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     cut.write_text(path.read_text().replace('"volume"', '"else"'))
     with pytest.raises(ProblemError, match="a row without 'volume'"):
         earlier_runs([cut], replace(STUDY, seed=1))
+    cut.write_text(json.dumps([{"figure": "003 fig. 14 (on Spark, each run)"}]))
+    with pytest.raises(ProblemError, match="was run otherwise: None"):
+        earlier_runs([cut], STUDY)
     cut.write_text("[]")
     with pytest.raises(ProblemError, match="no points on executors"):
         earlier_runs([cut], STUDY)

@@ -42,8 +42,9 @@ __all__ = ["Resuming", "begin_pausing"]
 _LONGEST_S: Final = 3600.0
 """After so long the loop goes on; what was begun is brought to its end without it."""
 _QUIET_S: Final = 15.0
-"""A query that was started again and has had no rows for so long will show nothing. It is longer
-than a start takes: a query that starts is told as idle."""
+"""A query that was started again and has had no rows for so long will show nothing. A query
+that starts is told as idle too, so it is longer than that takes on most machines; where it is not,
+the change goes on without having seen its tasks."""
 
 
 @dataclass(frozen=True, slots=True)

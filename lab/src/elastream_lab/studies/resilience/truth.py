@@ -177,11 +177,11 @@ def earlier_runs(paths: Iterable[Path], study: SparkTruth) -> list[PointRun]:
         figure = written_figures(path).get(_EACH)
         if figure is None:
             raise ProblemError(str(path), "has no points on executors: a run on Spark writes them")
-        if _how(study) not in figure["data"]:
-            why = f"was run otherwise: {figure['data']}; now {_how(study)}"
-            raise ProblemError(str(path), why)
+        data = str(figure.get("data"))
+        if _how(study) not in data:
+            raise ProblemError(str(path), f"was run otherwise: {data}; now {_how(study)}")
         try:
-            runs = [PointRun.of_row(row) for row in figure["rows"]]
+            runs = [PointRun.of_row(row) for row in figure.get("rows", ())]
         except (KeyError, TypeError) as error:
             raise ProblemError(str(path), f"has a row without {error}") from None
         if {run.method for run in runs} != set(study.methods):
