@@ -57,8 +57,8 @@ def test_each_node_may_have_a_link_of_its_own(plan: Any) -> None:
         (["--bytes-per-s", "fast"], "--bytes-per-s: 'fast' is not a number"),
         (["--bytes-per-s", "0"], "--bytes-per-s: 0 is not positive"),
         (["--bytes-per-s", "1,2"], "--bytes-per-s: has 2 entries where 3 are needed"),
-        (["--moves-per-batch", "1"], "--bytes-per-s: is missing; limits of a batch go with it"),
-        (["--bytes-per-batch", "9"], "--bytes-per-s: is missing; limits of a batch go with it"),
+        (["--moves-per-batch", "1"], "--moves-per-batch: means something only with --bytes-per-s"),
+        (["--bytes-per-batch", "9"], "--bytes-per-batch: means something only with --bytes-per-s"),
         (["--bytes-per-s", "1", "--moves-per-batch", "0"], "Invalid value for '--moves-per-batch'"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from elastream.cli import doctor, handover, log, page, plugins, repartition, run, trace, values
+from elastream.cli.companions import with_companions
 from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
@@ -137,7 +138,7 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
 @cache
 def _command() -> Any:
     """Return the command line, built once: that takes longer than most commands do."""
-    return with_option_names(with_examples(typer.main.get_command(app)))
+    return with_option_names(with_companions(with_examples(typer.main.get_command(app))))
 
 
 def _broken(error: Exception) -> int:

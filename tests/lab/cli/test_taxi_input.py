@@ -26,8 +26,8 @@ def refused(refusing: Any) -> Any:  # arguments -> the one line
         (["--partitions", 0], "--partitions: 0 is too small"),
         (["--service-us", 1e9], "--service-us: 1e+09 is above a second a trip"),
         (["--seed", -1], "--seed: -1 is too small"),
-        (["--act"], "--act: there is nothing to carry out without --replicate"),
-        (["--log", "a.jsonl"], "--log: there are no decisions without --replicate"),
+        (["--act"], "--act: means something only with --replicate"),
+        (["--log", "a.jsonl"], "--log: means something only with --replicate"),
         (
             ["--replicate", "--response-ms", 0],
             "--response-ms: 0 is not positive; give more than zero",

@@ -41,7 +41,9 @@ _SERVICE = typer.Option(
 )
 _OUT = typer.Option("--out", help="Write the ranking of every minute as JSON lines.")
 _JSON = typer.Option("--json", help="Write the summary as JSON.")
-_LOG = typer.Option("--log", help="Write every decision as JSON lines; elastream log reads them.")
+_LOG = typer.Option(
+    "--log", help="With --replicate: write every decision as JSON lines; elastream log reads them."
+)
 _REPLICATE = typer.Option(
     "--replicate", help="Keep solving how many replicas each operator needs, and where."
 )
@@ -120,8 +122,6 @@ def taxi(
     policy = _policy(replicate, act, response_ms, period_s, executors, mechanism)
     checked_target("--out", out)
     checked_target("--json", json_file)
-    if log is not None and not replicate:
-        raise ProblemError("--log", "there are no decisions without --replicate")
     decision_log = None if log is None else DecisionLog(log)
     console = Console()
     began = time.monotonic()
@@ -154,10 +154,6 @@ def _policy(
     from elastream.loop.policy import Policy, mechanism_named
 
     if not replicate:
-        if act:
-            raise ProblemError("--act", "there is nothing to carry out without --replicate")
-        if mechanism != "live":
-            raise ProblemError("--mechanism", "there is nothing to carry out without --replicate")
         return None
     try:
         goal = Replication(

@@ -38,8 +38,6 @@ def forecast_fields(
 ) -> dict[str, object]:
     """Return the field ``forecast`` where a bandwidth is given, else nothing."""
     if bytes_per_s is None:
-        if moves_per_batch is not None or bytes_per_batch is not None:
-            raise ProblemError("--bytes-per-s", "is missing; limits of a batch go with it")
         return {}
     from elastream.planners.transfer.forecast import forecast
 

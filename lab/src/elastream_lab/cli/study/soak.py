@@ -32,7 +32,7 @@ def soak(
     every day; and a query on live executors whose batches are a minute of stream time each, while
     one change follows another, up to a day. Flat is what rises over the second half of the samples
     by no more than noise. The exit code is 0 only where all is flat and the answers are exact.
-    Takes some 15 minutes for the month, and as long as you say for the day.
+    Takes some minutes for the month, and as long as you say for the day.
 
       elastream study soak --days 30 --live-minutes 15 --json soak.json --picture soak.png
     """
