@@ -103,12 +103,12 @@ class Breaker:
         return f"the driver was killed in phase {child.heard.phase}"
 
     def _jvm(self, _: Fault, child: Child) -> str:
-        pid = jvm_of(self.mark)
+        pid, phase = jvm_of(self.mark), child.heard.phase
         if pid is None or not signalled(pid, signal.SIGKILL):
             return "no JVM was there"
         self.applications.add(child.number)
         child.wait(5 * _STEP_S)
-        return f"the JVM of the driver was killed in phase {child.heard.phase}"
+        return f"the JVM of the driver was killed in phase {phase}"
 
     def _query(self, _: Fault, child: Child) -> str:
         name = self._dice.choice(self.scenario.queries).name
