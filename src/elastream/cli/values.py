@@ -62,7 +62,7 @@ def build(
     trace: Annotated[Path | None, _TRACE] = None,
     chain: Annotated[Path | None, _CHAIN] = None,
     tau: Annotated[float, typer.Option("--tau", help="With --trace: the threshold.")] = 0.4,
-    list_up_to: Annotated[int, _LIST_UP_TO] = 4000,
+    list_up_to: Annotated[int, _LIST_UP_TO] = 20_000,
     pool: Annotated[int, _POOL] = 2000,
     rounds: Annotated[int, _ROUNDS] = 8,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,

@@ -164,7 +164,7 @@ def large(tau: float = 0.4, gamma: float = 0.8) -> ProjectionProblem:
 
 @pytest.fixture(scope="module")
 def planner() -> TransitionPlanner:
-    settings = GrowthSettings(pool=300, parents=40, rounds=3)
+    settings = GrowthSettings(most_listed=4000, pool=300, parents=40, rounds=3)
     values = partition_values(large(), settings=settings)
     assert isinstance(values, PartitionValues)
     assert not values.complete

@@ -32,13 +32,13 @@ from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.neighbourhood import neighbourhood, targets
 from elastream.planners.transition.partitions import Partitions
 from elastream.planners.transition.pricing import Pool, mask_served, shortfalls
-from elastream.planners.transition.pruned_costs import PrunedCosts
 from elastream.planners.transition.solving import CostTable, Solution, in_memory_costs, solve
+from elastream.planners.transition.successor_tree import SuccessorTree
 
 __all__ = ["MOST_TABLED", "Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
 
-MOST_TABLED = 5000
-"""The pairs of so many partitions are kept, 0.2 GB; of more they are computed when needed."""
+MOST_TABLED = 2000
+"""The pairs of so many partitions are kept, 32 MB; of more each minimum is searched for."""
 _WALK_STEPS = 40
 """Migrations of each seeding walk."""
 _VISITS_SWEEPS = 300
@@ -51,8 +51,8 @@ _LEAST_VISITS = 1e-9
 class GrowthSettings:
     """When a pool is grown, how large, and for how long."""
 
-    most_listed: int = 4000
-    """Up to so many partitions are all listed and no pool is grown: their pairs take 128 MB."""
+    most_listed: int = 20_000
+    """Up to so many partitions are all listed and no pool is grown: it takes less time than one."""
     pool: int = 2000
     """Most members of the pool (K)."""
     parents: int = 150
@@ -149,7 +149,7 @@ class InProcess:
     def costs(self, ground: Ground, pool: Partitions) -> Iterator[CostTable]:
         """Yield the cost of every pair of the pool."""
         many = len(pool) > MOST_TABLED
-        yield PrunedCosts(ground, pool) if many else in_memory_costs(ground, pool)
+        yield SuccessorTree(ground, pool) if many else in_memory_costs(ground, pool)
 
 
 def grow(

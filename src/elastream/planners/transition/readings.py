@@ -14,7 +14,6 @@ from elastream.model.transition import ProjectionProblem, TransitionPlan, Transi
 from elastream.planners.cuts import cut_of
 from elastream.planners.transition.figure_six import FigureSix, figure_six
 from elastream.planners.transition.ground import Ground
-from elastream.planners.transition.growth import GrowthSettings
 from elastream.planners.transition.hindsight import Hindsight, Sampling, hindsight
 from elastream.planners.transition.partitions import (
     Partitions,
@@ -23,6 +22,9 @@ from elastream.planners.transition.partitions import (
 )
 
 __all__ = ["Readings", "readings"]
+
+_MOST_SUMMED = 4000
+"""Figure 6's sum is over all pairs: of so many partitions they take 128 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def readings(
 
 def _summed(problem: ProjectionProblem, plan: TransitionPlan, state: int) -> FigureSix | None:
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
-    if count_partitions(ground) > GrowthSettings().most_listed:
+    if count_partitions(ground) > _MOST_SUMMED:
         return None
     members = all_partitions(ground)
     here = Partitions.of_cuts([cut_of(plan.step.assignment)], ground)

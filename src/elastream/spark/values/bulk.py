@@ -8,8 +8,8 @@ all of it.
 * Prices: blocks of candidates, with pool and values broadcast; a figure a candidate comes back.
 * Pair costs: blocks of rows, computed once and kept on the executors (memory, then disk). A sweep
   broadcasts the values and brings back each row's best successor: O(Z K) numbers, not K². Of more
-  partitions than have a table, pairs are computed where bounds do not rule them out
-  (:mod:`~elastream.planners.transition.pruned_costs`), and none is kept.
+  partitions than have a table, each minimum is searched for in a tree
+  (:mod:`~elastream.planners.transition.successor_tree`), and no pair is kept.
 
 The kernels are those of the process, so the outcome is the same to the last bit.
 """
@@ -29,8 +29,8 @@ from elastream.planners.transition.neighbourhood import neighbourhood
 from elastream.planners.transition.pair_costs import cheapest, pair_costs
 from elastream.planners.transition.partitions import Partitions
 from elastream.planners.transition.pricing import Pool, shortfalls
-from elastream.planners.transition.pruned_costs import PrunedCosts
 from elastream.planners.transition.solving import CostTable
+from elastream.planners.transition.successor_tree import SuccessorTree
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -41,8 +41,8 @@ _LEAST_ROWS: Final = 32
 _MOST_ROWS: Final = 256
 """Rows of a block: enough to be worth a task, few enough for the memory of an executor."""
 _BLOCKS_A_CORE: Final = 3
-_SEARCHED_ROWS: Final = 512
-"""Rows of a block where pairs are not kept: seconds of a core."""
+_LEAST_SEARCHED: Final = 512
+"""Rows of a block where minima are searched for: some tenths of a second of a core."""
 
 
 class SparkBulk(Bulk):
@@ -81,8 +81,9 @@ class SparkBulk(Bulk):
         from pyspark import StorageLevel
 
         if len(pool) > MOST_TABLED:
-            parts = -(-len(pool) // _SEARCHED_ROWS)
-            yield PrunedCosts(ground, pool, _OnExecutors(self._context), parts)
+            wanted = _BLOCKS_A_CORE * self._context.defaultParallelism
+            parts = max(1, min(wanted, len(pool) // _LEAST_SEARCHED))
+            yield SuccessorTree(ground, pool, _OnExecutors(self._context), parts)
             return
         rows = np.array_split(np.arange(len(pool)), self._parts(len(pool)))
         blocks = self._spread(_block, (pool.state_sums(ground), pool.counts), rows)
