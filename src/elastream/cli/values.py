@@ -45,6 +45,8 @@ _ON_SPARK = typer.Option(
 )
 _LARGE_POOL = 5000
 """The pairs of a smaller pool cost one core seconds: less than it takes to start Spark's."""
+_LONG_LIST = 50_000
+"""To value fewer partitions takes one core less time than two of Spark's and its start."""
 _MOST_LISTED = 10_000_000
 """Bounds of so many partitions are gigabytes on the driver and on every executor."""
 _MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
@@ -71,9 +73,9 @@ def build(
 ) -> None:
     """Compute the projected cost of partitions (PMC) and store it.
 
-    Up to --list-up-to partitions all are valued, exactly; else a pool is grown. More than 5000
-    of either, and all with --spark or --master, are valued on Spark. A pool whose run was killed
-    goes on where its last round ended.
+    Up to --list-up-to partitions all are valued, exactly; else a pool is grown. On Spark with
+    --spark or --master, and by itself where more than 50,000 are listed or the pool is of more
+    than 5000. A pool whose run was killed goes on where its last round ended.
 
       elastream values build problem.json --out values.parquet
       elastream values build problem.json --list-up-to 1000000 --out values.parquet
@@ -91,8 +93,8 @@ def build(
     settings = GrowthSettings(most_listed=list_up_to, pool=pool, rounds=rounds, seed=seed)
     if on_spark is None:
         number = count_all(problem)
-        valued = number if number <= list_up_to else pool
-        on_spark = master is not None or valued > _LARGE_POOL
+        many = number > _LONG_LIST if number <= list_up_to else pool > _LARGE_POOL
+        on_spark = master is not None or many
     resumed = read_round(out, problem, settings)
     if resumed is not None:
         typer.echo(f"going on after round {resumed.number}", err=True)

@@ -41,11 +41,11 @@ def precompute(
     """Value all partitions on Spark, by cores and by how many there are (000 fig. 11, 001 fig. 14).
 
     Every partition that serves a size of the chain, exact values, in one process and on Spark with
-    some cores; beside it a pool, and how far its values are above the exact ones. Some minutes as
-    it stands; a million partitions take hours of a core.
+    some cores; beside it a pool, and how far its values are above the exact ones. A minute as it
+    stands; 300,000 partitions take some minutes of a core.
 
       elastream study precompute --picture precompute.png
-      elastream study precompute --tasks 64 --taus 0.15,0.17,0.2 --most 200000
+      elastream study precompute --taus 0.19,0.21,0.24,0.28 --most 400000
       elastream study precompute --input problem.json --cores 1,2,4
     """
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
