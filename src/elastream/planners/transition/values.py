@@ -1,7 +1,7 @@
 """The values of the partitions of a problem: all of them where they can be listed, else a pool.
 
-Up to some thousand partitions are listed and valued exactly; the values are then those of the
-best policy. Beyond, a pool is grown (:mod:`~elastream.planners.transition.growth`).
+Up to some ten thousand partitions are listed and valued exactly, as the best policy earns it.
+Beyond, a pool is grown (:mod:`~elastream.planners.transition.growth`).
 """
 
 from __future__ import annotations
