@@ -37,8 +37,8 @@ from elastream.planners.transition.successor_tree import SuccessorTree
 
 __all__ = ["MOST_TABLED", "Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
 
-MOST_TABLED = 2000
-"""The pairs of so many partitions are kept, 32 MB; of more each minimum is searched for."""
+MOST_TABLED = 5000
+"""The pairs of so many partitions are kept, 0.2 GB; of more each minimum is searched for."""
 _WALK_STEPS = 40
 """Migrations of each seeding walk."""
 _VISITS_SWEEPS = 300
@@ -52,7 +52,7 @@ class GrowthSettings:
     """When a pool is grown, how large, and for how long."""
 
     most_listed: int = 20_000
-    """Up to so many partitions are all listed and no pool is grown: it takes less time than one."""
+    """Up to so many partitions are all listed, and no pool is grown: exact, in some seconds."""
     pool: int = 2000
     """Most members of the pool (K)."""
     parents: int = 150
