@@ -99,9 +99,12 @@ def test_lag_scales_out_before_utilisation_shows_it_is_caught_up_with_and_scales
         assert out.at_ms is not None
         assert grown.at_ms is not None
         assert scale_in.at_ms is not None
+        # an executor may go before nothing waits: what stays has to catch up in time
+        assert scale_in.figures["backlog"] < out.figures["backlog"]
+        assert scale_in.figures["needed"] < grown.executors
+        until(lambda: quiet(app), "it is quiet on one executor again")
         later = [batch for batch in app.batches if batch["at_ms"] > out.at_ms]
         caught_up = next(batch["at_ms"] for batch in later if batch["backlog"] < 1000)
-        assert caught_up <= scale_in.at_ms
         print(
             f"lag: {out.reason}; {grown.executors} executors were there after "
             f"{(grown.at_ms - out.at_ms) / 1000:.0f} s, and nothing waited "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ AHEAD = replace(BY_HAND, copy_least_bytes=0)
 """Copies the state of every task that moves, however small."""
 
 
+BEGINS = ("scale-out", "scale-in")
 ENDS = ("done", "abandon", "refuse")
 
 
@@ -94,7 +96,9 @@ def scaled(run: RunningQuery, executors: int) -> None:
     known = len(run.decisions)
 
     def ends() -> list[Decision]:
-        return [each for each in run.decisions[known:] if each.kind in ENDS]
+        told = run.decisions[known:]  # may begin with the end of the change before
+        since = itertools.dropwhile(lambda each: each.kind not in BEGINS, told)
+        return [each for each in since if each.kind in ENDS]
 
     run.attachment.scale_to(executors)
     until(lambda: bool(ends()), "the change has ended")

@@ -62,8 +62,8 @@ def test_the_doctor_says_that_attaching_would_work_on_yarn(tmp_path: Path, clust
     assert "its ResourceManager listens at 127.0.0.1:" in found["cluster manager"]["found"]
     assert found["executors"]["found"] == "2 of 2 came"
     assert found["checkpoint"]["verdict"] == "ok"
-    warned = {name for name, each in found.items() if each["verdict"] != "ok"}
-    assert warned == {"placement"}, "a checkpoint on disks is not one to try it on"
+    assert found["placement"]["found"].startswith("the state of a throw-away query went where")
+    assert {each["verdict"] for each in found.values()} == {"ok"}
 
 
 def hosts(app: ClusterApplication) -> set[str]:
