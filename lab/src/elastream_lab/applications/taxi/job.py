@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["SESSION", "TaxiJob"]
+__all__ = ["QUERY", "SESSION", "TaxiJob"]
 
+QUERY: Final = "frequent_routes"
+"""What its query is called."""
 SESSION: Final = {"spark.sql.session.timeZone": "UTC"}
 """Session setting with which the trips' local times are read as they stand."""
 
@@ -79,7 +81,7 @@ class TaxiJob:
 
         writer = ranked.writeStream.outputMode("append").foreachBatch(tell)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        writer = writer.queryName("frequent_routes")
+        writer = writer.queryName(QUERY)
         writer = writer.trigger(processingTime=f"{self.trigger_s:g} seconds")
         with changed_settings(spark, {PARTITIONS: str(self.partitions)}):
             return (writer.start(),)

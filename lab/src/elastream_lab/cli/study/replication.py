@@ -66,9 +66,10 @@ _SERVICE = typer.Option(
     "--service-us", help="With --on-spark: microseconds that a trip costs, slept."
 )
 _HOSTS = typer.Option(
-    "--hosts", help="In place of these: three hosts of this machine, one far from the others; root."
+    "--hosts",
+    help="In place of these: four hosts of this machine, two at either of two sites; root.",
 )
-_DELAY = typer.Option("--delay-ms", help="With --hosts: how far, one way.")
+_DELAY = typer.Option("--delay-ms", help="With --hosts: between the sites, one way.")
 _SIZES = (8, 12, 16, 20, 24)
 _DEGREES = (2, 3, 4)
 _MOST_VARIABLES = 120_000

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.harness.commit_log import RETAIN_ALL
@@ -23,7 +24,7 @@ from elastream.model.replication.problem import Weights
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 from elastream.spark.sessions.settings import session_settings
-from elastream_lab.applications.taxi.job import SESSION
+from elastream_lab.applications.taxi.job import QUERY, SESSION
 from elastream_lab.applications.taxi.run import TaxiRun, TaxiSettings, prepared, run
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def main(given: str) -> None:
     settings = TaxiSettings(**wanted["taxi"])
     goal = Replication(
         response_ms=_LOOSE_MS,
-        weights=Weights(1, 0, 0),
+        weights=Weights(1, 0, 1),  # the first plan moves freely, those after it for a reason
         max_replicas=settings.executors,
+        pins={QUERY: wanted["pinned"]} if wanted["pinned"] else {},
         probes=wanted["probes"],
         period_s=wanted["period_s"],
         cooldown_s=5.0,
@@ -91,12 +93,16 @@ def _told(taxi: TaxiRun, hosts: dict[str, str]) -> dict[str, Any]:
     rows = responses(due_ms, start_ms, later, first=half).response_ms
     last = taxi.samples[-1].replicas if taxi.samples else {}
     memory = taxi.memory
-    apart = memory.round_trips_ms if isinstance(memory, ReplicationMemory) else {}
+    learnt = memory if isinstance(memory, ReplicationMemory) else ReplicationMemory()
+    speeds = learnt.experience.speeds
     return {
         "response_ms": float(rows.mean()),
         "batch_ms": sorted(batch.duration_ms for batch in later),
         "replicas": {op: sorted({hosts[e] for e in on if e in hosts}) for op, on in last.items()},
-        "apart_ms": [[*pair, ms] for pair, ms in apart.items()],
+        "apart_ms": [[*pair, ms] for pair, ms in learnt.round_trips_ms.items()],
+        "stages_ms": [median(ms for _, ms in points) for points in learnt.points.values()],
+        "outside_ms": sum(learnt.outside_ms.values()),
+        "speeds": {host: speeds[e] for e, host in hosts.items() if e in speeds},
         "changes": len(taxi.changes),
         "plans": [each.reason for each in taxi.decisions if each.kind in _STORY],
         "exact": taxi.exact,

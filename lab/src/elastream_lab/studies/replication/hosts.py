@@ -1,13 +1,16 @@
 """EDRP across hosts: what it helps to know the delays between them (paper 004, section 6.2).
 
-The taxi query with its three stateful operators on three hosts of this machine, two near each other
-and one far from all. The goal is the shortest response time. Once the loop probes the hosts, makes
-coordinates of what it finds and plans by them; once it does not, and all hosts are alike. A plan
-that knows puts operators that talk to each other together, and gives the far executor back.
+The taxi query with its three stateful operators on four hosts of this machine, two at either of two
+sites, the driver half-way between: no host is slower than another, and only who talks to whom
+matters. The goal is the shortest response time. Once the loop probes the hosts, makes coordinates
+of what it finds and plans by them; once it does not, and all hosts are alike. A plan that knows has
+operators that talk to each other at one site, and gives the executors of the other one back. What
+there is to gain is shown by a third run, whose operators are pinned to one site.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -28,11 +31,12 @@ from elastream_lab.studies.figure import Figure
 
 __all__ = ["HostStudy", "hosts_figure", "judged"]
 
-_NEAR: Final = ("near1", "near2")
-_FAR: Final = "far"
+_SITES: Final = (("east1", "east2"), ("west1", "west2"))
+_WORKERS: Final = tuple(host for site in _SITES for host in site)
 _DRIVER: Final = "driver"
 _PERIOD_S: Final = 10.0
 _PROBES: Final = 2
+_MODES: Final = ("unknown", "known", "pinned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class HostStudy:
     """What is run."""
 
     delay_ms: float = 100.0
-    """One way between the far host and all others."""
+    """One way between two hosts of different sites."""
     seconds: float = 90.0
     """Length of each run."""
     repeats: int = 1
@@ -58,21 +62,19 @@ class HostStudy:
             trips_a_minute=10 * self.seconds / 60,
             swing=1.0,
             replay_s=self.seconds,
-            executors=3,
-            partitions=3,
+            executors=len(_WORKERS),
+            partitions=len(_WORKERS),
             trigger_s=2.0,
         )
 
 
 def hosts_figure(study: HostStudy, say: Callable[[str], None]) -> Figure:
-    """Run the query with delays unknown and known, as often as asked for."""
+    """Run the query in every mode, as often as asked for."""
     rows = []
-    for repeat in range(study.repeats):
-        for known in (False, True):
-            which = f"{repeat + 1} of {study.repeats}"
-            say(f"delays {'known' if known else 'unknown'}, {which}: {study.seconds:g} s of trips")
-            told = _run(study, seed=repeat + 1, probes=_PROBES if known else 0)
-            rows.append(_row(known, repeat + 1, told))
+    for repeat in range(1, study.repeats + 1):
+        for mode in _MODES:
+            say(f"delays {mode}, {repeat} of {study.repeats}: {study.seconds:g} s of trips")
+            rows.append(_row(mode, repeat, _run(study, mode, seed=repeat)))
     return judged(rows, study)
 
 
@@ -80,6 +82,7 @@ def judged(rows: Sequence[dict[str, Any]], study: HostStudy) -> Figure:
     """Return the figure: whether rows come sooner where delays are known, in every repeat."""
     without = [row for row in rows if row["delays"] == "unknown"]
     knowing = [row for row in rows if row["delays"] == "known"]
+    pinned = [row for row in rows if row["delays"] == "pinned"]
     sooner = all(
         after["response_ms"] < before["response_ms"]
         for before, after in zip(without, knowing, strict=True)
@@ -87,14 +90,15 @@ def judged(rows: Sequence[dict[str, Any]], study: HostStudy) -> Figure:
     exact = all(row["exact"] for row in rows)
     return Figure(
         "004 section 6.2",
-        f"the taxi query on three hosts of this machine, one {study.delay_ms:g} ms from all the "
-        f"others, {study.seconds:g} s of made trips; the second half counts",
+        f"the taxi query on four hosts of this machine, at two sites {study.delay_ms:g} ms apart, "
+        f"{study.seconds:g} s of made trips; the second half counts",
         rows,
         None,
         sooner and exact,
         "The paper plans by the delays that it measures. Here a row takes "
-        f"{_spread(without)} ms where they are not known and {_spread(knowing)} ms where they "
-        f"are; {'every' if exact else 'NOT every'} ranking is exact.",
+        f"{_spread(without)} ms where they are not known, {_spread(knowing)} ms where they are, "
+        f"and {_spread(pinned)} ms where operators are pinned to one site; "
+        f"{'every' if exact else 'NOT every'} ranking is exact.",
     )
 
 
@@ -104,44 +108,55 @@ def _spread(rows: Sequence[dict[str, Any]]) -> str:
     return mean if len(times) == 1 else f"{mean} ({min(times):.0f} to {max(times):.0f})"
 
 
-def _row(known: bool, repeat: int, told: dict[str, Any]) -> dict[str, Any]:
-    far = [each for *pair, each in told["apart_ms"] if _FAR in pair]
-    near = [each for *pair, each in told["apart_ms"] if _FAR not in pair]
+def _row(mode: str, repeat: int, told: dict[str, Any]) -> dict[str, Any]:
+    far = [ms for *pair, ms in told["apart_ms"] if len(_sites(pair)) > 1]
+    near = [ms for *pair, ms in told["apart_ms"] if len(_sites(pair)) == 1]
     return {
-        "delays": "known" if known else "unknown",
+        "delays": mode,
         "repeat": repeat,
         "response_ms": round(told["response_ms"]),
         "batch_ms": round(median(told["batch_ms"])),
         "least_ms": round(told["batch_ms"][0]),
         "most_ms": round(told["batch_ms"][-1]),
-        "far_operators": sum(_FAR in on for on in told["replicas"].values()),
+        "stages_ms": round(sum(told["stages_ms"])),
+        "outside_ms": round(told["outside_ms"]),
+        "executors": len({host for on in told["replicas"].values() for host in on}),
+        "apart": sum(len(_sites(on)) > 1 for on in told["replicas"].values()),
         "probed_far_ms": round(median(far), 1) if far else None,
         "probed_near_ms": round(median(near), 1) if near else None,
+        "slowest": round(min(told["speeds"].values()), 2) if told["speeds"] else None,
         "changes": told["changes"],
         "exact": told["exact"],
         "plans": told["plans"],
     }
 
 
-def _run(study: HostStudy, *, seed: int, probes: int) -> dict[str, Any]:
-    workers = (*_NEAR, _FAR)
+def _sites(hosts: Sequence[str]) -> set[int]:
+    """Return at which sites hosts are."""
+    return {number for number, site in enumerate(_SITES) if not set(site).isdisjoint(hosts)}
+
+
+def _run(study: HostStudy, mode: str, *, seed: int) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="elastream-edrp-") as name,
-        network([_DRIVER, *workers], shared=[Path(name)]) as net,
+        network([_DRIVER, *_WORKERS], shared=[Path(name)]) as net,
     ):
-        for other in (_DRIVER, *_NEAR):
-            net.delay(_FAR, other, study.delay_ms)
+        for one, other in itertools.product(*_SITES):
+            net.delay(one, other, study.delay_ms)
+        for host in _WORKERS:
+            net.delay(_DRIVER, host, study.delay_ms / 2)
         logs = Path(name) / "logs"
-        with standalone(net, master=_DRIVER, workers=workers, folder=logs) as cluster:
-            host = net[_DRIVER]
+        with standalone(net, master=_DRIVER, workers=_WORKERS, folder=logs) as cluster:
+            driver = net[_DRIVER]
             wanted = {
                 "taxi": _plain(study.taxi(seed)),
-                "probes": probes,
+                "probes": _PROBES if mode == "known" else 0,
+                "pinned": [net[host].address for host in _SITES[0]] if mode == "pinned" else [],
                 "period_s": _PERIOD_S,
                 "master": cluster.url,
-                "address": host.address,
+                "address": driver.address,
             }
-            told = _driven(host.command(), wanted, {**environment_of(host), "TMPDIR": name})
+            told = _driven(driver.command(), wanted, {**environment_of(driver), "TMPDIR": name})
         return _named(told, net)
 
 
@@ -156,6 +171,7 @@ def _named(told: dict[str, Any], net: Network) -> dict[str, Any]:
     """Return what was told with the names of hosts in place of their addresses."""
     names = {each.address: each.name for each in net.hosts.values()}
     told["replicas"] = {op: [names[host] for host in on] for op, on in told["replicas"].items()}
+    told["speeds"] = {names[host]: speed for host, speed in told["speeds"].items()}
     told["apart_ms"] = [[names[one], names[other], ms] for one, other, ms in told["apart_ms"]]
     return told
 
