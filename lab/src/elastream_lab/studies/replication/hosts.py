@@ -3,9 +3,9 @@
 The taxi query with its three stateful operators on four hosts of this machine, two at either of two
 sites, the driver half-way between: no host is slower than another, and only who talks to whom
 matters. The goal is the shortest response time. Once the loop probes the hosts, makes coordinates
-of what it finds and plans by them; once it does not, and all hosts are alike. A plan that knows has
-operators that talk to each other at one site, and gives the executors of the other one back. What
-there is to gain is shown by a third run, whose operators are pinned to one site.
+of what it finds and plans by them; once it does not, and all hosts are alike. A plan that knows can
+gather operators that talk to each other at one site, and give the other's executors back, where
+that pays. Whether it would is shown by a third run, whose operators are pinned to one site.
 """
 
 from __future__ import annotations
