@@ -231,6 +231,23 @@ def test_who_waits_for_a_change_is_let_go_when_it_ends(threads: Threads) -> None
     assert len(threads.pool.executors()) == 3
 
 
+def test_who_has_waited_for_a_change_finds_its_end_in_the_log() -> None:
+    may_write, told = threading.Event(), Told()
+
+    def slow(entry: LogEntry) -> None:
+        if isinstance(entry, Decision) and "done" in entry.reason:
+            threading.Timer(0.2, may_write.set).start()
+            assert may_write.wait(PATIENCE_S)
+        told(entry)
+
+    threads = Threads(slow)
+    threads.pool.hangs = False
+    threads.controller.scale_to(3)
+    assert threads.controller.wait(PATIENCE_S)
+    assert "scale-out from 2 to 3 executors done" in told.decisions[-1].reason
+    threads.end()
+
+
 def test_a_log_that_hangs_holds_up_nobody() -> None:
     hanging, may_end = threading.Event(), threading.Event()
 

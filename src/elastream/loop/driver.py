@@ -74,7 +74,7 @@ _MARGIN_S: Final = 5.0
 _LEARN_S: Final = 3600.0
 _REHEARSE_S: Final = 120.0
 _DRAIN_S: Final = 2.0
-"""How long a lane may take, when the loop ends, for what it has begun."""
+"""How long a lane may take, when the loop ends or rests, for what it has begun."""
 
 Lanes = Callable[[str, Callable[[str, float, bool], None]], Lane]
 """Makes a lane from its name and what to call where it is stuck."""
@@ -205,9 +205,19 @@ class Controller:
         self.feed(AbandonRequested(why))
 
     def wait(self, timeout_s: float) -> bool:
-        """Return when nothing is under way; ``False`` where the time ran out before."""
+        """Return when nothing is under way and the log tells so; ``False`` at the timeout.
+
+        A log that hangs is waited for no longer than when the loop ends.
+        """
+        deadline = time.monotonic() + timeout_s
+        written = threading.Event()
         with self._changed:
-            return self._changed.wait_for(self._rests, timeout_s)
+            if not self._changed.wait_for(self._rests, timeout_s):
+                return False
+            told = Job("the log", _DRAIN_S, written.set, lambda _: written.set())
+            self._lane("log").submit(told)
+        written.wait(min(_DRAIN_S, deadline - time.monotonic()))
+        return True
 
     def add_log(self, log: LogWriter) -> Callable[[], None]:
         """Write decisions there too; return how to stop that."""
