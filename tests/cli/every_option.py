@@ -411,6 +411,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         Call("--hosts", "--hosts", "elastream: --hosts: none can be made here: so",
              instead={f"{_LAB}.hosts.namespaces.why_not": lambda: "so"}),
         _wrong("--delay-ms", "0", before="--hosts"),
+        Call("--measured", "--on-spark --measured none.json", "none.json: cannot be read"),
         *_FILES,
     ),
     "study handover": (

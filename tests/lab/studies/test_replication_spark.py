@@ -8,19 +8,26 @@ import pytest
 
 from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ProblemError
+from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import Span
 from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.on_spark import (
-    LIVE,
-    PAUSE,
     RUNS,
-    Moment,
-    Outcome,
     chosen_runs,
+    how_run,
     study_settings,
-    table_five,
 )
 from elastream_lab.studies.replication.on_spark_picture import draw_runs
+from elastream_lab.studies.replication.table_five import (
+    LIVE,
+    PAUSE,
+    Moment,
+    Outcome,
+    earlier_outcomes,
+    table_five,
+)
+
+HOW = how_run(study_settings(60))
 
 
 def batches(*finished_s: float) -> list[CommittedBatch]:
@@ -67,11 +74,12 @@ def test_runs_are_chosen_by_weighting_and_mechanism() -> None:
         "baseline",
         "cost",
     ]
-    with pytest.raises(ProblemError, match="weightings: 'fast' is not one"):
+    every = "use baseline, balanced, response time, cost"
+    with pytest.raises(ProblemError, match=f"weightings: 'fast' is not one; {every}"):
         chosen_runs(["fast"], [])
     with pytest.raises(ProblemError, match="mechanisms: 'kill' is not one; use live, pause"):
         chosen_runs([], ["kill"])
-    partly = table_five(outcomes()[:1], study_settings(60))
+    partly = table_five(outcomes()[:1], HOW)
     assert not partly.trend_holds
     assert "Not all runs" in partly.says
 
@@ -103,14 +111,59 @@ def outcomes() -> list[Outcome]:
 
 def test_table_five_has_the_fields_of_the_contract_and_judges_the_trend() -> None:
     made = outcomes()
-    told = table_five(made, study_settings(60)).as_json("replication")
+    told = table_five(made, HOW).as_json("replication")
     assert list(told) == ["study", "figure", "data", "rows", "trend_holds", "says"]
     json.dumps(told, allow_nan=False)
     assert told["trend_holds"]
     wrong = [replace(each, exact=False) if each.mechanism == LIVE else each for each in made]
-    assert not table_five(wrong, study_settings(60)).trend_holds
+    assert not table_five(wrong, HOW).trend_holds
     slow = [replace(each, downtime_s=30.0) if each.mechanism == LIVE else each for each in made]
-    assert not table_five(slow, study_settings(60)).trend_holds
+    assert not table_five(slow, HOW).trend_holds
+
+
+def test_runs_that_were_alike_tell_how_far_they_lie_apart() -> None:
+    again = [replace(each, downtime_s=2 * each.downtime_s) for each in outcomes()]
+    told = table_five([*outcomes(), *again], HOW).says
+    assert "from 22.5 % (15.0 to 30.0 in 2 runs) to 2.5 % (1.7 to 3.3 in 2 runs)" in told
+    assert "(" not in table_five(outcomes(), HOW).says
+
+
+def test_runs_of_an_earlier_study_are_joined_where_they_were_run_alike(tmp_path: Path) -> None:
+    path = tmp_path / "first.json"
+    path.write_text(json.dumps([table_five(outcomes(), HOW).as_json("replication")]))
+    assert earlier_outcomes([path], HOW, 60.0) == outcomes()
+    assert earlier_outcomes([path, path], HOW, 60.0) == 2 * outcomes()
+    for other in (study_settings(120), study_settings(60, service_us=1.0)):
+        with pytest.raises(
+            ProblemError, match=r"first.json: was run otherwise: .*made trips, 60 s"
+        ):
+            earlier_outcomes([path], how_run(other), 120.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "cannot be read"),
+        ("[]", "has no table V"),
+        (json.dumps([{"figure": "004 table V, figure 6", "data": HOW}]), "'rows'"),
+        (json.dumps([{"figure": "004 table V, figure 6", "data": HOW, "rows": [1]}]), "row"),
+        (
+            json.dumps([{"figure": "004 table V, figure 6", "data": HOW, "rows": [{}]}]),
+            "'weighting'",
+        ),
+    ],
+)
+def test_a_file_that_is_no_table_is_told(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "first.json"
+    path.write_text(text)
+    with pytest.raises(ProblemError, match=f"first.json: .*{why}"):
+        earlier_outcomes([path], HOW, 60.0)
+
+
+def test_what_was_run_names_its_files_and_their_part() -> None:
+    part = TimeSlice("2013-01-01 00:10:00", "2013-01-01 00:20:00")
+    told = how_run(study_settings(60, trips=Path("some/trips.csv"), part=part))
+    assert "trips.csv since 2013-01-01 00:10:00 until 2013-01-01 00:20:00" in told
 
 
 def test_the_runs_are_drawn(tmp_path: Path) -> None:

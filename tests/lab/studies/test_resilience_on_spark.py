@@ -15,7 +15,7 @@ from elastream.model.observation import BatchObservation, TaskId, TaskObservatio
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
 from elastream_lab.studies.resilience.batch_figures import batch_figures
 from elastream_lab.studies.resilience.level_traffic import LEAD_S, Levelled, Source
-from elastream_lab.studies.resilience.on_spark import replayed_figures
+from elastream_lab.studies.resilience.on_spark import replayed_figures, replayed_so_far
 from elastream_lab.studies.resilience.replays import (
     KNOWN,
     SUBSTREAMS,
@@ -92,6 +92,16 @@ def test_the_trend_needs_rod_to_survive_where_others_fail(
     assert failed[1.0, "llf"] == 0
     assert failed[4.0, "llf"] == (2 if llf > 1 else 0)
     assert ("ROD alone survives at 4." in summary.says) is holds
+
+
+def test_a_study_that_is_cut_short_tells_of_the_bursts_that_all_placements_had() -> None:
+    found = at_levels(0.9, 1.2)
+    cut = [one for one in found if (one.method, one.repeat, one.level) != ("llf", 1, 4.0)]
+    summary, each = replayed_so_far(cut, STUDY)
+    assert {row["repeat"] for row in each.rows} == {1}
+    assert "of 1 bursts" in summary.says
+    assert replayed_so_far(cut[:1], STUDY) == ()
+    assert replayed_so_far(found, STUDY) == replayed_figures(found, STUDY)
 
 
 @pytest.mark.parametrize(("rod_ms", "holds"), [(900.0, True), (1600.0, False)])

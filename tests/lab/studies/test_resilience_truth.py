@@ -24,9 +24,10 @@ from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.studies.resilience.pacing import fed_meanwhile, feed, waited_s
 from elastream_lab.studies.resilience.point_runs import (
     SUBSTREAMS,
-    _runs,
+    _run,
     blocks,
     busiest,
+    truth_so_far,
 )
 from elastream_lab.studies.resilience.points import Model
 from elastream_lab.studies.resilience.truth import (
@@ -268,6 +269,14 @@ def test_earlier_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         earlier_runs([cut], STUDY)
 
 
+def test_a_run_that_is_cut_short_tells_of_the_points_that_all_placements_had() -> None:
+    cut = [one for one in GOOD if one.point < 3 or (one.point == 3 and one.method != "llf")]
+    ratios, each = truth_so_far(STUDY, cut)
+    assert ratios.data.startswith("3 points")
+    assert {row["point"] for row in each.rows} == {1, 2, 3}
+    assert truth_so_far(STUDY, [one for one in GOOD if one.method == "rod"]) == ()
+
+
 @pytest.mark.slow
 def test_points_run_on_live_executors_under_one_placement_after_the_other(
     spark: SparkSession,
@@ -275,7 +284,8 @@ def test_points_run_on_live_executors_under_one_placement_after_the_other(
     study = SparkTruth(points=2, batches=2, executors=2, methods=("rod", "connected", "random"))
     told: list[str] = []
     folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
-    runs = _runs(spark, study, folder, told.append)
+    runs: list[PointRun] = []
+    _run(spark, study, folder, told.append, runs)
     assert {(one.method, one.point) for one in runs} == {
         (method, point) for method in study.methods for point in range(2)
     }

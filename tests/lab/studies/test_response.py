@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from elastream_lab.studies.response.costs import Costs, costs_of
 from elastream_lab.studies.response.days import Days, made_days, traced_days
 from elastream_lab.studies.response.figures import RAW, window_figures
 from elastream_lab.studies.response.gamma import GAMMAS
+from elastream_lab.studies.response.live import LiveCase, _quietest
 from elastream_lab.studies.response.planning import (
     PLANNERS,
     Planning,
@@ -33,6 +36,7 @@ from elastream_lab.studies.response.settings import ResponseStudy
 from elastream_lab.studies.response.study import (
     Known,
     known_figures,
+    live_figures,
     read_known,
     simulated_figures,
     waits_by_gamma,
@@ -227,6 +231,61 @@ def test_runs_are_joined_by_their_files(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ProblemError):
             read_known([path])
+
+
+def test_what_a_query_has_shown_is_known_though_the_next_one_is_cut_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[Case] = []
+
+    def run(_study: object, _spark: object, case: Case, *_: object) -> LiveCase:
+        ran.append(case)
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        shown = migration("single-step", case.window, 1.0, case.repeat)
+        return LiveCase((shown,), COSTS, wrong_ticks=0)
+
+    def session() -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    monkeypatch.setattr("elastream_lab.studies.response.live.run_live", run)
+    known = Known(measured=[migration("single-step", 100, 1.0)])
+    study = replace(SMALL, applications=("patterns",), windows=(100,), repeats=3)
+    with pytest.raises(KeyboardInterrupt):
+        live_figures(study, known, session, lambda _: None)
+    assert [each.repeat for each in known.measured] == [1, 2, 3], "numbered on"
+    assert len(known.costs) == 2
+    assert known_figures(study, known)[0].rows[0]["migrations"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kept", "turns", "counts"),
+    [((0.01,), 1, 0.01), ((0.3, 0.02), 2, 0.02), ((0.3, 0.1, 0.2), 3, 0.1)],
+    ids=["quiet", "once more", "never quiet"],
+)
+def test_a_planner_has_its_turn_again_where_the_host_kept_much_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, kept: tuple[float, ...], turns: int, counts: float
+) -> None:
+    shares, said = iter(kept), list[str]()
+
+    def turned(*_: object) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(stolen=0.0)
+        yield SimpleNamespace(stolen=next(shares))
+
+    monkeypatch.setattr("elastream_lab.studies.response.live.turn", turned)
+    stage: Any = None
+    found = _quietest(SMALL, stage, Planning("single-step", 0.4), said.append)
+    assert [each.stolen for each in found] == [0.0, counts]
+    assert said.count("single-step") == turns
+    assert sum("the host kept" in line for line in said) == sum(share > 0.05 for share in kept)
+
+
+def test_migrations_that_the_host_disturbed_are_told_of() -> None:
+    disturbed = replace(migration("single-step", 100, 1.0), load=1.0, stolen=0.2)
+    quiet = replace(disturbed, stolen=0.01)
+    told = known_figures(SMALL, Known(measured=[disturbed, quiet, quiet], costs=[COSTS]))
+    assert "around 1 of 3 migrations the host kept more than 5%" in told[0].data
+    assert "the host" not in known_figures(SMALL, Known(measured=[quiet], costs=[COSTS]))[0].data
 
 
 def test_posts_of_a_file_are_replayed_in_turn_and_told(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def migration_response(
     Live on executors of this machine; at the papers' 8 to 16 nodes on the simulated cluster, with
     the costs measured live or in an earlier run. With the papers' two minutes for each migration
     the live part takes hours: --seconds, --windows and --planners make it short, and --measured
-    joins several short runs. Nothing else should run on the machine meanwhile.
+    joins several short runs. A run that is ended writes what it has. Nothing else should run on
+    the machine meanwhile.
 
       elastream study migration-response --figures live --windows 200 --seconds 8 --json 200.json
       elastream study migration-response --figures nodes --windows 200 --measured 200.json
@@ -167,7 +168,14 @@ def migration_response(
     if "restart" in parts:
         makers.append(lambda: _restart(repeats))
     with user_posts(source, time=time, text=text) as posts:
-        tell("migration-response", makers, json_file, picture, leave_out=_WIDE)
+        tell(
+            "migration-response",
+            makers,
+            json_file,
+            picture,
+            leave_out=_WIDE,
+            cut_short=lambda: earlier() if known.measured else (),
+        )
 
 
 def _days(study: ResponseStudy, trace: Path | None, train: Path | None) -> Callable[[str], Days]:

@@ -69,10 +69,12 @@ def tell(
     picture: Path | None,
     *,
     leave_out: Sequence[str] = (),
+    cut_short: Callable[[], tuple[Figure, ...]] = tuple,
 ) -> None:
     """Make the figures, print each as it is done, and write them all at the end.
 
-    ``leave_out``: columns that would make the tables too wide.
+    ``leave_out``: columns that would make the tables too wide. ``cut_short`` makes the first
+    figures of what was done where the run ends before they are.
     """
     from rich.console import Console
 
@@ -80,10 +82,14 @@ def tell(
     checked_target("--json", json_file)
     console = Console()
     with written(study, json_file) as made:
-        for maker in makers:
-            for figure in maker():
-                made.append(figure)
-                show(console, figure, leave_out=leave_out)
+        try:
+            for maker in makers:
+                for figure in maker():
+                    made.append(figure)
+                    show(console, figure, leave_out=leave_out)
+        except BaseException:
+            made += () if made else cut_short()
+            raise
     if picture is not None:
         from elastream_lab.studies.picture import draw_figures
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -69,6 +70,11 @@ _HOSTS = typer.Option(
     "--hosts",
     help="In place of these: four hosts of this machine, two at either of two sites; root.",
 )
+_MEASURED = typer.Option(
+    "--measured",
+    help="With --on-spark: what an earlier run wrote with --json, run alike: taken in; given "
+    "again: more.",
+)
 _DELAY = typer.Option("--delay-ms", help="With --hosts: between the sites, one way.")
 _SIZES = (8, 12, 16, 20, 24)
 _DEGREES = (2, 3, 4)
@@ -91,6 +97,7 @@ def replication(
     service_us: Annotated[float, _SERVICE] = 30_000.0,
     hosts: Annotated[bool, _HOSTS] = False,
     delay_ms: Annotated[float, _DELAY] = 100.0,
+    measured: Annotated[list[Path] | None, _MEASURED] = None,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
@@ -104,6 +111,8 @@ def replication(
       elastream study replication --part hour --picture hour.png
       elastream study replication --part hour --input requests.csv.gz
       elastream study replication --on-spark --picture figure-6.png
+      elastream study replication --on-spark --seconds 600 --json first.json
+      elastream study replication --on-spark --seconds 600 --measured first.json --json both.json
       elastream study replication --on-spark --seconds 600 --repeats 3 --input trips.csv.gz
     """
     from rich.console import Console
@@ -132,7 +141,7 @@ def replication(
             )
             runs = chosen_runs(_listed(weightings), _listed(mechanisms))
             count("repeats", repeats, least=1)
-            _on_spark(console, figures, picture, settings, runs, repeats)
+            _on_spark(console, figures, picture, settings, runs, repeats, measured or ())
             return
         if part is not Part.SCALE:
             _hours(console, figures, picture, minutes, input)
@@ -188,21 +197,29 @@ def _on_spark(
     settings: TaxiSettings,
     runs: Sequence[Run],
     repeats: int,
+    measured: Sequence[Path],
 ) -> None:
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.run import cluster_of
     from elastream_lab.cli.study.output import show
-    from elastream_lab.studies.replication.on_spark import outcomes, table_five
+    from elastream_lab.studies.replication.on_spark import how_run, outcomes
+    from elastream_lab.studies.replication.table_five import earlier_outcomes, table_five
 
+    how = how_run(settings)
+    done = earlier_outcomes(measured, how, settings.replay_s)
+    before = max(
+        Counter((each.weighting.name, each.mechanism) for each in done).values(), default=0
+    )
     began = time.monotonic()
 
     def say(line: str) -> None:
         console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
 
     with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
-        done = list(outcomes(spark, settings, say=say, runs=runs, repeats=repeats))
-    figures.append(table_five(done, settings))
+        for each in outcomes(spark, settings, say=say, runs=runs, repeats=repeats, before=before):
+            done.append(each)
+            figures[:] = [table_five(done, how)]  # what a run that is ended has written
     aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")
     show(console, figures[-1], leave_out=aside)
     if picture is not None:

@@ -79,7 +79,7 @@ def resilience(
     run of the traffic monitor, then points of the ideal set on live executors under every
     placement, beside what the model says of them. A point takes a minute and a half; nothing else
     should run on the machine meanwhile. Points of several runs, with a seed each, are joined by
-    --measured.
+    --measured; a run that is ended writes those it has.
 
       elastream study resilience --figures 9,14 --picture resilience.png
       elastream study resilience --input problem.json
@@ -122,14 +122,20 @@ def _truth(
     wanted: SparkTruth, measured: Sequence[Path], json_file: Path | None, picture: Path | None
 ) -> None:
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream_lab.studies.resilience.point_runs import truth_on_spark
+    from elastream_lab.studies.resilience.point_runs import truth_on_spark, truth_so_far
     from elastream_lab.studies.resilience.truth import earlier_runs
 
-    earlier = earlier_runs(measured, wanted)
+    runs = earlier_runs(measured, wanted)
     aside = ("rate_0", "rate_1", "rate_2", "volume")
     with ended_like_by_ctrl_c(), java_kept_quiet():
-        makers = [lambda: truth_on_spark(wanted, typer.echo, earlier)]
-        tell("resilience", makers, json_file, picture, leave_out=aside)
+        tell(
+            "resilience",
+            [lambda: truth_on_spark(wanted, typer.echo, runs)],
+            json_file,
+            picture,
+            leave_out=aside,
+            cut_short=lambda: truth_so_far(wanted, runs),
+        )
 
 
 def _named(methods: str) -> tuple[str, ...]:
@@ -188,8 +194,8 @@ def latency(
         tell("latency", [lambda: (figure(seed, hours),)], json_file, picture)
         return
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream_lab.studies.resilience.on_spark import latency_on_spark
-    from elastream_lab.studies.resilience.replays import SparkLatency
+    from elastream_lab.studies.resilience.on_spark import latency_on_spark, replayed_so_far
+    from elastream_lab.studies.resilience.replays import Replayed, SparkLatency
 
     wanted = SparkLatency(
         seed=seed,
@@ -201,10 +207,17 @@ def latency(
         work=work,
         log=None if input is None else log.packets(),
     )
+    found: list[Replayed] = []
     aside = ("used_least", "used_most", "response_least", "response_most", "placed_utilisation")
     with ended_like_by_ctrl_c(), java_kept_quiet():
-        makers = [lambda: latency_on_spark(wanted, typer.echo)]
-        tell("latency", makers, json_file, picture, leave_out=aside)
+        tell(
+            "latency",
+            [lambda: latency_on_spark(wanted, typer.echo, found)],
+            json_file,
+            picture,
+            leave_out=aside,
+            cut_short=lambda: replayed_so_far(found, wanted),
+        )
 
 
 def _numbers(levels: str) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ replicas after it, and *migration* where replicas moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -24,29 +24,26 @@ from elastream.harness.response_time import responses
 from elastream.loop.goals.replication.goal import Replication
 from elastream.loop.policy import Policy, mechanism_named
 from elastream.model.errors import ProblemError
-from elastream.model.replication.problem import Weights
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import TaxiRun, TaxiSettings, prepared, run
-from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.replication.affected import affected_by
+from elastream_lab.studies.replication.table_five import (
+    BALANCED,
+    BASELINE,
+    COST,
+    LIVE,
+    PAUSE,
+    RESPONSE,
+    Moment,
+    Outcome,
+    SparkWeighting,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "LIVE",
-    "PAUSE",
-    "RUNS",
-    "Outcome",
-    "SparkWeighting",
-    "chosen_runs",
-    "outcomes",
-    "study_settings",
-    "table_five",
-]
+__all__ = ["RUNS", "Run", "chosen_runs", "how_run", "outcomes", "study_settings"]
 
-LIVE: Final = "live"
-PAUSE: Final = "pause"
 _LEAST_PERIOD_S: Final = 10.0
 _DECISIONS: Final = 60
 """In a run: one a minute of the hour, where that is not too often."""
@@ -65,76 +62,17 @@ _GOAL: Final = Replication(
 _PAUSE_MS: Final = 3000.0
 """t_sync of pause-and-resume here: what stopping and starting takes; the paper raises it to 6 s."""
 
-
-@dataclass(frozen=True, slots=True)
-class SparkWeighting:
-    """A row of table V."""
-
-    name: str
-    weights: Weights
-    paper_response_ms: float
-    paper_cost: float
-    paper_downtime_percent: float
-
-
-_BASELINE: Final = SparkWeighting("baseline", Weights(0.5, 0.5, 0), 103.6, 9.3, 10.18)
-_BALANCED: Final = SparkWeighting("balanced", Weights(0.3, 0.3, 0.4), 90.0, 9.8, 2.36)
-_RESPONSE: Final = SparkWeighting("response time", Weights(0.6, 0, 0.4), 88.8, 9.9, 1.27)
-_COST: Final = SparkWeighting("cost", Weights(0, 0.6, 0.4), 116.6, 8.9, 4.00)
-RUNS: Final = (
-    (_BASELINE, PAUSE),
-    (_BALANCED, PAUSE),
-    (_BASELINE, LIVE),
-    (_BALANCED, LIVE),
-    (_RESPONSE, LIVE),
-    (_COST, LIVE),
+Run = tuple[SparkWeighting, str]
+"""A weighting, and how changes are carried out."""
+RUNS: Final[tuple[Run, ...]] = (
+    (BASELINE, PAUSE),
+    (BALANCED, PAUSE),
+    (BASELINE, LIVE),
+    (BALANCED, LIVE),
+    (RESPONSE, LIVE),
+    (COST, LIVE),
 )
 """What is run, in this order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A batch: when it was committed, and how it was with the stream then."""
-
-    at_s: float
-    """Seconds after the replay started."""
-    response_ms: float
-    """Mean over its rows."""
-    rows_per_s: float
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one run came to."""
-
-    weighting: SparkWeighting
-    mechanism: str
-    seconds: float
-    response_ms: float
-    """Mean over all rows."""
-    outside_ms: float
-    """Mean over the rows of batches that no reconfiguration affected."""
-    p99_ms: float
-    cost: float
-    """Replicas, in the mean over time."""
-    downtime_s: float
-    scalings: int
-    migrations: int
-    exact: bool
-    moments: tuple[Moment, ...]
-    changes_s: tuple[float, ...]
-    """When each reconfiguration began, in seconds after the replay started."""
-
-    @property
-    def reconfigurations(self) -> int:
-        """How many there were of both kinds."""
-        return self.scalings + self.migrations
-
-    @property
-    def downtime_percent(self) -> float:
-        """Downtime over the length of the run."""
-        return 100 * self.downtime_s / self.seconds
 
 
 def study_settings(
@@ -167,15 +105,31 @@ def study_settings(
     )
 
 
-Run = tuple[SparkWeighting, str]
+def how_run(settings: TaxiSettings) -> str:
+    """Say what is run, so that runs that were run alike can be told from others."""
+    source = ", ".join(path.name for path in settings.input) or "made trips"
+    if settings.part.since is not None:
+        source += f" since {settings.part.since}"
+    if settings.part.until is not None:
+        source += f" until {settings.part.until}"
+    return (
+        f"the taxi query on {settings.executors} executors of this machine, {source}, "
+        f"{settings.replay_s:g} s of replay, {settings.service_us / 1000:g} ms a trip slept in "
+        f"countByWindow, a decision every {_period_s(settings):g} s or when the bound of "
+        f"{_GOAL.response_ms / 1000:g} s a row is broken"
+    )
+
+
+def _period_s(settings: TaxiSettings) -> float:
+    return max(_LEAST_PERIOD_S, settings.replay_s / _DECISIONS)
 
 
 def chosen_runs(weightings: Sequence[str], mechanisms: Sequence[str]) -> tuple[Run, ...]:
     """Return the runs of these weightings and mechanisms, in their order; none named: all."""
-    names = [weighting.name for weighting, _ in RUNS]
+    names = list(dict.fromkeys(weighting.name for weighting, _ in RUNS))
     for name in weightings:
         if name not in names:
-            raise ProblemError("weightings", f"{name!r} is not one; use {', '.join({*names})}")
+            raise ProblemError("weightings", f"{name!r} is not one; use {', '.join(names)}")
     for name in mechanisms:
         if name not in (LIVE, PAUSE):
             raise ProblemError("mechanisms", f"{name!r} is not one; use {LIVE}, {PAUSE}")
@@ -194,13 +148,14 @@ def outcomes(
     say: Callable[[str], None],
     runs: Sequence[Run] = RUNS,
     repeats: int = 1,
+    before: int = 0,
 ) -> Iterator[Outcome]:
     """Run weightings and mechanisms, one after the other, in one session.
 
-    Made trips have another seed in every repeat.
+    Made trips have another seed in every repeat, and in those ``before``.
     """
     for repeat in range(repeats):
-        load = replace(settings, seed=settings.seed + repeat)
+        load = replace(settings, seed=settings.seed + before + repeat)
         for weighting, mechanism in runs:
             with prepared(load) as taxi:
                 say(f"{mechanism}, weighting {weighting.name}, {repeat + 1} of {repeats}")
@@ -210,8 +165,7 @@ def outcomes(
 
 
 def _policy(settings: TaxiSettings, weighting: SparkWeighting, mechanism: str) -> Policy:
-    period_s = max(_LEAST_PERIOD_S, settings.replay_s / _DECISIONS)
-    goal = replace(_GOAL, weights=weighting.weights, period_s=period_s)
+    goal = replace(_GOAL, weights=weighting.weights, period_s=_period_s(settings))
     if mechanism == PAUSE:
         goal = replace(goal, downtime="restart", sync_ms=_PAUSE_MS)
     return Policy(
@@ -222,52 +176,6 @@ def _policy(settings: TaxiSettings, weighting: SparkWeighting, mechanism: str) -
         smoothing_s=4.0,
         mechanism=mechanism_named(mechanism),
     )
-
-
-def table_five(done: Sequence[Outcome], settings: TaxiSettings) -> Figure:
-    """Return table V and figure 6 as the summary of a study."""
-    exact = all(each.exact for each in done)
-    of = {
-        key: [each for each in done if (each.weighting.name, each.mechanism) == key]
-        for key in {(each.weighting.name, each.mechanism) for each in done}
-    }
-    holds, says = False, "Not all runs that the verdict needs were made."
-    if {(name, how) for name in ("baseline", "balanced") for how in (PAUSE, LIVE)} <= of.keys():
-        paused, counted = _mean_percent(of["baseline", PAUSE]), _mean_percent(of["balanced", PAUSE])
-        live, both = _mean_percent(of["baseline", LIVE]), _mean_percent(of["balanced", LIVE])
-        each_paused, each_live = (
-            _per_change(of["baseline", PAUSE]),
-            _per_change(of["baseline", LIVE]),
-        )
-        holds = counted <= paused and each_live < each_paused and exact
-        says = (
-            "The paper: counting downtime cuts it from 10.2 % of the run to 2.4 %. Here, with its "
-            f"pause-and-resume, from {paused:.1f} % to {counted:.1f} %; live, {live:.1f} % and "
-            f"{both:.1f} %. A reconfiguration of the baseline takes {each_paused:.1f} s of "
-            f"downtime paused and {each_live:.1f} s live."
-        )
-    source = "made trips" if not settings.input else "trips of files"
-    period_s = max(_LEAST_PERIOD_S, settings.replay_s / _DECISIONS)
-    return Figure(
-        "004 table V, figure 6",
-        f"the taxi query on {settings.executors} executors of this machine, {source}, "
-        f"{settings.replay_s:g} s of replay, {settings.service_us / 1000:g} ms a trip slept in "
-        f"countByWindow, a decision every {period_s:g} s or when the bound of "
-        f"{_GOAL.response_ms / 1000:g} s a row is broken",
-        [_row(each) for each in done],
-        None,
-        holds,
-        f"{says} {'Every' if exact else 'NOT every'} ranking is exact.",
-    )
-
-
-def _mean_percent(runs: Sequence[Outcome]) -> float:
-    return fmean(each.downtime_percent for each in runs)
-
-
-def _per_change(runs: Sequence[Outcome]) -> float:
-    changes = sum(each.reconfigurations for each in runs)
-    return sum(each.downtime_s for each in runs) / max(1, changes)
 
 
 def _outcome(taxi: TaxiRun, weighting: SparkWeighting, mechanism: str) -> Outcome:
@@ -307,33 +215,3 @@ def _moments(taxi: TaxiRun, start_ms: float) -> Iterator[Moment]:
             replicas = sum(len(names) for each in held for names in each.replicas.values())
             span_s = max(1e-3, (batch.finished_ms - before.finished_ms) / 1000)
             yield Moment(at_s, float(rows.mean()), len(rows) / span_s, replicas)
-
-
-def _row(outcome: Outcome) -> dict[str, object]:
-    paper = outcome.weighting
-    return {
-        "mechanism": outcome.mechanism,
-        "weighting": paper.name,
-        "response_ms": round(outcome.response_ms),
-        "outside_ms": round(outcome.outside_ms),
-        "p99_ms": round(outcome.p99_ms),
-        "cost": round(outcome.cost, 2),
-        "downtime_s": round(outcome.downtime_s, 2),
-        "downtime_percent": round(outcome.downtime_percent, 2),
-        "scalings": outcome.scalings,
-        "migrations": outcome.migrations,
-        "exact": outcome.exact,
-        "paper_response_ms": paper.paper_response_ms,
-        "paper_cost": paper.paper_cost,
-        "paper_downtime_percent": paper.paper_downtime_percent,
-        "moments": [
-            {
-                "at_s": round(moment.at_s, 2),
-                "response_ms": round(moment.response_ms),
-                "rows_per_s": round(moment.rows_per_s, 1),
-                "replicas": moment.replicas,
-            }
-            for moment in outcome.moments
-        ],
-        "changes_s": [round(at_s, 2) for at_s in outcome.changes_s],
-    }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elastream.whole_files import write_picture
-from elastream_lab.studies.replication.on_spark import Outcome
+from elastream_lab.studies.replication.table_five import Outcome
 
 __all__ = ["draw_runs"]
 

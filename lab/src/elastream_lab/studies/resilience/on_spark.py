@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,16 +17,27 @@ from elastream_lab.studies.resilience.replays import (
     replays,
 )
 
-__all__ = ["latency_on_spark", "replayed_figures"]
+__all__ = ["latency_on_spark", "replayed_figures", "replayed_so_far"]
 
 _OURS = ("rod", "refined")
 _COLUMNS = ("worst_utilisation", "mean_response_ms", "worst_response_ms")
 """In which ROD is to be lowest at every level; the paper's are the last two."""
 
 
-def latency_on_spark(study: SparkLatency, say: Callable[[str], None]) -> tuple[Figure, ...]:
-    """Run the study on an embedded cluster and return its figures."""
-    return replayed_figures(replays(study, say), study)
+def latency_on_spark(
+    study: SparkLatency, say: Callable[[str], None], found: list[Replayed]
+) -> tuple[Figure, ...]:
+    """Run the study on an embedded cluster and return its figures; what is found is added."""
+    replays(study, say, found)
+    return replayed_figures(found, study)
+
+
+def replayed_so_far(found: Sequence[Replayed], study: SparkLatency) -> tuple[Figure, ...]:
+    """Return the figures of the bursts that every placement has had at every level, if any."""
+    all_of_it = len(study.methods) * len(study.levels)
+    replayed = Counter(one.repeat for one in found)
+    whole = [one for one in found if replayed[one.repeat] == all_of_it]
+    return replayed_figures(whole, study) if whole else ()
 
 
 def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Figure, ...]:
@@ -62,11 +74,12 @@ def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Fi
         f"{min(int(means[level, rival]['failed'] or 0) for rival in rivals)}"
         for level in levels
     )
+    bursts = len({one.repeat for one in found})
     says = (
         "The paper: ROD's mean and worst latency are below all others' at every rate, and at the "
         "highest all others fail while it survives; here ROD is lowest in "
         + ", ".join(f"{_said(column)} at {_numbers(lowest[column])}" for column in _COLUMNS)
-        + f" of the levels {_numbers(levels)}; of {study.repeats} bursts, with an executor asked "
+        + f" of the levels {_numbers(levels)}; of {bursts} bursts, with an executor asked "
         f"for more than it has, failed {fails}: ROD alone survives "
         + (f"at {_numbers(survives)}." if survives else "at no level.")
     )

@@ -37,7 +37,13 @@ from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.machine import MUCH, machine_times, stolen_share
 from elastream_lab.studies.resilience.pacing import Fed, fed_meanwhile, feed, waited_s
 from elastream_lab.studies.resilience.points import Model
-from elastream_lab.studies.resilience.truth import BLOCK, PointRun, SparkTruth, truth_figures
+from elastream_lab.studies.resilience.truth import (
+    BLOCK,
+    PointRun,
+    SparkTruth,
+    truth_figures,
+    whole_points,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from elastream.harness.replaying import Replay
     from elastream_lab.applications.traffic.job import TrafficJob
 
-__all__ = ["SERVICE_US", "SUBSTREAMS", "blocks", "busiest", "truth_on_spark"]
+__all__ = ["SERVICE_US", "SUBSTREAMS", "blocks", "busiest", "truth_on_spark", "truth_so_far"]
 
 SUBSTREAMS: Final = 3
 SERVICE_US: Final = 1000.0
@@ -64,25 +70,38 @@ _LOOK_S: Final = 0.05
 
 
 def truth_on_spark(
-    study: SparkTruth, say: Callable[[str], None], earlier: Sequence[PointRun] = ()
+    study: SparkTruth, say: Callable[[str], None], runs: list[PointRun]
 ) -> tuple[Figure, ...]:
-    """Run the study on an embedded cluster and return its figures, with those of earlier runs."""
+    """Run the study on an embedded cluster and return its figures.
+
+    Every run is added to ``runs`` when it is over, which may have those of earlier studies.
+    """
     from elastream.harness.job_session import fresh_folder, job_session
     from elastream_lab.studies.resilience.study_cluster import study_cluster
 
     say(f"starting Spark, {study.executors} executors")
     with job_session(study_cluster(study.executors)) as spark:
-        runs = _runs(spark, study, fresh_folder(spark), say)
+        _run(spark, study, fresh_folder(spark), say, runs)
+    return truth_so_far(study, runs)
+
+
+def truth_so_far(study: SparkTruth, runs: Sequence[PointRun]) -> tuple[Figure, ...]:
+    """Return the figures of the points that every placement has borne or not; none: no figures."""
+    whole = whole_points(runs, study.methods)
     about = (
         f"{SUBSTREAMS} made sub-streams, {SUBSTREAMS * len(AGGREGATIONS)} pairs, "
         f"{SERVICE_US:.0f} us for a packet in a result, rivals drawn anew every {BLOCK} points"
     )
-    return truth_figures([*earlier, *runs], study, about)
+    return truth_figures(whole, study, about) if whole else ()
 
 
-def _runs(
-    spark: SparkSession, study: SparkTruth, folder: Path, say: Callable[[str], None]
-) -> list[PointRun]:
+def _run(
+    spark: SparkSession,
+    study: SparkTruth,
+    folder: Path,
+    say: Callable[[str], None],
+    runs: list[PointRun],
+) -> None:
     from elastream_lab.applications.traffic.job import warmed
 
     monitor = _monitor(spark, study, folder)
@@ -93,7 +112,8 @@ def _runs(
         with placing(queries) as running:
             live = _Live(study, replay, running)
             model = Model.of(measured.problem(), [each.cores for each in running.executors])
-            return list(_all_blocks(study, model, live, say))
+            for run in _all_blocks(study, model, live, say):
+                runs.append(run)  # noqa: PERF402 - kept, should a later one fail
 
 
 def _all_blocks(

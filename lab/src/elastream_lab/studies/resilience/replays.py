@@ -141,8 +141,8 @@ class Replayed:
         return self.worst_utilisation > 1
 
 
-def replays(study: SparkLatency, say: Callable[[str], None]) -> list[Replayed]:
-    """Run the study on an embedded cluster and return what each replay showed."""
+def replays(study: SparkLatency, say: Callable[[str], None], found: list[Replayed]) -> None:
+    """Run the study on an embedded cluster, and add to ``found`` what each replay showed."""
     from elastream.harness.job_session import fresh_folder, job_session
     from elastream.harness.service_time import hashing_pace
     from elastream_lab.studies.resilience.study_cluster import study_cluster
@@ -150,7 +150,8 @@ def replays(study: SparkLatency, say: Callable[[str], None]) -> list[Replayed]:
     say(f"starting Spark, {study.executors} executors")
     with job_session(study_cluster(study.executors)) as spark:
         pace = hashing_pace(spark) if study.work == "burnt" else None
-        return list(_Replays(spark, study, fresh_folder(spark), pace, say).all())
+        for one in _Replays(spark, study, fresh_folder(spark), pace, say).all():
+            found.append(one)  # noqa: PERF402 - kept, should a later one fail
 
 
 @dataclass(frozen=True, slots=True, eq=False)

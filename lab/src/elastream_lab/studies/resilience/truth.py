@@ -33,6 +33,7 @@ __all__ = [
     "SparkTruth",
     "earlier_runs",
     "truth_figures",
+    "whole_points",
 ]
 
 WORKS: Final = ("slept", "burnt")
@@ -191,6 +192,14 @@ def earlier_runs(paths: Iterable[Path], study: SparkTruth) -> list[PointRun]:
             raise ProblemError(str(path), f"has the points of seed {seed}, which are there already")
         known += runs
     return known
+
+
+def whole_points(runs: Sequence[PointRun], methods: Sequence[str]) -> list[PointRun]:
+    """Return the runs of those points that were run under all placements."""
+    borne_by: dict[tuple[int, int], set[str]] = {}
+    for run in runs:
+        borne_by.setdefault((run.seed, run.point), set()).add(run.method)
+    return [run for run in runs if borne_by[run.seed, run.point] >= set(methods)]
 
 
 def _how(study: SparkTruth) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,7 @@ from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.patterns.job import PatternsJob
 from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end
 from elastream_lab.mechanisms.trace import Trace
+from elastream_lab.studies.machine import MUCH, machine_times
 from elastream_lab.studies.response.costs import Costs, costs_of
 from elastream_lab.studies.response.planning import Planning, aware_planner
 from elastream_lab.studies.response.settings import APPLICATIONS, ResponseStudy
@@ -53,8 +54,8 @@ _VOCABULARY: Final = 300
 _LEAD_BATCHES: Final = 6
 _REST_S: Final = 3.0
 _MOVE_TIMEOUT_S: Final = 120.0
-_LONGER: Final = 3.0
-"""There are posts for so much longer than the turns should take."""
+_TRIES: Final = 3
+"""How often a planner has its turn while the host of a virtual machine keeps much of its time."""
 _SPARE_S: Final = 300.0
 _CATCH_UP_S: Final = 60.0
 _BEHIND_S: Final = 5.0
@@ -114,10 +115,10 @@ def run_live(
                 settle,
                 wait_until,
                 load=lambda: os.getloadavg()[0],
+                times=machine_times,
             )
             for planning in _plannings(study, case, stage):
-                say(planning.name)
-                turned += turn(stage, planning, study.sizes, study.seconds, _REST_S)
+                turned += _quietest(study, stage, planning, say)
             replay.wait_for_batches(1)
     trace = _trace(job, first, seen)
     found = [measured_turn(case, trace, each, study.seconds) for each in turned]
@@ -127,6 +128,24 @@ def run_live(
     costs = costs_of(case.application, case.window, nodes, study.posts_a_second, seen)
     say("checking against the plain miner")
     return LiveCase(tuple(each for each in found if each), costs, job.wrong_so_far(spark))
+
+
+def _quietest(
+    study: ResponseStudy, stage: Stage, planning: Planning, say: Callable[[str], None]
+) -> list[Turned]:
+    """Give a planner its turn, again where the host kept much of the time; return the best one."""
+    tries: list[list[Turned]] = []
+    while len(tries) < _TRIES:
+        say(planning.name)
+        tries.append(list(turn(stage, planning, study.sizes, study.seconds, _REST_S)))
+        if (kept := _most_stolen(tries[-1])) <= MUCH:
+            break
+        say(f"{planning.name}: the host kept {kept:.0%} of the time around a migration")
+    return min(tries, key=_most_stolen)
+
+
+def _most_stolen(turned: Sequence[Turned]) -> float:
+    return max(each.stolen for each in turned)
 
 
 def _await_up_to_date(job: PatternsJob, replay: Replay, say: Callable[[str], None]) -> None:
@@ -161,7 +180,7 @@ def _job(
     """Return the job, and how many posts fill its window before the replay begins."""
     folder, first = fresh_folder(spark), case.window
     turns_s = len(study.planners) * (_REST_S + len(study.sizes) * study.seconds)
-    rows = round(study.posts_a_second * (_LONGER * turns_s + _SPARE_S))
+    rows = round(study.posts_a_second * (_TRIES * turns_s + _SPARE_S))
     steady_ms = np.concatenate([np.zeros(first), np.arange(rows) * 1000 / study.posts_a_second])
     due_ms, path = steady_ms.astype(np.int64), folder / "posts.arrow"
     if posts is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Figure
+from elastream_lab.studies.machine import MUCH
 from elastream_lab.studies.response.costs import Costs
 from elastream_lab.studies.response.days import Days
 from elastream_lab.studies.response.figures import (
@@ -39,12 +40,15 @@ __all__ = [
     "known_figures",
     "live_figures",
     "read_known",
+    "repeats_in",
     "simulated_figures",
     "waits_by_gamma",
 ]
 
 MADE: Final = "made posts"
 _SINCE: Final = ", rows due in the "
+Repeats = Mapping[tuple[str, int], int]
+"""How many there are, by application and window."""
 DaysOf = Callable[[str], Days]
 """What an application goes through on the simulated cluster."""
 
@@ -77,22 +81,28 @@ def read_known(paths: Iterable[Path]) -> Known:
         if RAW not in objects or COSTS not in objects:
             raise ProblemError(str(path), "has no migrations on executors: a live run writes it")
         rows = [Measured.of(row) for row in objects[RAW].get("rows", ())]
-        add(known, rows)
+        add(known, rows, repeats_in(known))
         known.costs += [Costs.of(row) for row in objects[COSTS].get("rows", ())]
         known.wrong_ticks += not objects[RAW].get("trend_holds", False)
         known.posts.append(str(objects[RAW].get("data", "")).partition(_SINCE)[0])
     return known
 
 
-def add(known: Known, rows: Sequence[Measured]) -> None:
-    """Take migrations in; their repeats come after those of the same case that are there."""
-    before: dict[tuple[str, int], int] = {}
+def add(known: Known, rows: Sequence[Measured], before: Repeats) -> None:
+    """Take migrations in; their repeats come after those of the same case ``before``."""
+    known.measured += [
+        replace(each, repeat=each.repeat + before.get((each.application, each.window), 0))
+        for each in rows
+    ]
+
+
+def repeats_in(known: Known) -> Repeats:
+    """Return how many repeats of each case are known."""
+    found: dict[tuple[str, int], int] = {}
     for each in known.measured:
         case = (each.application, each.window)
-        before[case] = max(before.get(case, 0), each.repeat)
-    for each in rows:
-        shift = before.get((each.application, each.window), 0)
-        known.measured.append(replace(each, repeat=each.repeat + shift))
+        found[case] = max(found.get(case, 0), each.repeat)
+    return found
 
 
 def live_figures(
@@ -102,10 +112,14 @@ def live_figures(
     say: Callable[[str], None],
     posts: UserPosts | None = None,
 ) -> tuple[Figure, ...]:
-    """Measure on executors, beside what is known already; on made posts where none are given."""
+    """Measure on executors, beside what is known already; on made posts where none are given.
+
+    What a query has shown is known as soon as it has ended, whatever becomes of the others.
+    """
     from elastream_lab.studies.response.live import run_live
 
-    rows: list[Measured] = []
+    before = repeats_in(known)
+    known.posts.append(MADE if posts is None else posts.told)
     recording = None if posts is None else posts.recording
     with session() as spark:
         for repeat in range(1, study.repeats + 1):
@@ -121,11 +135,9 @@ def live_figures(
                     except ElastreamError as error:  # the others go on
                         told(f"failed: {error}")
                         continue
-                    rows += done.measured
+                    add(known, done.measured, before)
                     known.costs.append(done.costs)
                     known.wrong_ticks += done.wrong_ticks
-    add(known, rows)
-    known.posts.append(MADE if posts is None else posts.told)
     if not known.measured:
         raise SparkError("no migration was measured")
     return known_figures(study, known)
@@ -153,7 +165,11 @@ def _load(known: Known) -> str:
     if not loads:
         return ""
     cores = os.cpu_count() or 1
-    return f", load {min(loads):.0f} to {max(loads):.0f} on {cores} cores"
+    told = f", load {min(loads):.0f} to {max(loads):.0f} on {cores} cores"
+    if disturbed := sum((each.stolen or 0.0) > MUCH for each in known.measured):
+        many = len(known.measured)
+        told += f"; around {disturbed} of {many} migrations the host kept more than {MUCH:.0%}"
+    return told
 
 
 def simulated_figures(

@@ -25,6 +25,7 @@ from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import StepPlan
 from elastream_lab.mechanisms.trace import Resize, Trace, measured
+from elastream_lab.studies.machine import MachineTimes, stolen_share
 from elastream_lab.studies.response.planning import Planning, step_problem
 
 __all__ = ["Case", "Measured", "Stage", "Turned", "by_hand", "measured_turn", "turn"]
@@ -68,6 +69,8 @@ class Stage:
     """Hears the size that is asked for, at that moment."""
     load: Callable[[], float | None] = lambda: None
     """Tells how much the machine has to do."""
+    times: Callable[[], MachineTimes | None] = lambda: None
+    """Tells what the machine did so far, where there is one."""
 
     @property
     def executors(self) -> tuple[str, ...]:
@@ -116,6 +119,8 @@ class Turned:
     reached: bool
     """Whether every task came to where the plan has it."""
     load: float | None
+    stolen: float
+    """Share of the time around it that the host of a virtual machine kept for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,8 @@ class Measured:
     """How far the heaviest node is above the mean after it, as planned."""
     load: float | None = None
     """Of the machine when it was asked for, its kernel's mean over a minute; ``None``: none was."""
+    stolen: float | None = None
+    """Share of the time around it that the host kept for others; ``None``: not told."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a row."""
@@ -149,7 +156,7 @@ class Measured:
     def of(cls, row: Mapping[str, Any]) -> Measured:
         """Return what a row told; raises ``ProblemError`` where it is none."""
         names = [field.name for field in fields(cls)]
-        if not isinstance(row, Mapping) or not {*names} - {"load"} <= row.keys():
+        if not isinstance(row, Mapping) or not {*names} - {"load", "stolen"} <= row.keys():
             raise ProblemError("measured", "is no file that this study has written")
         known: dict[str, Any] = {name: row.get(name) for name in names}
         return cls(**known)
@@ -163,7 +170,7 @@ def turn(
         raise ElastreamError(f"{planning.name}: the tasks did not come to where it begins")
     stage.wait_until(stage.now_ms() + 1000 * rest_s)
     for place, size in enumerate(sizes[1:], 1):
-        asked_ms, load = stage.now_ms(), stage.load()
+        asked_ms, load, began = stage.now_ms(), stage.load(), stage.times()
         stage.asked(size)
         problem = stage.problem(size, planning.tau)
         plan = planning.plan(problem, sizes[place + 1 :])
@@ -171,7 +178,8 @@ def turn(
         done_ms = stage.now_ms()
         stage.wait_until(asked_ms + 1000 * seconds)
         change = Resize(planning.name, sizes[place - 1], size, asked_ms, done_ms, stage.now_ms())
-        yield Turned(planning.name, change, plan, problem, reached, load)
+        stolen = stolen_share(began, stage.times())
+        yield Turned(planning.name, change, plan, problem, reached, load, stolen)
 
 
 def measured_turn(case: Case, trace: Trace, turned: Turned, seconds: float) -> Measured | None:
@@ -198,4 +206,5 @@ def measured_turn(case: Case, trace: Trace, turned: Turned, seconds: float) -> M
         len(plan.moves),
         float(plan.max_load) / mean_load - 1 if mean_load else 0.0,
         turned.load,
+        turned.stolen,
     )
