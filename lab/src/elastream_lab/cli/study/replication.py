@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -207,17 +206,16 @@ def _on_spark(
     from elastream_lab.studies.replication.table_five import earlier_outcomes, table_five
 
     how = how_run(settings)
-    done = earlier_outcomes(measured, how, settings.replay_s)
-    before = max(
-        Counter((each.weighting.name, each.mechanism) for each in done).values(), default=0
-    )
+    earlier = earlier_outcomes(measured, how, settings.replay_s)
+    done = list(earlier)
     began = time.monotonic()
 
     def say(line: str) -> None:
         console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
 
     with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
-        for each in outcomes(spark, settings, say=say, runs=runs, repeats=repeats, before=before):
+        made = outcomes(spark, settings, say=say, runs=runs, repeats=repeats, earlier=earlier)
+        for each in made:
             done.append(each)
             figures[:] = [table_five(done, how)]  # what a run that is ended has written
     aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")

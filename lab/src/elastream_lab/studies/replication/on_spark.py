@@ -13,6 +13,7 @@ replicas after it, and *migration* where replicas moved.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -148,15 +149,16 @@ def outcomes(
     say: Callable[[str], None],
     runs: Sequence[Run] = RUNS,
     repeats: int = 1,
-    before: int = 0,
+    earlier: Sequence[Outcome] = (),
 ) -> Iterator[Outcome]:
     """Run weightings and mechanisms, one after the other, in one session.
 
-    Made trips have another seed in every repeat, and in those ``before``.
+    Made trips have another seed in every repeat, those in ``earlier`` runs of the same included.
     """
+    had = Counter((each.weighting, each.mechanism) for each in earlier)
     for repeat in range(repeats):
-        load = replace(settings, seed=settings.seed + before + repeat)
         for weighting, mechanism in runs:
+            load = replace(settings, seed=settings.seed + had[weighting, mechanism] + repeat)
             with prepared(load) as taxi:
                 say(f"{mechanism}, weighting {weighting.name}, {repeat + 1} of {repeats}")
                 policy = _policy(load, weighting, mechanism)
