@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
-from elastream_lab.applications.taxi.run import Span
+from elastream_lab.applications.taxi.run import Span, TaxiSettings
+from elastream_lab.studies.replication import on_spark
 from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.on_spark import (
     RUNS,
@@ -79,12 +83,12 @@ def test_runs_are_chosen_by_weighting_and_mechanism() -> None:
         chosen_runs(["fast"], [])
     with pytest.raises(ProblemError, match="mechanisms: 'kill' is not one; use live, pause"):
         chosen_runs([], ["kill"])
-    partly = table_five(outcomes()[:1], HOW)
+    partly = table_five(made_outcomes()[:1], HOW)
     assert not partly.trend_holds
     assert "Not all runs" in partly.says
 
 
-def outcomes() -> list[Outcome]:
+def made_outcomes() -> list[Outcome]:
     made = []
     for weighting, mechanism in RUNS:
         counted = weighting.name != "baseline"
@@ -110,7 +114,7 @@ def outcomes() -> list[Outcome]:
 
 
 def test_table_five_has_the_fields_of_the_contract_and_judges_the_trend() -> None:
-    made = outcomes()
+    made = made_outcomes()
     told = table_five(made, HOW).as_json("replication")
     assert list(told) == ["study", "figure", "data", "rows", "trend_holds", "says"]
     json.dumps(told, allow_nan=False)
@@ -122,22 +126,46 @@ def test_table_five_has_the_fields_of_the_contract_and_judges_the_trend() -> Non
 
 
 def test_runs_that_were_alike_tell_how_far_they_lie_apart() -> None:
-    again = [replace(each, downtime_s=2 * each.downtime_s) for each in outcomes()]
-    told = table_five([*outcomes(), *again], HOW).says
+    again = [replace(each, downtime_s=2 * each.downtime_s) for each in made_outcomes()]
+    told = table_five([*made_outcomes(), *again], HOW).says
     assert "from 22.5 % (15.0 to 30.0 in 2 runs) to 2.5 % (1.7 to 3.3 in 2 runs)" in told
-    assert "(" not in table_five(outcomes(), HOW).says
+    assert "(" not in table_five(made_outcomes(), HOW).says
 
 
 def test_runs_of_an_earlier_study_are_joined_where_they_were_run_alike(tmp_path: Path) -> None:
     path = tmp_path / "first.json"
-    path.write_text(json.dumps([table_five(outcomes(), HOW).as_json("replication")]))
-    assert earlier_outcomes([path], HOW, 60.0) == outcomes()
-    assert earlier_outcomes([path, path], HOW, 60.0) == 2 * outcomes()
+    path.write_text(json.dumps([table_five(made_outcomes(), HOW).as_json("replication")]))
+    assert earlier_outcomes([path], HOW, 60.0) == made_outcomes()
+    assert earlier_outcomes([path, path], HOW, 60.0) == 2 * made_outcomes()
     for other in (study_settings(120), study_settings(60, service_us=1.0)):
         with pytest.raises(
             ProblemError, match=r"first.json: was run otherwise: .*made trips, 60 s"
         ):
             earlier_outcomes([path], how_run(other), 120.0)
+
+
+def test_runs_that_are_joined_get_the_trips_that_those_of_their_kind_have_not_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds: list[int] = []
+
+    @contextmanager
+    def prepared(load: TaxiSettings) -> Iterator[None]:
+        seeds.append(load.seed)
+        yield None
+
+    done = {(each.weighting.name, each.mechanism): each for each in made_outcomes()}
+    monkeypatch.setattr(on_spark, "prepared", prepared)
+    monkeypatch.setattr(on_spark, "run", lambda *_args, **_named: None)
+    monkeypatch.setattr(on_spark, "_outcome", lambda _, weighting, how: done[weighting.name, how])
+    spark: Any = None
+    runs, settings = RUNS[:2], study_settings(60, seed=5)
+    first = on_spark.outcomes(spark, settings, say=str, runs=runs, repeats=2)
+    earlier = [each for each in first if each.weighting.name == "baseline"]
+    assert seeds == [5, 5, 6, 6], "all have the same trips in one repeat"
+    seeds.clear()
+    list(on_spark.outcomes(spark, settings, say=str, runs=runs, repeats=2, earlier=earlier))
+    assert seeds == [7, 5, 8, 6]
 
 
 @pytest.mark.parametrize(
@@ -167,5 +195,5 @@ def test_what_was_run_names_its_files_and_their_part() -> None:
 
 
 def test_the_runs_are_drawn(tmp_path: Path) -> None:
-    draw_runs(outcomes(), tmp_path / "runs.svg")
+    draw_runs(made_outcomes(), tmp_path / "runs.svg")
     assert "<svg" in (tmp_path / "runs.svg").read_text()
