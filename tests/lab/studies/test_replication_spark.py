@@ -132,6 +132,16 @@ def test_runs_that_were_alike_tell_how_far_they_lie_apart() -> None:
     assert "(" not in table_five(made_outcomes(), HOW).says
 
 
+def test_the_trend_does_not_hold_where_runs_overlap() -> None:
+    lucky = [
+        replace(each, downtime_s=0.9) if each.weighting.name == "baseline" else each
+        for each in made_outcomes()
+    ]
+    told = table_five([*made_outcomes(), *lucky], HOW)
+    assert "from 8.2 % (1.5 to 15.0 in 2 runs) to 1.7 % (1.7 to 1.7 in 2 runs)" in told.says
+    assert not told.trend_holds
+
+
 def test_runs_of_an_earlier_study_are_joined_where_they_were_run_alike(tmp_path: Path) -> None:
     path = tmp_path / "first.json"
     path.write_text(json.dumps([table_five(made_outcomes(), HOW).as_json("replication")]))
@@ -148,6 +158,7 @@ def test_runs_that_are_joined_get_the_trips_that_those_of_their_kind_have_not_ha
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seeds: list[int] = []
+    said: list[str] = []
 
     @contextmanager
     def prepared(load: TaxiSettings) -> Iterator[None]:
@@ -160,11 +171,11 @@ def test_runs_that_are_joined_get_the_trips_that_those_of_their_kind_have_not_ha
     monkeypatch.setattr(on_spark, "_outcome", lambda _, weighting, how: done[weighting.name, how])
     spark: Any = None
     runs, settings = RUNS[:2], study_settings(60, seed=5)
-    first = on_spark.outcomes(spark, settings, say=str, runs=runs, repeats=2)
+    first = on_spark.outcomes(spark, settings, say=said.append, runs=runs, repeats=2)
     earlier = [each for each in first if each.weighting.name == "baseline"]
     assert seeds == [5, 5, 6, 6], "all have the same trips in one repeat"
     seeds.clear()
-    list(on_spark.outcomes(spark, settings, say=str, runs=runs, repeats=2, earlier=earlier))
+    list(on_spark.outcomes(spark, settings, say=said.append, runs=runs, repeats=2, earlier=earlier))
     assert seeds == [7, 5, 8, 6]
 
 

@@ -166,7 +166,11 @@ def earlier_outcomes(paths: Sequence[Path], how: str, seconds: float) -> list[Ou
 
 
 def table_five(done: Sequence[Outcome], how: str) -> Figure:
-    """Return table V and figure 6 as the summary of a study; ``how`` says what was run."""
+    """Return table V and figure 6 as the summary of a study; ``how`` says what was run.
+
+    The trend holds where weighing downtime cuts it in every run, paused, and a change costs the
+    baseline less live.
+    """
     exact = all(each.exact for each in done)
     of = {
         key: [each for each in done if (each.weighting.name, each.mechanism) == key]
@@ -177,7 +181,8 @@ def table_five(done: Sequence[Outcome], how: str) -> Figure:
         paused, counted = of["baseline", PAUSE], of["balanced", PAUSE]
         live, both = of["baseline", LIVE], of["balanced", LIVE]
         each_paused, each_live = _per_change(paused), _per_change(live)
-        holds = _percent(counted) <= _percent(paused) and each_live < each_paused and exact
+        cut = max(map(_percent, counted)) <= min(map(_percent, paused))
+        holds = cut and each_live < each_paused and exact
         says = (
             "The paper: counting downtime cuts it from 10.2 % of the run to 2.4 %. Here, with its "
             f"pause-and-resume, from {_told(paused)} to {_told(counted)}; live, {_told(live)} and "
@@ -189,15 +194,15 @@ def table_five(done: Sequence[Outcome], how: str) -> Figure:
     return Figure(_NAME, how, rows, None, holds, verdict)
 
 
-def _percent(runs: Sequence[Outcome]) -> float:
-    return fmean(each.downtime_percent for each in runs)
+def _percent(run: Outcome) -> float:
+    return run.downtime_percent
 
 
 def _told(runs: Sequence[Outcome]) -> str:
     """Say the downtime of runs that were alike: the mean, and how far they lie apart."""
-    each = [run.downtime_percent for run in runs]
+    each = [_percent(run) for run in runs]
     apart = f" ({min(each):.1f} to {max(each):.1f} in {len(each)} runs)" if len(each) > 1 else ""
-    return f"{_percent(runs):.1f} %{apart}"
+    return f"{fmean(each):.1f} %{apart}"
 
 
 def _per_change(runs: Sequence[Outcome]) -> float:
