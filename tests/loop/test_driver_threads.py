@@ -231,7 +231,10 @@ def test_who_waits_for_a_change_is_let_go_when_it_ends(threads: Threads) -> None
     assert len(threads.pool.executors()) == 3
 
 
-def test_who_has_waited_for_a_change_finds_its_end_in_the_log() -> None:
+def test_who_has_waited_for_a_change_finds_its_end_in_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("elastream.loop.driver._DRAIN_S", PATIENCE_S)
     may_write, told = threading.Event(), Told()
 
     def slow(entry: LogEntry) -> None:
