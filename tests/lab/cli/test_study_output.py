@@ -1,13 +1,15 @@
-"""What a study leaves of a run that does not come to its end."""
+"""How a study tells its figures, and what it leaves of a run that does not come to its end."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from elastream_lab.cli.study.output import tell
+from elastream_lab.cli.study.output import show, tell
 from elastream_lab.studies.figure import Figure
 
 
@@ -39,3 +41,15 @@ def test_figures_that_were_made_are_not_made_of_halves_again(tmp_path: Path) -> 
     assert written(path) == ["first", "no figure"]
     tell("made", makers[:1], path, None, cut_short=lambda: (figure("half"),))
     assert written(path) == ["first"]
+
+
+@pytest.mark.parametrize("columns", [1, 6, 20])
+def test_no_figure_is_cut_however_narrow_the_screen_is(columns: int) -> None:
+    row = {f"a_column_{k}": 1000.5 + k for k in range(columns)}
+    told = io.StringIO()
+    show(Console(file=told, width=40), Figure("wide", "made", [row], None, True, "So it is."))
+    for k in range(columns):
+        assert f"{1000.5 + k:.4g}" in told.getvalue()
+    assert "\u2026" not in told.getvalue()
+    prose = [line for line in told.getvalue().splitlines() if "\u2502" not in line]
+    assert len(prose[-1]) <= 40

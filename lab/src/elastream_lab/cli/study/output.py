@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from elastream.cli.run_summaries import (
     checked_picture,
@@ -16,10 +16,14 @@ from elastream.cli.run_summaries import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from elastream_lab.studies.figure import Figure
 
 __all__ = ["show", "tell", "written"]
+
+_WIDEST: Final = 1000
+"""Columns of a screen on which every table has room."""
 
 
 @contextmanager
@@ -57,9 +61,19 @@ def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> 
         table.add_column(column.replace("_", " "), justify="right")
     for row in figure.rows:
         table.add_row(*(_cell(row[column]) for column in columns))
-    console.print(table)
+    _print_whole(console, table)
     verdict = "the trend holds" if figure.trend_holds else "the trend DIFFERS"
     console.print(f"{verdict}. {figure.says}\n", highlight=False)
+
+
+def _print_whole(console: Console, table: Table) -> None:
+    """Print the table as wide as its figures need: lines that wrap can be read, cut ones cannot."""
+    from rich.console import Console as Screen
+
+    needed = console.measure(table, options=console.options.update(max_width=_WIDEST)).minimum
+    if needed > console.width:
+        console = Screen(file=console.file, width=needed)
+    console.print(table)
 
 
 def tell(
