@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import Span, TaxiSettings
+from elastream_lab.studies.machine import QuietHost
 from elastream_lab.studies.replication import on_spark
 from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.on_spark import (
@@ -167,6 +168,7 @@ def test_runs_that_are_joined_get_the_trips_that_those_of_their_kind_have_not_ha
 
     done = {(each.weighting.name, each.mechanism): each for each in made_outcomes()}
     monkeypatch.setattr(on_spark, "prepared", prepared)
+    monkeypatch.setattr(on_spark, "machine_times", lambda: None)
     monkeypatch.setattr(on_spark, "run", lambda *_args, **_named: None)
     monkeypatch.setattr(on_spark, "_outcome", lambda _, weighting, how: done[weighting.name, how])
     spark: Any = None
@@ -177,6 +179,35 @@ def test_runs_that_are_joined_get_the_trips_that_those_of_their_kind_have_not_ha
     seeds.clear()
     list(on_spark.outcomes(spark, settings, say=said.append, runs=runs, repeats=2, earlier=earlier))
     assert seeds == [7, 5, 8, 6]
+
+
+def test_a_run_that_the_host_disturbed_is_run_again_and_the_quieter_try_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def prepared(_load: TaxiSettings) -> Iterator[None]:
+        yield None
+
+    class Host:
+        """Quiet whenever it is looked at."""
+
+        def __init__(self, say: Callable[[str], None], *, tries: int) -> None:
+            self.real = QuietHost(say, tries=tries, probe=lambda: 0.0)
+            self.try_again = self.real.try_again
+
+    kept = iter([0.0, 0.3, 0.2, 0.1, 0.4])
+    monkeypatch.setattr(on_spark, "prepared", prepared)
+    monkeypatch.setattr(on_spark, "QuietHost", Host)
+    monkeypatch.setattr(on_spark, "stolen_share", lambda *_: next(kept))
+    monkeypatch.setattr(on_spark, "run", lambda *_args, **_named: None)
+    monkeypatch.setattr(on_spark, "_outcome", lambda *_: made_outcomes()[0])
+    spark: Any = None
+    said: list[str] = []
+    runs = RUNS[:3]
+    done = list(on_spark.outcomes(spark, study_settings(60), say=said.append, runs=runs))
+    assert [each.stolen for each in done] == [0.0, 0.2, 0.1]
+    assert "it again: the host kept 30% of the time" in said
+    assert "In 2 of 3 runs the host kept more than 5%." in table_five(done, HOW).says
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,21 @@ from tests.planners.resilient.problems import random_space
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
+from elastream_lab.studies.machine import QuietHost
 from elastream_lab.studies.resilience.batch_figures import batch_figures
 from elastream_lab.studies.resilience.level_traffic import LEAD_S, Levelled, Source
-from elastream_lab.studies.resilience.on_spark import replayed_figures, replayed_so_far
+from elastream_lab.studies.resilience.on_spark import (
+    earlier_replays,
+    replayed_figures,
+    replayed_so_far,
+)
 from elastream_lab.studies.resilience.replays import (
     KNOWN,
     SUBSTREAMS,
     Replayed,
     SparkLatency,
     placement,
+    quietest,
 )
 
 
@@ -98,10 +105,86 @@ def test_a_study_that_is_cut_short_tells_of_the_bursts_that_all_placements_had()
     found = at_levels(0.9, 1.2)
     cut = [one for one in found if (one.method, one.repeat, one.level) != ("llf", 1, 4.0)]
     summary, each = replayed_so_far(cut, STUDY)
-    assert {row["repeat"] for row in each.rows} == {1}
     assert "of 1 bursts" in summary.says
-    assert replayed_so_far(cut[:1], STUDY) == ()
+    assert len(each.rows) == len(cut), "all of them, to go on from"
+    (alone,) = replayed_so_far(cut[:1], STUDY)
+    assert not alone.trend_holds
+    assert replayed_so_far([], STUDY) == ()
     assert replayed_so_far(found, STUDY) == replayed_figures(found, STUDY)
+
+
+def written(path: Path, found: Sequence[Replayed], study: SparkLatency) -> Path:
+    figures = [figure.as_json("latency") for figure in replayed_so_far(found, study)]
+    path.write_text(json.dumps(figures))
+    return path
+
+
+def test_a_study_goes_on_from_what_an_earlier_run_wrote(tmp_path: Path) -> None:
+    found = at_levels(0.9, 1.2)
+    first = written(tmp_path / "first.json", found[:5], STUDY)
+    second = written(tmp_path / "second.json", found[3:], STUDY)
+    known = earlier_replays([first, second], STUDY)
+    assert sorted(known, key=str) == sorted(found, key=str)
+    more = replace(STUDY, repeats=3)
+    assert len(earlier_replays([first], more)) == 5, "made bursts do not depend on how many"
+
+
+def test_a_replay_that_the_host_disturbed_is_not_known(tmp_path: Path) -> None:
+    quiet, spoilt = at_levels(0.9, 1.2)[:2]
+    path = written(tmp_path / "first.json", [quiet, replace(spoilt, stolen=0.06)], STUDY)
+    assert earlier_replays([path], STUDY) == [quiet]
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"seed": 1}, "was run otherwise"),
+        ({"levels": (1.0, 3.0)}, "was run otherwise"),
+        ({"work": "burnt"}, "was run otherwise"),
+        ({"methods": ("rod", "llf")}, "has refined, which"),
+    ],
+    ids=str,
+)
+def test_what_was_run_otherwise_is_refused(tmp_path: Path, other: dict[str, Any], why: str) -> None:
+    study = replace(STUDY, seed=11)
+    path = written(tmp_path / "first.json", at_levels(0.9, 1.2), study)
+    assert earlier_replays([path], study)
+    with pytest.raises(ProblemError, match=f"first.json: {why}"):
+        earlier_replays([path], replace(study, **other))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "cannot be read"), ("[]", "has no replays"), ("rows", "has a row without 'method'")],
+)
+def test_a_file_that_has_no_replays_is_told(tmp_path: Path, text: str, why: str) -> None:
+    path = written(tmp_path / "first.json", at_levels(0.9, 1.2)[:1], STUDY)
+    if text == "rows":
+        text = path.read_text().replace('"method"', '"planner"')
+    path.write_text(text)
+    with pytest.raises(ProblemError, match=f"first.json: {why}"):
+        earlier_replays([path], STUDY)
+
+
+def test_only_levels_that_the_host_disturbed_are_replayed_again() -> None:
+    kept = {1.0: [0.0], 2.0: [0.4, 0.2, 0.3], 4.0: [0.1, 0.01]}
+    asked: list[tuple[float, ...]] = []
+
+    def replay(levels: tuple[float, ...]) -> Iterator[Replayed]:
+        asked.append(levels)
+        for level in levels:
+            one = replayed("rod", 0, level, len(asked), 900)
+            yield replace(one, stolen=kept[level].pop(0))
+
+    host = QuietHost(lambda _: None, tries=2, probe=lambda: 0.0)
+    best = quietest(replay, (1.0, 2.0, 4.0), host)
+    assert asked == [(1.0, 2.0, 4.0), (2.0, 4.0), (2.0,)]
+    assert [(one.level, one.stolen, one.worst_utilisation) for one in best] == [
+        (1.0, 0.0, 1),
+        (2.0, 0.2, 2),
+        (4.0, 0.01, 2),
+    ]
+    assert quietest(replay, (), host) == [], "all is known"
 
 
 @pytest.mark.parametrize(("rod_ms", "holds"), [(900.0, True), (1600.0, False)])
@@ -171,6 +254,20 @@ def test_a_level_has_the_packets_of_the_one_below_at_the_same_times_and_more(
     assert all(-1 <= ms <= 20_000 for ms in high)
     packets = sum(last - first for first, last in bursts.rows(2))
     assert packets == pytest.approx(4 * 20.0 * 20, rel=0.5)
+
+
+@pytest.mark.parametrize("of_a_log", [False, True], ids=["made", "of a log"])
+def test_some_levels_alone_have_the_packets_they_have_among_all(
+    tmp_path: Path, of_a_log: bool
+) -> None:
+    drawn_from = source(of_a_log=of_a_log)
+    every = drawn_from.bursts(1, tmp_path / "every")
+    some = drawn_from.bursts(1, tmp_path / "some", (2.0, 4.0))
+    assert some.levels == (2.0, 4.0)
+    for substream in range(SUBSTREAMS):
+        assert times(some, 0, substream) == times(every, 1, substream)
+        assert times(some, 1, substream) == times(every, 2, substream)
+        assert some.rows(0)[substream][0] == every.rows(0)[substream][0], "the same lead"
 
 
 def test_event_times_go_on_from_level_to_level(tmp_path: Path) -> None:

@@ -155,6 +155,11 @@ _METHODS = typer.Option(
 _LEVELS = typer.Option(
     "--levels", help="With --on-spark: by what rates are multiplied, with commas between."
 )
+_KNOWN = typer.Option(
+    "--measured",
+    help="With --on-spark: what a run of the same wrote with --json, ended or disturbed: what it "
+    "has is not run again; given again: more.",
+)
 
 
 def latency(
@@ -171,6 +176,7 @@ def latency(
     levels: Annotated[str, _LEVELS] = "1,2,3,4",
     executors: Annotated[int, _EXECUTORS] = 3,
     work: Annotated[str, _WORK] = "slept",
+    measured: Annotated[list[Path] | None, _KNOWN] = None,
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
@@ -178,10 +184,12 @@ def latency(
 
     Simulated at the paper's size; with --on-spark as streaming queries on executors of this
     machine, at several load levels, in about 20 minutes; nothing else should run on it meanwhile.
-    --input takes the packets of a log, on Spark a part of it for each repeat.
+    --input takes the packets of a log, on Spark a part of it for each repeat. A run that is ended
+    writes what it has, and one with the same options and --measured goes on from there.
 
       elastream study latency --json latency.json
-      elastream study latency --on-spark --repeats 3 --picture latency.png
+      elastream study latency --on-spark --repeats 3 --json first.json
+      elastream study latency --on-spark --repeats 3 --measured first.json --picture latency.png
       elastream study latency --input dns.log --time ts --source id.orig_h --destination id.resp_h
     """
     log = traffic_settings.TrafficSettings(input, time, source, destination)
@@ -194,8 +202,12 @@ def latency(
         tell("latency", [lambda: (figure(seed, hours),)], json_file, picture)
         return
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream_lab.studies.resilience.on_spark import latency_on_spark, replayed_so_far
-    from elastream_lab.studies.resilience.replays import Replayed, SparkLatency
+    from elastream_lab.studies.resilience.on_spark import (
+        earlier_replays,
+        latency_on_spark,
+        replayed_so_far,
+    )
+    from elastream_lab.studies.resilience.replays import SparkLatency
 
     wanted = SparkLatency(
         seed=seed,
@@ -207,7 +219,7 @@ def latency(
         work=work,
         log=None if input is None else log.packets(),
     )
-    found: list[Replayed] = []
+    found = earlier_replays(measured or (), wanted)
     aside = ("used_least", "used_most", "response_least", "response_most", "placed_utilisation")
     with ended_like_by_ctrl_c(), java_kept_quiet():
         tell(

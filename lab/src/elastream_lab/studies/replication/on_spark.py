@@ -27,6 +27,7 @@ from elastream.loop.policy import Policy, mechanism_named
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import TaxiRun, TaxiSettings, prepared, run
+from elastream_lab.studies.machine import QuietHost, machine_times, stolen_share
 from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.table_five import (
     BALANCED,
@@ -153,17 +154,32 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """Run weightings and mechanisms, one after the other, in one session.
 
-    Made trips have another seed in every repeat, those in ``earlier`` runs of the same included.
+    Made trips have another seed in every repeat, those in ``earlier`` runs of the same included. A
+    run of which the host of a virtual machine kept much of the time is run once more, as often as
+    there are runs in all; the quieter try counts.
     """
     had = Counter((each.weighting, each.mechanism) for each in earlier)
+    host = QuietHost(say, tries=repeats * len(runs))
     for repeat in range(repeats):
         for weighting, mechanism in runs:
             load = replace(settings, seed=settings.seed + had[weighting, mechanism] + repeat)
-            with prepared(load) as taxi:
-                say(f"{mechanism}, weighting {weighting.name}, {repeat + 1} of {repeats}")
-                policy = _policy(load, weighting, mechanism)
-                run(taxi, spark, show=lambda _: None, policy=policy)
-                yield _outcome(taxi, weighting, mechanism)
+            say(f"{mechanism}, weighting {weighting.name}, {repeat + 1} of {repeats}")
+            found = _measured(spark, load, weighting, mechanism)
+            if host.try_again(found.stolen, "it"):
+                again = _measured(spark, load, weighting, mechanism)
+                found = min(found, again, key=lambda each: each.stolen)
+            yield found
+
+
+def _measured(
+    spark: SparkSession, load: TaxiSettings, weighting: SparkWeighting, mechanism: str
+) -> Outcome:
+    with prepared(load) as taxi:
+        began = machine_times()
+        policy = _policy(load, weighting, mechanism)
+        run(taxi, spark, show=lambda _: None, policy=policy)
+        stolen = stolen_share(began, machine_times())
+        return replace(_outcome(taxi, weighting, mechanism), stolen=stolen)
 
 
 def _policy(settings: TaxiSettings, weighting: SparkWeighting, mechanism: str) -> Policy:

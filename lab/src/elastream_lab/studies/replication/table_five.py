@@ -16,6 +16,7 @@ from elastream.model.errors import ProblemError
 from elastream.model.replication.problem import Weights
 from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Figure
+from elastream_lab.studies.machine import MUCH
 
 __all__ = [
     "BALANCED",
@@ -96,6 +97,8 @@ class Outcome:
     moments: tuple[Moment, ...]
     changes_s: tuple[float, ...]
     """When each reconfiguration began, in seconds after the replay started."""
+    stolen: float = 0.0
+    """Share of the time that the host of a virtual machine kept for others."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], seconds: float) -> Outcome:
@@ -114,6 +117,7 @@ class Outcome:
             exact=row["exact"],
             moments=tuple(Moment(**each) for each in row["moments"]),
             changes_s=tuple(row["changes_s"]),
+            stolen=row["stolen"],
         )
 
     @property
@@ -141,6 +145,7 @@ class Outcome:
             "scalings": self.scalings,
             "migrations": self.migrations,
             "exact": self.exact,
+            "stolen": round(self.stolen, 4),
             "paper_response_ms": paper.paper_response_ms,
             "paper_cost": paper.paper_cost,
             "paper_downtime_percent": paper.paper_downtime_percent,
@@ -191,6 +196,8 @@ def table_five(done: Sequence[Outcome], how: str) -> Figure:
         )
     rows = [each.as_row() for each in done]
     verdict = f"{says} {'Every' if exact else 'NOT every'} ranking is exact."
+    if disturbed := sum(each.stolen > MUCH for each in done):
+        verdict += f" In {disturbed} of {len(done)} runs the host kept more than {MUCH:.0%}."
     return Figure(_NAME, how, rows, None, holds, verdict)
 
 

@@ -72,11 +72,11 @@ class Source:
     def data(self) -> str:
         """What they are, in words."""
         if self.log is None:
-            return f"{self.repeats} made bursts of {self.replay_s:g} s"
+            return f"made bursts of {self.replay_s:g} s"
         span_s = (self.log.time_us[-1] - self.log.time_us[0]) / 1e6 / (self.repeats + 1)
         return (
-            f"{self.repeats} parts of a log, {span_s:.0f} s replayed in "
-            f"{LEAD_S + self.replay_s:g} s each"
+            f"{self.repeats} parts of a log of {len(self.log):,} packets, {span_s:.0f} s replayed "
+            f"in {LEAD_S + self.replay_s:g} s each"
         )
 
     @property
@@ -87,8 +87,11 @@ class Source:
         there = len(self.log) / (self.repeats + 1) / (LEAD_S + self.replay_s) / max(self.levels)
         return min(_PACKETS_A_SECOND, there)
 
-    def bursts(self, repeat: int, folder: Path) -> Levelled:
-        """Write the packets of a repeat, the lead and then every level."""
+    def bursts(
+        self, repeat: int, folder: Path, levels: tuple[float, ...] | None = None
+    ) -> Levelled:
+        """Write the packets of a repeat, the lead and then every level, or those named."""
+        chosen = self.levels if levels is None else levels
         rng = np.random.default_rng((self.seed, repeat))
         whole_s = LEAD_S + self.replay_s
         top = self._top(self.seed + repeat, 1 + repeat, whole_s, rng)
@@ -99,7 +102,7 @@ class Source:
         due = [at_s[parts[0]]]
         span_us = float(top.time_us[-1] - top.time_us[0]) / whole_s * self.replay_s
         shifts = [0]
-        for number, level in enumerate(self.levels):
+        for number, level in enumerate(chosen):
             parts.append(np.flatnonzero(~leads & (drawn < level)))
             due.append(at_s[parts[-1]] + number * (self.replay_s + _APART_S))
             shifts.append(round(number * span_us))
@@ -107,7 +110,7 @@ class Source:
         due_ms = np.floor(1000 * np.concatenate(due)).astype(np.int64)
         folder.mkdir()
         made = record_due(joined, due_ms, folder, substreams=self.substreams)
-        return Levelled(made, self.levels, self.replay_s)
+        return Levelled(made, chosen, self.replay_s)
 
     def trial(self, folder: Path) -> Levelled:
         """Write packets of the same kind that no repeat sees, at the middle of the levels."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
+from elastream.model.errors import ProblemError
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
+from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.machine import MUCH
 from elastream_lab.studies.resilience.replays import (
@@ -17,10 +21,12 @@ from elastream_lab.studies.resilience.replays import (
     replays,
 )
 
-__all__ = ["latency_on_spark", "replayed_figures", "replayed_so_far"]
+__all__ = ["earlier_replays", "latency_on_spark", "replayed_figures", "replayed_so_far"]
 
-_OURS = ("rod", "refined")
-_COLUMNS = ("worst_utilisation", "mean_response_ms", "worst_response_ms")
+_EACH: Final = "003 fig. 18 (on Spark, each replay)"
+
+_OURS: Final = ("rod", "refined")
+_COLUMNS: Final = ("worst_utilisation", "mean_response_ms", "worst_response_ms")
 """In which ROD is to be lowest at every level; the paper's are the last two."""
 
 
@@ -32,18 +38,47 @@ def latency_on_spark(
     return replayed_figures(found, study)
 
 
+def earlier_replays(paths: Iterable[Path], study: SparkLatency) -> list[Replayed]:
+    """Return what earlier runs of the study wrote, but for what the host disturbed."""
+    known: dict[tuple[str, int, float], Replayed] = {}
+    for path in paths:
+        figure = written_figures(path).get(_EACH)
+        if figure is None:
+            raise ProblemError(str(path), "has no replays on executors: a run on Spark writes them")
+        data = str(figure.get("data"))
+        if f"{_how(study)};" not in f"{data};":
+            raise ProblemError(str(path), f"was run otherwise: {data}; now {_how(study)}")
+        try:
+            found = [Replayed.of_row(row) for row in figure.get("rows", ())]
+        except (KeyError, TypeError) as error:
+            raise ProblemError(str(path), f"has a row without {error}") from None
+        for one in found:
+            if one.method not in study.methods:
+                raise ProblemError(str(path), f"has {one.method}, which `methods` does not name")
+            if one.repeat < study.repeats and one.stolen <= MUCH:
+                known.setdefault((one.method, one.repeat, one.level), one)
+    return list(known.values())
+
+
 def replayed_so_far(found: Sequence[Replayed], study: SparkLatency) -> tuple[Figure, ...]:
-    """Return the figures of the bursts that every placement has had at every level, if any."""
+    """Return the figures of the bursts that every placement has had at every level, if any.
+
+    The replays by themselves are all there, so that the study can go on from them.
+    """
     all_of_it = len(study.methods) * len(study.levels)
     replayed = Counter(one.repeat for one in found)
     whole = [one for one in found if replayed[one.repeat] == all_of_it]
-    return replayed_figures(whole, study) if whole else ()
+    if whole:
+        summary, _ = replayed_figures(whole, study)
+        return summary, _each(found, study, says=summary.says, holds=summary.trend_holds)
+    says = "No burst was replayed under all placements."
+    return (_each(found, study, says=says, holds=False),) if found else ()
 
 
-def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Figure, ...]:
+def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Figure, Figure]:
     """Return the summary over repeats, and every replay by itself."""
-    methods = list(dict.fromkeys(one.method for one in found))
-    levels = list(dict.fromkeys(one.level for one in found))
+    methods = [method for method in study.methods if any(one.method == method for one in found)]
+    levels = [level for level in study.levels if any(one.level == level for one in found)]
     rows = [
         _summary([one for one in found if one.method == method and one.level == level])
         for level in levels
@@ -83,31 +118,33 @@ def replayed_figures(found: Sequence[Replayed], study: SparkLatency) -> tuple[Fi
         f"for more than it has, failed {fails}: ROD alone survives "
         + (f"at {_numbers(survives)}." if survives else "at no level.")
     )
-    data = (
-        f"{study.source.data}, each under every placement at every level; "
+    curves = Curves("level", ("mean_response_ms",), "method")
+    return (
+        Figure("003 fig. 18 (on Spark)", _data(found, study), rows, curves, holds, says),
+        _each(found, study, says=says, holds=holds),
+    )
+
+
+def _each(found: Sequence[Replayed], study: SparkLatency, *, says: str, holds: bool) -> Figure:
+    rows = sorted(found, key=lambda one: (one.level, study.methods.index(one.method), one.repeat))
+    return Figure(_EACH, _data(found, study), [one.as_row() for one in rows], None, holds, says)
+
+
+def _how(study: SparkLatency) -> str:
+    """Say what is run, so that replays that were run alike can be told from others."""
+    return (
+        f"{study.source.data}, each under every placement at levels {_numbers(study.levels)}; "
         f"{SUBSTREAMS} sub-streams, {SUBSTREAMS * len(AGGREGATIONS)} pairs, "
         f"{study.executors} executors; {study.service_us:.0f} us {study.work} for a packet in a "
         f"result; seed {study.seed}"
     )
+
+
+def _data(found: Sequence[Replayed], study: SparkLatency) -> str:
+    data = _how(study)
     if disturbed := sum(one.stolen > MUCH for one in found):
         data += f"; in {disturbed} of {len(found)} replays the host kept more than {MUCH:.0%}"
-    each: list[dict[str, Value]] = [
-        {
-            "level": one.level,
-            "repeat": one.repeat + 1,
-            "method": one.method,
-            **{column: float(getattr(one, column)) for column in (*_COLUMNS, *_MORE)},
-        }
-        for one in sorted(found, key=lambda one: (one.level, methods.index(one.method), one.repeat))
-    ]
-    curves = Curves("level", ("mean_response_ms",), "method")
-    return (
-        Figure("003 fig. 18 (on Spark)", data, rows, curves, holds, says),
-        Figure("003 fig. 18 (on Spark, each replay)", data, each, None, holds, says),
-    )
-
-
-_MORE = ("placed_utilisation", "p99_batch_ms", "p99_response_ms", "stolen")
+    return data
 
 
 def _summary(runs: Sequence[Replayed]) -> dict[str, Value]:

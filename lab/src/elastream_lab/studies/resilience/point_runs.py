@@ -10,8 +10,8 @@ fed one after the other, every one to queries that have read all there was befor
 Points come in blocks. In a block every placement has all of its points; the next block begins with
 another placement, so that what the machine does meanwhile falls on all alike. As the paper repeats
 its rivals, theirs are drawn anew for each block. Placements that are the same are run once. A run
-during which the host of a virtual machine kept more than a little of its time is run again, as
-often as there are runs in all.
+during which the host of a virtual machine kept more than a little of its time is run again when the
+host is quiet, as often as there are runs in all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_pa
 from elastream_lab.applications.traffic.packets import record_substreams
 from elastream_lab.applications.traffic.placed_pairs import Placing, placing
 from elastream_lab.studies.figure import Figure
-from elastream_lab.studies.machine import MUCH, machine_times, stolen_share
+from elastream_lab.studies.machine import QuietHost, machine_times, stolen_share
 from elastream_lab.studies.resilience.pacing import Fed, fed_meanwhile, feed, waited_s
 from elastream_lab.studies.resilience.points import Model
 from elastream_lab.studies.resilience.truth import (
@@ -120,7 +120,7 @@ def _all_blocks(
     study: SparkTruth, model: Model, live: _Live, say: Callable[[str], None]
 ) -> Iterator[PointRun]:
     points = model.points(study.seed, study.points)
-    again = study.points * len(study.methods)
+    host = QuietHost(say, tries=study.points * len(study.methods))
     for number, numbers in enumerate(blocks(study.points)):
         wanted: dict[tuple[int, ...], list[str]] = {}
         for method in study.methods:
@@ -134,9 +134,7 @@ def _all_blocks(
                 rates = points[point]
                 predicted = float(model.utilisation(nodes, rates).max())
                 seen = live.run(rates)
-                while seen.stolen > MUCH and again > 0:
-                    again -= 1
-                    say(f"point {point + 1} again: the host kept {seen.stolen:.0%} of the time")
+                while host.try_again(seen.stolen, f"point {point + 1}"):
                     seen = live.run(rates)
                 say(
                     f"point {point + 1}, {', '.join(methods)}: foretold {predicted:.2f}, "
@@ -268,15 +266,13 @@ def _trial(
         load = _TRIAL_LOAD * float(rng.uniform(0.4, 1.6))
         return [float(part) * load * most for part in rng.dirichlet(np.full(SUBSTREAMS, 3.0))]
 
-    with fed_meanwhile(replay, rates, trigger_s=study.trigger_s):
-        for _ in range(_TRIALS):
-            began = machine_times()
+    host = QuietHost(say, tries=_TRIALS - 1)
+    while True:
+        began = machine_times()
+        with fed_meanwhile(replay, rates, trigger_s=study.trigger_s):
             measured = measure(queries, batches=_TRIAL_BATCHES, timeout_s=_TRIAL_S)
-            stolen = stolen_share(began, machine_times())
-            if stolen <= MUCH:
-                break
-            say(f"the trial again: the host kept {stolen:.0%} of the time")
-        return measured
+        if not host.try_again(stolen_share(began, machine_times()), "the trial"):
+            return measured
 
 
 def _drain(replay: Replay) -> None:

@@ -9,7 +9,9 @@ A trial run measures what every pair costs. Then, for each repeat, the same burs
 under every placement, at every load level from the lowest on: ROD's, which knows costs alone; those
 of its rivals, which balance the rates of the first seconds of that traffic; and Spark's own, which
 is left as it comes. Placements are carried out in the running queries and verified before the
-clocks start. Their order changes from repeat to repeat.
+clocks start. Their order changes from repeat to repeat. Levels of which the host of a virtual
+machine kept much of the time are replayed again, twice at most, and those of an earlier study not
+at all.
 
 Told are, of the replay of each level alone: the *worst utilisation*, the largest over executors of
 the run time that the packets asked of it, in tasks with state and without, over the time in which
@@ -21,10 +23,12 @@ queries that read packets; and the *response time* of packets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -40,7 +44,8 @@ from elastream_lab.applications.traffic.packets import Packets
 from elastream_lab.applications.traffic.placed_pairs import placed_pairs
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS as PLANNERS
-from elastream_lab.studies.machine import MUCH, machine_times, stolen_share
+from elastream_lab.studies.figure import Value
+from elastream_lab.studies.machine import MUCH, QuietHost, machine_times, stolen_share
 from elastream_lab.studies.resilience.batch_figures import batch_figures
 from elastream_lab.studies.resilience.level_traffic import LEAD_S, Levelled, Source
 from elastream_lab.studies.resilience.points import by_substream, space_of_trial
@@ -52,7 +57,16 @@ if TYPE_CHECKING:
     from elastream.harness.replaying import Replay
     from elastream_lab.applications.traffic.job import TrafficJob
 
-__all__ = ["KNOWN", "METHODS", "SUBSTREAMS", "Replayed", "SparkLatency", "placement", "replays"]
+__all__ = [
+    "KNOWN",
+    "METHODS",
+    "SUBSTREAMS",
+    "Replayed",
+    "SparkLatency",
+    "placement",
+    "quietest",
+    "replays",
+]
 
 METHODS: Final = ("rod", "llf", "connected", "stock")
 """The placements compared where nothing else is said."""
@@ -135,6 +149,16 @@ class Replayed:
     stolen: float = 0.0
     """Share of the time that the host of a virtual machine kept for others."""
 
+    def as_row(self) -> dict[str, Value]:
+        """Return it as a row of the figure that has each by itself."""
+        return {**asdict(self), "repeat": self.repeat + 1}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Replayed:
+        """Return what a row says; raises ``KeyError`` or ``TypeError`` where it is none."""
+        known = {field.name: row[field.name] for field in fields(cls)}
+        return cls(**{**known, "repeat": row["repeat"] - 1})
+
     @property
     def failed(self) -> bool:
         """Whether an executor was asked for more than it has."""
@@ -142,7 +166,10 @@ class Replayed:
 
 
 def replays(study: SparkLatency, say: Callable[[str], None], found: list[Replayed]) -> None:
-    """Run the study on an embedded cluster, and add to ``found`` what each replay showed."""
+    """Run the study on an embedded cluster, and add to ``found`` what each replay showed.
+
+    What ``found`` has already is not replayed again.
+    """
     from elastream.harness.job_session import fresh_folder, job_session
     from elastream.harness.service_time import hashing_pace
     from elastream_lab.studies.resilience.study_cluster import study_cluster
@@ -150,8 +177,16 @@ def replays(study: SparkLatency, say: Callable[[str], None], found: list[Replaye
     say(f"starting Spark, {study.executors} executors")
     with job_session(study_cluster(study.executors)) as spark:
         pace = hashing_pace(spark) if study.work == "burnt" else None
-        for one in _Replays(spark, study, fresh_folder(spark), pace, say).all():
+        for one in _Replays(spark, study, fresh_folder(spark), pace, say).all(tuple(found)):
             found.append(one)  # noqa: PERF402 - kept, should a later one fail
+
+
+class _Turn(NamedTuple):
+    """A placement that has the bursts of a repeat; ``None`` is Spark's own."""
+
+    method: str
+    repeat: int
+    allocation: list[int] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,46 +199,31 @@ class _Replays:
     rounds_a_ms: float | None
     say: Callable[[str], None]
 
-    def all(self) -> Iterator[Replayed]:
-        """Run a trial, then each repeat under each placement."""
+    def all(self, known: Sequence[Replayed]) -> Iterator[Replayed]:
+        """Run a trial, then each repeat under each placement, but for what is known."""
         self.say("a trial run measures what the pairs cost")
         measured = self._trial()
         space = space_of_trial(measured.problem())
+        had = {(one.repeat, one.method, one.level) for one in known}
         methods = self.study.methods
         for repeat in range(self.study.repeats):
             bursts = self.study.source.bursts(repeat, self.folder / f"bursts-{repeat}")
             seen = _rates_seen(measured, bursts)
             turn = repeat % len(methods)
             for method in (*methods[turn:], *methods[:turn]):
-                yield from self._quietest(bursts, method, repeat, placement(method, space, seen))
-
-    def _quietest(
-        self, bursts: Levelled, method: str, repeat: int, allocation: list[int] | None
-    ) -> list[Replayed]:
-        """Replay all levels, again where the host kept much of the time; return the best try."""
-        tries: list[list[Replayed]] = []
-        while len(tries) < _TRIES:
-            monitor = self._monitor(bursts, self.folder / f"{method}-{repeat}-{len(tries)}")
-            tries.append([])
-            for one in self._levels(monitor, bursts, method, repeat, allocation):
-                self.say(
-                    f"repeat {repeat + 1}, {method}, level {one.level:g}: worst utilisation "
-                    f"{one.worst_utilisation:.2f}, mean response "
-                    f"{one.mean_response_ms / 1000:.1f} s"
+                levels = tuple(
+                    level for level in self.study.levels if (repeat, method, level) not in had
                 )
-                tries[-1].append(one)
-            if _most_stolen(tries[-1]) <= MUCH:
-                break
-            self.say(f"the host kept {_most_stolen(tries[-1]):.0%} of the time of a level")
-        return min(tries, key=_most_stolen)
+                turn_of = _Turn(method, repeat, placement(method, space, seen))
+                host = QuietHost(self.say, tries=_TRIES - 1)
+                yield from quietest(partial(self._levels, turn_of), levels, host)
 
-    def _monitor(self, bursts: Levelled, folder: Path) -> TrafficJob:
+    def _monitor(self, bursts: Levelled) -> TrafficJob:
         from elastream_lab.applications.traffic.job import TrafficJob
 
-        folder.mkdir()
         return TrafficJob(
             bursts.recordings,
-            folder,
+            Path(tempfile.mkdtemp(dir=self.folder)),
             service_us=self.study.service_us,
             rounds_a_ms=self.rounds_a_ms,
             trigger_s=self.study.trigger_s,
@@ -216,21 +236,22 @@ class _Replays:
         from elastream_lab.applications.traffic.job import warmed
 
         bursts = self.study.source.trial(self.folder / "bursts-trial")
-        monitor = self._monitor(bursts, self.folder / "trial")
-        with warmed(self.spark, monitor) as (replay, queries):
-            replay.begin(lead_s=LEAD_S)
-            return measure(queries, batches=_TRIAL_BATCHES, timeout_s=_TRIAL_S)
+        host = QuietHost(self.say, tries=_TRIES - 1)
+        while True:
+            began = machine_times()
+            with warmed(self.spark, self._monitor(bursts)) as (replay, queries):
+                replay.begin(lead_s=LEAD_S)
+                measured = measure(queries, batches=_TRIAL_BATCHES, timeout_s=_TRIAL_S)
+            if not host.try_again(stolen_share(began, machine_times()), "the trial"):
+                return measured
 
-    def _levels(
-        self,
-        monitor: TrafficJob,
-        bursts: Levelled,
-        method: str,
-        repeat: int,
-        allocation: list[int] | None,
-    ) -> Iterator[Replayed]:
+    def _levels(self, turn: _Turn, levels: tuple[float, ...]) -> Iterator[Replayed]:
         from elastream_lab.applications.traffic.job import warmed
 
+        method, repeat, allocation = turn
+        folder = Path(tempfile.mkdtemp(dir=self.folder)) / "bursts"
+        bursts = self.study.source.bursts(repeat, folder, levels)
+        monitor = self._monitor(bursts)
         with warmed(self.spark, monitor) as (replay, queries):
             with replay.fed(monitor.lead, every_s=monitor.trigger_s):
                 if allocation is not None:
@@ -251,7 +272,7 @@ class _Replays:
                         list(heard), began_ms, self.study.replay_s * 1000, executors
                     )
                     waits = _responses_ms(replay, bursts, number)
-                    yield Replayed(
+                    one = Replayed(
                         method,
                         repeat,
                         level,
@@ -263,10 +284,35 @@ class _Replays:
                         float(waits.max()),
                         stolen,
                     )
+                    self.say(
+                        f"repeat {repeat + 1}, {method}, level {level:g}: worst utilisation "
+                        f"{one.worst_utilisation:.2f}, mean response "
+                        f"{one.mean_response_ms / 1000:.1f} s"
+                    )
+                    yield one
 
 
-def _most_stolen(levels: Sequence[Replayed]) -> float:
-    return max(one.stolen for one in levels)
+def quietest(
+    replay: Callable[[tuple[float, ...]], Iterable[Replayed]],
+    levels: tuple[float, ...],
+    host: QuietHost,
+) -> list[Replayed]:
+    """Replay levels, again those of which the host kept much of the time; return the best tries."""
+    best: dict[float, Replayed] = {}
+    wanted = levels
+    while wanted:
+        for one in replay(wanted):
+            best[one.level] = min(best.get(one.level, one), one, key=_stolen)
+        worst = max(_stolen(best[level]) for level in wanted)
+        wanted = tuple(level for level in wanted if _stolen(best[level]) > MUCH)
+        told = ", ".join(f"{level:g}" for level in wanted)
+        if not host.try_again(worst, f"level {told}"):
+            break
+    return [best[level] for level in levels]
+
+
+def _stolen(one: Replayed) -> float:
+    return one.stolen
 
 
 def _replayed_level(replay: Replay, bursts: Levelled, number: int) -> float:
