@@ -392,6 +392,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--levels", "4,3", before="--on-spark"),
         _wrong("--executors", "1", before="--on-spark"),
         _wrong("--work", "dreamt", before="--on-spark"),
+        Call("--measured", "--on-spark --measured none.json", "none.json: cannot be read"),
         *_FILES,
     ),
     "study replication": (
