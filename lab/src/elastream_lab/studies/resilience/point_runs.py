@@ -105,22 +105,22 @@ def _run(
     from elastream_lab.applications.traffic.job import warmed
 
     monitor = _monitor(spark, study, folder)
+    host = QuietHost(say, tries=study.points * len(study.methods))
     with warmed(spark, monitor) as (replay, queries):
         say("a trial run measures what the pairs cost")
-        measured = _trial(study, replay, queries, say)
+        measured = _trial(study, replay, queries, host)
         _drain(replay)
         with placing(queries) as running:
             live = _Live(study, replay, running)
             model = Model.of(measured.problem(), [each.cores for each in running.executors])
-            for run in _all_blocks(study, model, live, say):
+            for run in _all_blocks(study, model, live, host, say):
                 runs.append(run)  # noqa: PERF402 - kept, should a later one fail
 
 
 def _all_blocks(
-    study: SparkTruth, model: Model, live: _Live, say: Callable[[str], None]
+    study: SparkTruth, model: Model, live: _Live, host: QuietHost, say: Callable[[str], None]
 ) -> Iterator[PointRun]:
     points = model.points(study.seed, study.points)
-    host = QuietHost(say, tries=study.points * len(study.methods))
     for number, numbers in enumerate(blocks(study.points)):
         wanted: dict[tuple[int, ...], list[str]] = {}
         for method in study.methods:
@@ -256,7 +256,7 @@ def _trial(
     study: SparkTruth,
     replay: Replay,
     queries: Sequence[StreamingQuery],
-    say: Callable[[str], None],
+    host: QuietHost,
 ) -> Measured:
     """Measure at rates that change from batch to batch, so that a line can be fitted."""
     rng = np.random.default_rng((study.seed, 1))
@@ -266,13 +266,13 @@ def _trial(
         load = _TRIAL_LOAD * float(rng.uniform(0.4, 1.6))
         return [float(part) * load * most for part in rng.dirichlet(np.full(SUBSTREAMS, 3.0))]
 
-    host = QuietHost(say, tries=_TRIALS - 1)
-    while True:
+    for more in reversed(range(_TRIALS)):
         began = machine_times()
         with fed_meanwhile(replay, rates, trigger_s=study.trigger_s):
             measured = measure(queries, batches=_TRIAL_BATCHES, timeout_s=_TRIAL_S)
-        if not host.try_again(stolen_share(began, machine_times()), "the trial"):
-            return measured
+        if not more or not host.try_again(stolen_share(began, machine_times()), "the trial"):
+            break
+    return measured
 
 
 def _drain(replay: Replay) -> None:

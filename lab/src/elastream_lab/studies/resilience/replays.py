@@ -202,7 +202,10 @@ class _Replays:
     def all(self, known: Sequence[Replayed]) -> Iterator[Replayed]:
         """Run a trial, then each repeat under each placement, but for what is known."""
         self.say("a trial run measures what the pairs cost")
-        measured = self._trial()
+        host = QuietHost(
+            self.say, tries=_TRIES * (len(self.study.methods) * self.study.repeats + 1)
+        )
+        measured = self._trial(host)
         space = space_of_trial(measured.problem())
         had = {(one.repeat, one.method, one.level) for one in known}
         methods = self.study.methods
@@ -215,7 +218,6 @@ class _Replays:
                     level for level in self.study.levels if (repeat, method, level) not in had
                 )
                 turn_of = _Turn(method, repeat, placement(method, space, seen))
-                host = QuietHost(self.say, tries=_TRIES - 1)
                 yield from quietest(partial(self._levels, turn_of), levels, host)
 
     def _monitor(self, bursts: Levelled) -> TrafficJob:
@@ -231,19 +233,20 @@ class _Replays:
             keep_results=False,
         )
 
-    def _trial(self) -> Measured:
+    def _trial(self, host: QuietHost) -> Measured:
         """Measure on traffic of the same kind that no replay will see."""
         from elastream_lab.applications.traffic.job import warmed
 
         bursts = self.study.source.trial(self.folder / "bursts-trial")
-        host = QuietHost(self.say, tries=_TRIES - 1)
-        while True:
+        for more in reversed(range(_TRIES)):
             began = machine_times()
             with warmed(self.spark, self._monitor(bursts)) as (replay, queries):
                 replay.begin(lead_s=LEAD_S)
                 measured = measure(queries, batches=_TRIAL_BATCHES, timeout_s=_TRIAL_S)
-            if not host.try_again(stolen_share(began, machine_times()), "the trial"):
-                return measured
+            stolen = stolen_share(began, machine_times())
+            if not more or not host.try_again(stolen, "the trial"):
+                break
+        return measured
 
     def _levels(self, turn: _Turn, levels: tuple[float, ...]) -> Iterator[Replayed]:
         from elastream_lab.applications.traffic.job import warmed
@@ -296,19 +299,24 @@ def quietest(
     replay: Callable[[tuple[float, ...]], Iterable[Replayed]],
     levels: tuple[float, ...],
     host: QuietHost,
-) -> list[Replayed]:
-    """Replay levels, again those of which the host kept much of the time; return the best tries."""
+) -> Iterator[Replayed]:
+    """Replay levels, again those of which the host kept much of the time; give each's best try.
+
+    Those that were not disturbed come at once, and are kept should the study be ended.
+    """
     best: dict[float, Replayed] = {}
     wanted = levels
-    while wanted:
+    for more in reversed(range(_TRIES if levels else 0)):
         for one in replay(wanted):
             best[one.level] = min(best.get(one.level, one), one, key=_stolen)
-        worst = max(_stolen(best[level]) for level in wanted)
+            if _stolen(best[one.level]) <= MUCH:
+                yield best[one.level]
         wanted = tuple(level for level in wanted if _stolen(best[level]) > MUCH)
+        worst = max((_stolen(best[level]) for level in wanted), default=0.0)
         told = ", ".join(f"{level:g}" for level in wanted)
-        if not host.try_again(worst, f"level {told}"):
+        if not more or not host.try_again(worst, f"level {told}"):
             break
-    return [best[level] for level in levels]
+    yield from (best[level] for level in wanted if level in best)
 
 
 def _stolen(one: Replayed) -> float:
