@@ -73,6 +73,7 @@ ALLOWED = {
     f"{_LAB}/studies/handover/sides.py": LOG,
     f"{_LAB}/studies/replication/host_driver.py": SCRATCH,
     f"{_LAB}/studies/replication/hosts.py": SCRATCH,
+    f"{_LAB}/studies/resilience/replays.py": SCRATCH,
     f"{_LAB}/studies/response/days.py": SCRATCH,
     f"{_LAB}/studies/response/posts.py": SCRATCH,
     f"{_LAB}/studies/soak/live.py": SCRATCH,
