@@ -138,6 +138,60 @@ def test_arrivals_are_rows_worked_off_plus_growth_of_the_backlog() -> None:
     assert (load.arrivals_per_s, load.rows_per_s, load.backlog) == (140, 100, 90)
 
 
+def took(*batches: tuple[int, int | None]) -> QueryLoad:
+    """The load after batches of so many rows that left so many at the source."""
+    return after(
+        *(
+            batch(number, ["a"], rows=rows, backlog=left)
+            for number, (rows, left) in enumerate(batches)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("batches", "limit"),
+    [
+        ([(100, 500), (100, 400)], 100),
+        ([(100, 500), (100, 900)], 100),
+        ([(100, 500), (100, 400), (90, 310)], 100),
+        ([(100, 500), (100, 400), (120, 280)], 120),
+        ([(100, 500), (100, 400), (0, 400)], 100),
+        ([(100, 90), (100, 0)], None),
+        ([(100, 100), (100, 50)], None),
+        ([(100, 500), (100, 400), (450, 0)], None),
+        ([(100, 500), (0, 500)], None),
+        ([(100, 500), (100, 0)], None),
+        ([(100, None), (100, None)], None),
+        ([(100, 500), (100, 400), (100, None)], 100),
+    ],
+    ids=[
+        "rows are left",
+        "and more come",
+        "the most of several",
+        "a higher one",
+        "a batch without rows tells nothing",
+        "all that waited was taken",
+        "exactly what waited was taken",
+        "one took more and left none",
+        "none was taken",
+        "what waited was no rows",
+        "the source does not tell",
+        "and no longer tells",
+    ],
+)
+def test_a_source_that_leaves_rows_to_the_next_batch_has_a_limit(
+    batches: list[tuple[int, int | None]], limit: int | None
+) -> None:
+    assert took(*batches).limit_rows == limit
+
+
+def test_a_new_run_may_have_another_limit() -> None:
+    known = took((100, 500), (100, 400))
+    restarted = then(known, batch(2, ["a"], rows=100, backlog=300, run="run 2"))
+    assert restarted.limit_rows is None
+    assert then(restarted, batch(3, ["a"], rows=50, backlog=260, run="run 2")).limit_rows == 50
+
+
 def test_arrivals_are_unknown_where_the_source_cannot_tell_its_backlog() -> None:
     assert after(batch(0, ["a"]), batch(1, ["a"])).arrivals_per_s is None
 

@@ -9,15 +9,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.loop.builders import batch, bounds, executors, load, observed
 
-from elastream.loop.application import GoalBounds, Observed
+from elastream.loop.application import GoalBounds, Observed, Query
 from elastream.loop.goals.forecast import MOST_MORE, Forecaster
 from elastream.loop.goals.goal import Wanted, mean_utilisation
 from elastream.loop.goals.usage import demand
 from elastream.loop.goals.utilisation import Utilisation, attainable_tau
 from elastream.loop.load import QueryLoad
+from elastream.loop.policy import Policy
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
 from elastream.planners.even_spread import even_bounds
+from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 GOAL = Utilisation()
 
@@ -150,14 +152,70 @@ def test_a_backlog_is_to_be_worked_off_within_the_catch_up_time() -> None:
         backlog=6100,
         interval_ms=1000.0,
     )
-    assert demand(late, 60) == 2
+    assert demand(Query("late", "run", load=late), 60) == 2
 
 
 @pytest.mark.parametrize("unknown", ["rows_per_s", "arrivals_per_s", "backlog"])
 def test_demand_is_what_is_done_while_rates_or_backlog_are_not_known(unknown: str) -> None:
     known = load([0.5], "a", rows_per_s=10.0, arrivals_per_s=90.0, backlog=900, interval_ms=1.0)
-    assert demand(known, 60) > 1
-    assert demand(replace(known, **{unknown: None}), 60) == 1  # type: ignore[arg-type]
+    assert demand(Query("known", "run", load=known), 60) > 1
+    less = replace(known, **{unknown: None})  # type: ignore[arg-type]
+    assert demand(Query("less", "run", load=less), 60) == 1
+
+
+LIMITED = load(
+    [0.2] * 4,
+    "aabb",
+    rows_per_s=80.0,
+    arrivals_per_s=100.0,
+    backlog=60_000,
+    interval_ms=1000.0,
+    limit_rows=200,
+)
+
+
+@pytest.mark.parametrize(
+    ("trigger_ms", "grown", "asked"),
+    [
+        (2000, 1.0, 1.25),
+        (2000, 3.0, 1.25),
+        (2000, 0.05, 0.05 * 13.75),
+        (4000, 1.0, 1.0),
+        (100, 1.0, 13.75),
+        (None, 1.0, 13.75),
+    ],
+)
+def test_no_more_is_asked_for_than_the_source_gives_a_trigger(
+    trigger_ms: float | None, grown: float, asked: float
+) -> None:
+    query = Query("limited", "run", trigger_ms=trigger_ms, load=LIMITED)
+    waiting = replace(LIMITED, backlog=60_100)
+    assert demand(replace(query, load=waiting), 60, grown) == pytest.approx(asked)
+
+
+def test_executors_are_not_asked_for_where_the_source_gives_no_more_rows() -> None:
+    free = observed(LIMITED, executors(*"ab"))
+    (query,) = free.queries.values()
+    bound = replace(free, queries={query.name: replace(query, trigger_ms=2000)})
+    assert wanted(free).need == "scale-out"
+    held = wanted(bound)
+    assert held.need == "hold"
+    assert held.figures["demand"] == pytest.approx(1.25)
+    assert "query gets at most 200 rows a trigger, too few for what waits" in held.reason
+    assert "gets at most" not in wanted(free).reason
+
+
+@pytest.mark.parametrize(("most_rows", "changes"), [(400, []), (4000, ["scale-out"])])
+def test_a_backlog_that_the_source_holds_back_moves_nothing(
+    most_rows: int, changes: list[str]
+) -> None:
+    workload = even_workload(8, 1000, most_rows=most_rows)
+    cluster = SimulatedCluster(workload, ClusterSettings(executors=1))
+    with simulated(cluster, Policy(max_executors=6)) as loop:
+        cluster.advance(120)
+    assert loop.changes[:1] == changes, loop.story
+    told = "query gets at most 400 rows a trigger" in loop.of("hold")[-1].reason
+    assert told == (most_rows == 400)
 
 
 def test_each_query_has_a_demand_of_its_own() -> None:

@@ -69,6 +69,10 @@ class QueryLoad:
     source cannot tell its backlog."""
     backlog: int | None = None
     """Rows waiting at the source after the last batch, not smoothed."""
+    limit_rows: int | None = None
+    """Most input rows of a batch of this run, where batches left rows that were there before they
+    began: the source gives a batch no more, as by ``maxOffsetsPerTrigger``. ``None`` where no such
+    batch was seen, or one with more rows has taken all."""
     batch_ms: float | None = None
     """How long the last batch took, not smoothed."""
     interval_ms: float | None = None
@@ -129,6 +133,7 @@ def smooth(
         batch=batch.batch,
         until_ms=batch.finished_at_ms,
         backlog=batch.backlog,
+        limit_rows=_limit(load, batch),
         batch_ms=batch.duration_ms,
     )
     if interval_s is None:
@@ -234,6 +239,21 @@ def _arrivals(
         return load.arrivals_per_s
     arrived = max(0, batch.rows + batch.backlog - load.backlog)
     return mean(load.arrivals_per_s, arrived / interval_s, weight)
+
+
+def _limit(load: QueryLoad, batch: BatchObservation) -> int | None:
+    """Return the limit of a batch's rows that is known after this one.
+
+    Rows that neither were read nor wait still were never rows: compacted topics have such offsets.
+    """
+    if load.run != batch.run:
+        return None
+    known = load.limit_rows or 0
+    if load.backlog is not None and batch.backlog is not None and batch.rows > 0:
+        left = load.backlog - batch.rows
+        if 0 < left <= batch.backlog:
+            return max(known, batch.rows)
+    return load.limit_rows if batch.rows <= known else None
 
 
 def _overhead_ms(batch: BatchObservation, executors: Sequence[Executor]) -> float:

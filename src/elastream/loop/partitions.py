@@ -126,7 +126,7 @@ def find_shortage(
     counts = Counter(task.operator for task in load.tasks)
     partitions = max(counts.values())
     task, heaviest = max(load.tasks.items(), key=lambda item: item[1].work)
-    needed = heaviest.work * demand(load, math.inf)
+    needed = heaviest.work * demand(query, math.inf)
     if needed > mark * (1 + _SLACK):
         keyless = counts[task.operator] == 1 < partitions
         hot = last is not None and _is_hot(last, partitions, heaviest.work / load.work)

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Final
 
 from elastream.loop.application import Observed, Query
-from elastream.loop.load import QueryLoad
 from elastream.planners.even_spread import even_max_load
 
 __all__ = ["SLACK", "Usage", "demand"]
@@ -27,7 +26,9 @@ class Usage:
         executors, queries = observed.executors, observed.queries.values()
         self._queries = tuple(queries)
         cores = sum(executor.cores for executor in executors) / len(executors)
-        demands = [grown * demand(query.load, catch_up_s) for query in queries]
+        demands = [demand(query, catch_up_s, grown) for query in queries]
+        self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
+        """Whose source gives a trigger fewer rows than are asked for."""
         self._scales = tuple(
             asked / (cores * (_usable_share(query) if keep_triggers else 1.0))
             for query, asked in zip(queries, demands, strict=True)
@@ -85,6 +86,18 @@ class Usage:
         fullest = even_max_load(self._each, nodes, contiguous=observed.bounds.contiguous)
         return max(fullest, (1 + observed.bounds.tau) * self.tasks / nodes)
 
+    @property
+    def limits(self) -> str:
+        """What no number of executors changes, in brackets; empty where there is no such thing."""
+        if not self.limited:
+            return ""
+        each = (
+            f"{query.name} gets at most {query.load.limit_rows} rows a trigger"
+            for query in self.limited
+        )
+        told = ", ".join(each)
+        return f" ({told}, too few for what waits, however many executors there are)"
+
     @cached_property
     def _each(self) -> list[float]:
         return [
@@ -94,13 +107,37 @@ class Usage:
         ]
 
 
-def demand(load: QueryLoad, catch_up_s: float) -> float:
-    """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``."""
+def demand(query: Query, catch_up_s: float, grown: float = 1.0) -> float:
+    """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``.
+
+    ``grown``: where all that is asked for is so many times as much. Where the source limits the
+    rows of a batch and batches have a trigger, never more than that gives: no number of executors
+    works off what they do not get.
+    """
+    asked, most = grown * _asked(query, catch_up_s), _most(query)
+    return asked if most is None else min(asked, most)
+
+
+def _asked(query: Query, catch_up_s: float) -> float:
+    load = query.load
     if not load.rows_per_s or load.arrivals_per_s is None or load.backlog is None:
         return 1.0
     waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
     late = max(0.0, load.backlog - waiting_anyway)
     return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
+
+
+def _most(query: Query) -> float | None:
+    """Return the most work over the work done that the source gives; ``None``: as much as waits."""
+    load = query.load
+    if load.limit_rows is None or query.trigger_ms is None or not load.rows_per_s:
+        return None
+    return max(1.0, 1000 * load.limit_rows / query.trigger_ms / load.rows_per_s)
+
+
+def _limits(query: Query, catch_up_s: float) -> bool:
+    most = _most(query)
+    return most is not None and _asked(query, catch_up_s) > most * (1 + SLACK)
 
 
 def _usable_share(query: Query) -> float:

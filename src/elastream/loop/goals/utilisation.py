@@ -252,7 +252,7 @@ class Utilisation(Goal):
         self, usage: Usage, ahead: Usage, observed: Observed, out: int, below: int
     ) -> tuple[Need, int, str]:
         alive, bounds, high = len(observed.executors), observed.bounds, self.high_mark
-        busy = f"utilisation {usage.mean:.2f}, busiest executor {usage.busiest:.2f}"
+        busy = f"utilisation {usage.mean:.2f}, busiest executor {usage.busiest:.2f}{usage.limits}"
         pressed = usage.above(high)
         if not pressed and ahead.above(high) and min(out, bounds.most) > alive:
             return "scale-out", min(out, bounds.most), f"{busy}: too little soon; {out} are needed"
@@ -314,8 +314,8 @@ def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguou
 
 def _arriving(observed: Observed) -> float:
     """Return the cores that stateful tasks need to keep up, whatever waits already."""
-    loads = (query.load for query in observed.queries.values())
-    return sum(load.work * demand(load, math.inf) for load in loads)
+    queries = observed.queries.values()
+    return sum(query.load.work * demand(query, math.inf) for query in queries)
 
 
 def _remembered(memory: Forecaster | None, observed: Observed) -> Forecaster | None:

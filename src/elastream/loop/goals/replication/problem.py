@@ -95,7 +95,7 @@ def problem_of(
     intervals = {name: observed.queries[name].load.interval_ms for name in queries}
     if any(ms is None for ms in intervals.values()) or not queries <= seen.outside_ms.keys():
         return None
-    wanted = {name: demand(observed.queries[name].load, goal.catch_up_s) for name in queries}
+    wanted = {name: demand(observed.queries[name], goal.catch_up_s) for name in queries}
     cores = fmean(executor.cores for executor in observed.executors)
     nodes = list(_nodes(observed, seen, goal, len(loads), cores))
     operators = [_source(observed.queries[name], seen.outside_ms[name]) for name in sorted(queries)]
