@@ -55,3 +55,14 @@ def test_no_figure_is_cut_however_narrow_the_screen_is(columns: int) -> None:
     prose = [line for line in told.getvalue().splitlines() if line[:1].isalpha()]
     assert len(prose) > 2
     assert max(map(len, prose)) <= 40
+
+
+def test_no_heading_is_cut_however_narrow_the_screen_is() -> None:
+    headings = ["mechanism", "weighting", "mean_response_time_s", "reconfigurations", "cost"]
+    told = io.StringIO()
+    row: dict[str, object] = dict.fromkeys(headings, "a b")
+    show(Console(file=told, width=40), Figure("wide", "made", [row], None, True, "As it says."))
+    for heading in headings:
+        for word in heading.split("_"):
+            assert word in told.getvalue()
+    assert "\u2026" not in told.getvalue()

@@ -52,28 +52,39 @@ def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
 
 def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> None:
     """Print the rows as a table, and whether the paper's trend holds."""
-    from rich.table import Table
-
     console.print(f"{figure.figure}: {figure.data}", highlight=False)
     columns = [column for column in figure.rows[0] if column not in leave_out]
-    table = Table()
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right")
-    for row in figure.rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    _print_whole(console, table)
+    _print_whole(console, figure, columns)
     verdict = "the trend holds" if figure.trend_holds else "the trend DIFFERS"
     console.print(f"{verdict}. {figure.says}\n", highlight=False)
 
 
-def _print_whole(console: Console, table: Table) -> None:
-    """Print the table as wide as its figures need: lines that wrap can be read, cut ones cannot."""
+def _print_whole(console: Console, figure: Figure, columns: Sequence[str]) -> None:
+    """Print the table as wide as its words need: lines that wrap can be read, cut ones cannot.
+
+    Where it does not fit, headings have a word a line. Left to itself rich takes what is too much
+    from the widest columns, their longest word or not.
+    """
     from rich.console import Console as Screen
 
-    needed = console.measure(table, options=console.options.update(max_width=_WIDEST)).minimum
-    if needed > console.width:
-        console = Screen(file=console.file, width=needed)
+    unbounded = console.options.update(max_width=_WIDEST)
+    table = _table(figure, columns, between_words=" ")
+    if console.measure(table, options=unbounded).maximum > console.width:
+        table = _table(figure, columns, between_words="\n")
+        needed = console.measure(table, options=unbounded).maximum
+        console = Screen(file=console.file, width=max(needed, console.width))
     console.print(table)
+
+
+def _table(figure: Figure, columns: Sequence[str], *, between_words: str) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for column in columns:
+        table.add_column(column.replace("_", between_words), justify="right")
+    for row in figure.rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    return table
 
 
 def tell(
