@@ -212,7 +212,7 @@ def test_the_verdict_fails_where_the_model_is_wrong() -> None:
     wrong = [replace(one, used=1.2) if one.point < 2 else one for one in GOOD]
     ratios, _ = truth_figures(wrong, STUDY, "made")
     assert not ratios.trend_holds
-    assert "80% of the runs" in ratios.says
+    assert "80.0% of the runs" in ratios.says
     assert [row["too_hopeful"] for row in ratios.rows] == [2, 2, 2]
 
 

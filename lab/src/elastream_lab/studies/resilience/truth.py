@@ -231,7 +231,7 @@ def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tu
     holds = right >= _AGREE and best
     says = (
         "The paper: what a simulator says tracks what machines bear very closely, and ROD bears "
-        f"most; here the model is right of {right:.0%} of the runs ({_AGREE:.0%} are asked for), "
+        f"most; here the model is right of {right:.1%} of the runs ({_AGREE:.0%} are asked for), "
         f"off by {off:.2f} of an executor in the mean, and of the points that executors bore ROD "
         f"has {'no fewer than any rival' if best else 'fewer than a rival'}."
     )
