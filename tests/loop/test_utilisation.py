@@ -201,7 +201,7 @@ def test_executors_are_not_asked_for_where_the_source_gives_no_more_rows() -> No
     held = wanted(bound)
     assert held.need == "hold"
     assert held.figures["demand"] == pytest.approx(1.25)
-    assert "query gets at most 200 rows a trigger, too few for what waits" in held.reason
+    assert "query gets at most 200 rows a trigger, fewer than are asked for" in held.reason
     assert "gets at most" not in wanted(free).reason
 
 

@@ -96,7 +96,7 @@ class Usage:
             for query in self.limited
         )
         told = ", ".join(each)
-        return f" ({told}, too few for what waits, however many executors there are)"
+        return f" ({told}, fewer than are asked for: executors get no more)"
 
     @cached_property
     def _each(self) -> list[float]:
