@@ -24,10 +24,11 @@ def operator(number: int, **more: object) -> StatefulOperator:
 
 
 def batch(
-    tasks: list[TaskObservation], source_rows: tuple[int, ...], outside_ms: dict[str, float]
-) -> BatchObservation:
+    tasks: list[TaskObservation], source_rows: tuple[int, ...], outside_ms: dict[str, float],
+    every_ms: float = SECOND_MS,
+) -> BatchObservation:  # fmt: skip
     return BatchObservation(
-        "q", "run", 0, 900.0, sum(source_rows), None, 0, SECOND_MS, tuple(tasks), outside_ms,
+        "q", "run", 0, 900.0, sum(source_rows), None, 0, every_ms, tuple(tasks), outside_ms,
         source_rows,
     )  # fmt: skip
 
@@ -47,9 +48,12 @@ def trial(
     streams: tuple[str, ...] = ("s",),
     scans: tuple[int, ...] | None = None,
     states: dict[int, tuple[int, int]] | None = None,
+    trigger_s: float | None = None,
 ) -> QueryTrial:
     known = scans or (1,) * len(streams)
-    return QueryTrial("q", tuple(operators), streams, known, tuple(batches), states or {})
+    return QueryTrial(
+        "q", tuple(operators), streams, known, tuple(batches), states or {}, trigger_s
+    )
 
 
 @pytest.mark.parametrize("at_none", [0.0, 30.0])
@@ -82,6 +86,28 @@ def test_the_cost_of_a_task_is_told_apart_from_that_of_a_row() -> None:
         assert each.fixed == pytest.approx(0.040), "once a second"
         assert each.cost == pytest.approx(0.0005 * own / total)
         assert each.selectivity == pytest.approx(own / 2 / total)
+
+
+@pytest.mark.parametrize(
+    ("trigger_s", "every_s"),
+    [
+        pytest.param(2.0, 2.0, id="a batch at every trigger"),
+        pytest.param(None, 4.0, id="as in the trial without an interval"),
+        pytest.param(0.5, 4.0, id="as in the trial where batches take longer than the interval"),
+    ],
+)
+def test_triggers_without_rows_in_the_trial_are_not_taken_to_stay_so(
+    trigger_s: float | None, every_s: float
+) -> None:
+    batches = [
+        batch([task(p, 40 + 0.5 * n, n) for p in (0, 1)], (2 * n,), {"1": 20 + 2 * n}, 4000.0)
+        for n in (100, 200, 400)
+    ]
+    seen = trial([operator(0)], batches, trigger_s=trigger_s)
+    assert [each.fixed for each in operators_of(seen)] == pytest.approx([0.040 / every_s] * 2)
+    assert [each.cost for each in operators_of(seen)] == pytest.approx([0.00025] * 2)
+    assert outside_costs(seen).at_any_rate == pytest.approx({"1": 0.020 / every_s})
+    assert outside_costs(seen).by_row == pytest.approx({"1": 0.001})
 
 
 def test_a_source_that_is_read_twice_has_its_rows_once() -> None:

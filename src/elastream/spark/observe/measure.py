@@ -226,6 +226,7 @@ def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> Quer
     from elastream.spark.observe.trial_costs import QueryTrial
 
     watched, batches = trial.watched, tuple(trial.seen())
+    interval_ms = watched.trigger.interval_ms
     if sum(batch.rows for batch in batches) == 0:
         raise SparkError(f"the query {watched.name} read no rows in {len(batches)} batches")
     return QueryTrial(
@@ -235,6 +236,7 @@ def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> Quer
         door.queries.scans(watched.query),
         batches,
         _join_states(door, watched),
+        None if interval_ms is None else interval_ms / 1000,
     )
 
 

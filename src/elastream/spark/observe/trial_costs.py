@@ -6,7 +6,8 @@ time in a batch:
 
 * **Load is affine, not linear.** A task takes time without any row. ``y = a + c x`` is fitted by
   least squares over the batches and the partitions of an operator, ``a`` between nothing and the
-  least mean run time of one of them. ``a``, at the trial's batches a second, is load at any rates.
+  least mean run time of one of them. ``a``, for each batch, is load at any rates. A query that
+  keeps its interval has a batch at every trigger, also where the trial had no rows for some.
 * **cost** is the rest of the run time for each row of the streams that the operator reads: a pair
   gets only its share of these rows, but whatever it does grows with their rate.
 * **selectivity** is rows put out, again for each row of the streams that the operator reads.
@@ -73,11 +74,26 @@ class QueryTrial:
     batches: tuple[BatchObservation, ...]
     state_rows: Mapping[int, tuple[int, int]]
     """Rows in state on each side of a join, by the operator, where they were counted."""
+    trigger_s: float | None = None
+    """How often its batches begin; ``None``: as soon as the one before has ended."""
 
     @property
     def seconds(self) -> float:
         """From the end of the batch before the first to the end of the last."""
         return sum(each.interval_ms or each.duration_ms for each in self.batches) / 1000
+
+    @property
+    def batches_a_second(self) -> float:
+        """How often its tasks run: at every trigger, or as often as in the trial.
+
+        A trial may have left triggers without rows, at which no batch ran; with the rates that a
+        plan is made for there are none. Where batches took longer than the interval in the mean,
+        the query does not keep it, and the trial's own pace is all that is known.
+        """
+        took_s = sum(each.duration_ms for each in self.batches) / 1000 / len(self.batches)
+        if self.trigger_s is not None and took_s <= self.trigger_s:
+            return 1 / self.trigger_s
+        return len(self.batches) / self.seconds
 
     def source_rows(self, batch: BatchObservation) -> tuple[float, ...]:
         """Return the rows of each source that a batch read, however often it did."""
@@ -134,8 +150,9 @@ def outside_costs(trial: QueryTrial) -> OutsideCosts:
     for batch in trial.batches:
         for executor, run_ms in batch.outside_ms.items():
             spent[executor] = spent.get(executor, 0.0) + run_ms / 1000
+    pace = trial.batches_a_second / len(trial.batches)
     return OutsideCosts(
-        {executor: fixed * run_s / trial.seconds for executor, run_s in spent.items()},
+        {executor: fixed * run_s * pace for executor, run_s in spent.items()},
         {executor: (1 - fixed) * run_s / rows for executor, run_s in spent.items()},
     )
 
@@ -226,7 +243,7 @@ def _pairs(
             None if out is None else out / handled,
             kind="join" if joins else "linear",
             window=window_s,
-            fixed=at_none_ms * len(told) / 1000 / trial.seconds,
+            fixed=at_none_ms / 1000 * trial.batches_a_second,
             left=len(names[0]) if joins else None,
         )
 
