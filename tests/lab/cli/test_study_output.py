@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from elastream_lab.cli.study.output import show, tell
-from elastream_lab.studies.figure import Figure
+from elastream_lab.cli.study.output import kept, show, tell
+from elastream_lab.studies.figure import Curves, Figure
 
 
 def figure(name: str) -> Figure:
@@ -33,6 +33,18 @@ def test_a_study_that_is_ended_writes_what_was_done_until_then(tmp_path: Path) -
     assert json.loads(path.read_text())[-1]["error"]
 
 
+def test_a_study_that_is_ended_draws_what_was_done_until_then(tmp_path: Path) -> None:
+    path = tmp_path / "study.svg"
+    with pytest.raises(KeyboardInterrupt):
+        tell("made", [stopped], None, path)
+    assert not path.exists(), "nothing was done"
+    curves = Curves("rate", ("borne",), None)
+    half = Figure("half of it", "made", [{"rate": 1, "borne": 2}], curves, True, "So it is.")
+    with pytest.raises(KeyboardInterrupt):
+        tell("made", [stopped], None, path, cut_short=lambda: (half,))
+    assert "half of it" in path.read_text()
+
+
 def test_figures_that_were_made_are_not_made_of_halves_again(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
     makers = [lambda: (figure("first"),), stopped]
@@ -41,6 +53,22 @@ def test_figures_that_were_made_are_not_made_of_halves_again(tmp_path: Path) -> 
     assert written(path) == ["first", "no figure"]
     tell("made", makers[:1], path, None, cut_short=lambda: (figure("half"),))
     assert written(path) == ["first"]
+
+
+def test_what_a_long_run_has_is_written_with_every_line_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "study.json"
+    made: list[Figure] = []
+    say = kept("made", path, lambda: tuple(made))
+    say("it begins")
+    assert not path.exists(), "what an earlier run wrote stays while there is nothing"
+    for name in ("first", "second"):
+        made.append(figure(name))
+        say(f"{name} of two")
+    assert written(path) == ["first", "second"]
+    assert capsys.readouterr().out.splitlines() == ["it begins", "first of two", "second of two"]
+    kept("made", None, lambda: tuple(made))("nothing is to be written")
 
 
 @pytest.mark.parametrize("columns", [1, 6, 20])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from elastream_lab.studies.figure import Figure
 
-__all__ = ["show", "tell", "written"]
+__all__ = ["kept", "show", "tell", "written"]
 
 _WIDEST: Final = 1000
 """Columns of a screen on which every table has room."""
@@ -48,6 +48,23 @@ def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
     write_summary(json_file, told())
     if (line := machine_told(began, machine_times())) is not None:
         typer.echo(line)
+
+
+def kept(
+    study: str, json_file: Path | None, so_far: Callable[[], tuple[Figure, ...]]
+) -> Callable[[str], None]:
+    """Return what says a line of a run of hours, and writes what there is of its figures by then.
+
+    A machine that ends takes no more than the last of it along.
+    """
+    import typer
+
+    def say(line: str) -> None:
+        typer.echo(line)
+        if figures := so_far():
+            write_summary(json_file, [figure.as_json(study) for figure in figures])
+
+    return say
 
 
 def show(console: Console, figure: Figure, *, leave_out: Sequence[str] = ()) -> None:
@@ -96,29 +113,33 @@ def tell(
     leave_out: Sequence[str] = (),
     cut_short: Callable[[], tuple[Figure, ...]] = tuple,
 ) -> None:
-    """Make the figures, print each as it is done, and write them all at the end.
+    """Make the figures, print each as it is done, and write and draw them all at the end.
 
     ``leave_out``: columns that would make the tables too wide. ``cut_short`` makes the first
-    figures of what was done where the run ends before they are.
+    figures of what was done where the run ends before they are. What there is of a run that ends
+    so is written and drawn too.
     """
     from rich.console import Console
 
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     console = Console()
-    with written(study, json_file) as made:
-        try:
-            for maker in makers:
-                for figure in maker():
-                    made.append(figure)
-                    show(console, figure, leave_out=leave_out)
-        except BaseException:
-            made += () if made else cut_short()
-            raise
-    if picture is not None:
-        from elastream_lab.studies.picture import draw_figures
+    made: list[Figure] = []
+    try:
+        with written(study, json_file) as made:
+            try:
+                for maker in makers:
+                    for figure in maker():
+                        made.append(figure)
+                        show(console, figure, leave_out=leave_out)
+            except BaseException:
+                made += () if made else cut_short()
+                raise
+    finally:
+        if picture is not None and made:
+            from elastream_lab.studies.picture import draw_figures
 
-        draw_figures(made, picture)
+            draw_figures(made, picture)
 
 
 def _cell(value: object) -> str:

@@ -10,10 +10,11 @@ import typer
 
 from elastream.model.errors import ProblemError
 from elastream_lab.cli import traffic_settings
-from elastream_lab.cli.study.output import tell
+from elastream_lab.cli.study.output import kept, tell
 from elastream_lab.cli.study.own_data import latency_of, resilience_of
 
 if TYPE_CHECKING:
+    from elastream_lab.studies.figure import Figure
     from elastream_lab.studies.resilience.truth import SparkTruth
 
 __all__ = ["latency", "resilience"]
@@ -79,7 +80,7 @@ def resilience(
     run of the traffic monitor, then points of the ideal set on live executors under every
     placement, beside what the model says of them. A point takes a minute and a half; nothing else
     should run on the machine meanwhile. Points of several runs, with a seed each, are joined by
-    --measured; a run that is ended writes those it has.
+    --measured; --json has at any time those that there are, also of a run that is ended.
 
       elastream study resilience --figures 9,14 --picture resilience.png
       elastream study resilience --input problem.json
@@ -127,14 +128,19 @@ def _truth(
 
     runs = earlier_runs(measured, wanted)
     aside = ("rate_0", "rate_1", "rate_2", "volume")
+
+    def so_far() -> tuple[Figure, ...]:
+        return truth_so_far(wanted, runs)
+
+    say = kept("resilience", json_file, so_far)
     with ended_like_by_ctrl_c(), java_kept_quiet():
         tell(
             "resilience",
-            [lambda: truth_on_spark(wanted, typer.echo, runs)],
+            [lambda: truth_on_spark(wanted, say, runs)],
             json_file,
             picture,
             leave_out=aside,
-            cut_short=lambda: truth_so_far(wanted, runs),
+            cut_short=so_far,
         )
 
 
@@ -221,14 +227,19 @@ def latency(
     )
     found = earlier_replays(measured or (), wanted)
     aside = ("used_least", "used_most", "response_least", "response_most", "placed_utilisation")
+
+    def so_far() -> tuple[Figure, ...]:
+        return replayed_so_far(found, wanted)
+
+    say = kept("latency", json_file, so_far)
     with ended_like_by_ctrl_c(), java_kept_quiet():
         tell(
             "latency",
-            [lambda: latency_on_spark(wanted, typer.echo, found)],
+            [lambda: latency_on_spark(wanted, say, found)],
             json_file,
             picture,
             leave_out=aside,
-            cut_short=lambda: replayed_so_far(found, wanted),
+            cut_short=so_far,
         )
 
 
