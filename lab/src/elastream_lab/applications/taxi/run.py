@@ -251,13 +251,16 @@ class _Steering:
             self._attachment.detach()
 
     def replicas(self) -> dict[int, tuple[str, ...]] | None:
-        """Return which executors hold a share of each operator; ``None`` without a loop."""
-        if self._attachment is None:
-            return None
+        """Return which executors hold a share of each operator.
+
+        ``None`` where that is not known: without a loop, and until a query that was started again
+        has shown it in a batch.
+        """
         held: dict[int, set[str]] = {}
-        for task, executor in self._attachment.where().items():
+        where = {} if self._attachment is None else self._attachment.where()
+        for task, executor in where.items():
             held.setdefault(task.operator, set()).add(executor)
-        return {operator: tuple(sorted(names)) for operator, names in held.items()}
+        return {operator: tuple(sorted(names)) for operator, names in held.items()} or None
 
     def _numbers(self) -> dict[int, int]:
         return {operator: len(names) for operator, names in (self.replicas() or {}).items()}
