@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from elastream.harness.replaying import Replay
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.spark.sessions.embedded_cluster import scratch_folder
-from elastream_lab.studies.resilience.pacing import fed_meanwhile, feed, waited_s
+from elastream_lab.studies.resilience.pacing import fed_meanwhile, feed, next_trigger_s, waited_s
 from elastream_lab.studies.resilience.point_runs import (
     SUBSTREAMS,
     _run,
@@ -163,6 +165,21 @@ def test_every_trigger_brings_its_packets_whatever_the_rate(replay: Replay) -> N
     assert replay.feeds[0].clock.rows_available(replay.feeds[0].recording, 0) == 8
 
 
+def test_packets_come_for_the_next_trigger_that_they_are_in_time_for() -> None:
+    assert next_trigger_s(10.0, 2.0) == 12.0
+    assert next_trigger_s(11.97, 2.0) == 14.0
+    assert next_trigger_s(11.85, 2.0) == 12.0, "no trigger is left out after one was fed"
+
+
+def test_packets_go_on_coming_and_wait_where_two_triggers_are_not_read(replay: Replay) -> None:
+    deadline_s = time.monotonic() + 60
+    with fed_meanwhile(replay, lambda: [20.0, 40.0], trigger_s=0.05):
+        while replay.lead < (2, 4) and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        time.sleep(0.2)  # time for a third, which must not come: none of these is read
+    assert replay.lead == (2, 4)
+
+
 def test_more_packets_than_there_are_is_an_error(replay: Replay) -> None:
     with pytest.raises(SparkError, match="3,000 packets are wanted, 100 were made"):
         feed(replay, [60_000.0, 1.0], triggers=1, trigger_s=0.05)
@@ -277,11 +294,39 @@ def test_a_run_that_is_cut_short_tells_of_the_points_that_all_placements_had() -
     assert truth_so_far(STUDY, [one for one in GOOD if one.method == "rod"]) == ()
 
 
+def test_the_table_in_the_docs_is_that_of_the_runs_beside_it() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    runs = earlier_runs([docs / "measured" / "figure-14.json"], SparkTruth(seed=0))
+    page = (docs / "planners" / "resilient-on-spark.md").read_text()
+    ratios, _ = truth_figures(runs, SparkTruth(), "")
+    points = len(runs) // len(ALL_METHODS)
+    told = {}
+    table = page.split(f"of {points} points borne")[1]
+    for line in takewhile(lambda line: line.startswith("|"), table.split("\n")[2:]):
+        name, *cells = (cell.strip(" *") for cell in line.strip("|").split("|"))
+        told[name.lower()] = cells
+    assert told == {
+        row["method"]: [
+            f"{row['measured_ratio'] * points:.0f}",
+            f"{row['predicted_ratio'] * points:.0f}",
+            *(
+                f"{row[column]:.2f}"
+                for column in ("volume", "measured_utilisation", "predicted_utilisation")
+            ),
+        ]
+        for row in ratios.rows
+    }
+    right = sum(run.agrees for run in runs)
+    assert f"right of {right} of the {len(runs)} runs" in page
+
+
 @pytest.mark.slow
 def test_points_run_on_live_executors_under_one_placement_after_the_other(
     spark: SparkSession,
 ) -> None:
-    study = SparkTruth(points=2, batches=2, executors=2, methods=("rod", "connected", "random"))
+    study = SparkTruth(
+        points=2, batches=2, executors=2, methods=("rod", "connected", "random"), warm_batches=2
+    )
     told: list[str] = []
     folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
     runs: list[PointRun] = []

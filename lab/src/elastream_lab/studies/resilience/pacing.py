@@ -19,10 +19,12 @@ from elastream.harness.commit_log import CommittedBatch
 from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 
-__all__ = ["Fed", "fed_meanwhile", "feed", "waited_s"]
+__all__ = ["Fed", "fed_meanwhile", "feed", "next_trigger_s", "waited_s"]
 
 _AHEAD_S: Final = 0.15
 """How long before a trigger its packets are there."""
+_LEAST_S: Final = 0.05
+"""How long before it at the least; less is too late for it, and they come for the next one."""
 _LOOK_S: Final = 0.1
 
 
@@ -40,7 +42,7 @@ class Fed:
 def feed(replay: Replay, rates: Sequence[float], *, triggers: int, trigger_s: float) -> Fed:
     """Feed each query at its rate for so many triggers; returns when the next would fire."""
     begin = replay.lead
-    first_s = (math.floor((time.time() + _AHEAD_S) / trigger_s) + 1) * trigger_s - _AHEAD_S
+    first_s = next_trigger_s(time.time(), trigger_s) - _AHEAD_S
     opened = []
     for number in range(1, triggers + 1):
         _sleep_until(first_s + (number - 1) * trigger_s)
@@ -59,19 +61,22 @@ def fed_meanwhile(
 ) -> Iterator[None]:
     """Feed the queries in the background, at rates that are asked for anew at every trigger.
 
-    The packets of the next trigger come when those before are read: however slow the machine, there
-    are as many batches, and no backlog.
+    Packets come for every trigger, as they do at a point: what a batch costs without any packet it
+    costs as often. On a machine that is too slow for that they wait until those of the trigger
+    before the last are read, so that the backlog does not grow.
     """
     done = threading.Event()
     failed: list[BaseException] = []
 
     def keep_feeding() -> None:
+        before = sum(replay.lead)
         try:
             while not done.is_set():
                 replay.look()
-                if replay.rows_done < sum(replay.lead):
+                if replay.rows_done < before:
                     done.wait(_LOOK_S)
                     continue
+                before = sum(replay.lead)
                 feed(replay, rates(), triggers=1, trigger_s=trigger_s)
         except SparkError as error:
             failed.append(error)
@@ -85,6 +90,11 @@ def fed_meanwhile(
         feeder.join()
     if failed:
         raise failed[0]
+
+
+def next_trigger_s(now_s: float, trigger_s: float) -> float:
+    """Return the first trigger that packets of now can come for; the clock's, in seconds."""
+    return (math.floor((now_s + _LEAST_S) / trigger_s) + 1) * trigger_s
 
 
 def waited_s(

@@ -65,12 +65,16 @@ class SparkTruth:
     methods: tuple[str, ...] = ALL_METHODS
     trigger_s: float = 2.0
     """How often a batch begins; a batch without packets should take much less."""
+    warm_batches: int = 150
+    """Batches of each query before the trial: in the first minutes of a JVM tasks take a tenth
+    longer than ever after."""
 
     def __post_init__(self) -> None:
         count("seed", self.seed)
         count("points", self.points, least=1, most=10_000)
         count("batches", self.batches, least=2, most=1000)
         count("executors", self.executors, least=2, most=16)
+        count("warm_batches", self.warm_batches, most=10_000)
         if not 0.5 <= amount("trigger_s", self.trigger_s) <= 600:
             raise ProblemError("trigger_s", f"{self.trigger_s:g} is not between 0.5 and 600")
         if self.work not in WORKS:
