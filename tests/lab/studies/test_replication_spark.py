@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from elastream.harness import job_session
 from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import Span, TaxiSettings
+from elastream_lab.cli.study.replication import replication
 from elastream_lab.studies.machine import QuietHost
 from elastream_lab.studies.replication import on_spark
 from elastream_lab.studies.replication.affected import affected_by
@@ -239,3 +241,32 @@ def test_what_was_run_names_its_files_and_their_part() -> None:
 def test_the_runs_are_drawn(tmp_path: Path) -> None:
     draw_runs(made_outcomes(), tmp_path / "runs.svg")
     assert "<svg" in (tmp_path / "runs.svg").read_text()
+
+
+def test_of_a_study_that_is_ended_the_runs_it_had_are_written_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures, picture = tmp_path / "runs.json", tmp_path / "runs.svg"
+    meanwhile: list[int] = []
+
+    def outcomes(*_args: object, say: Callable[[str], None], **_named: object) -> Iterator[Outcome]:
+        say("the first run")
+        assert not figures.exists(), "there is nothing yet"
+        yield made_outcomes()[0]
+        say("the second run")
+        meanwhile.append(len(json.loads(figures.read_text())[0]["rows"]))
+        raise KeyboardInterrupt
+
+    @contextmanager
+    def session(_cluster: object) -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr(on_spark, "outcomes", outcomes)
+    monkeypatch.setattr(job_session, "job_session", session)
+    with pytest.raises(KeyboardInterrupt):
+        replication(on_spark=True, json_file=figures, picture=picture)
+    assert meanwhile == [1], "a machine may end too"
+    table, why = json.loads(figures.read_text())
+    assert len(table["rows"]) == 1
+    assert why["error"]
+    assert "baseline, pause" in picture.read_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,7 +119,7 @@ def replication(
     from elastream.cli.run_summaries import checked_picture, checked_target
     from elastream.model.checks import count
     from elastream_lab.applications.taxi.recorded_trips import TimeSlice
-    from elastream_lab.cli.study.output import written
+    from elastream_lab.cli.study.output import kept, written
     from elastream_lab.studies.replication.on_spark import chosen_runs, study_settings
 
     checked_picture("--picture", picture)
@@ -140,7 +140,8 @@ def replication(
             )
             runs = chosen_runs(_listed(weightings), _listed(mechanisms))
             count("repeats", repeats, least=1)
-            _on_spark(console, figures, picture, settings, runs, repeats, measured or ())
+            say = kept("replication", json_file, lambda: tuple(figures))
+            _on_spark(console, say, figures, picture, settings, runs, repeats, measured or ())
             return
         if part is not Part.SCALE:
             _hours(console, figures, picture, minutes, input)
@@ -191,6 +192,7 @@ def _listed(names: str) -> list[str]:
 
 def _on_spark(
     console: Console,
+    tell: Callable[[str], None],
     figures: list[Figure],
     picture: Path | None,
     settings: TaxiSettings,
@@ -198,11 +200,13 @@ def _on_spark(
     repeats: int,
     measured: Sequence[Path],
 ) -> None:
+    """Run one after the other; what is done is drawn of a study that is ended too."""
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.run import cluster_of
     from elastream_lab.cli.study.output import show
     from elastream_lab.studies.replication.on_spark import how_run, outcomes
+    from elastream_lab.studies.replication.on_spark_picture import draw_runs
     from elastream_lab.studies.replication.table_five import earlier_outcomes, table_five
 
     how = how_run(settings)
@@ -211,19 +215,19 @@ def _on_spark(
     began = time.monotonic()
 
     def say(line: str) -> None:
-        console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
+        tell(f"{time.monotonic() - began:5.0f} s  {line}")
 
-    with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
-        made = outcomes(spark, settings, say=say, runs=runs, repeats=repeats, earlier=earlier)
-        for each in made:
-            done.append(each)
-            figures[:] = [table_five(done, how)]  # what a run that is ended has written
+    try:
+        with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
+            made = outcomes(spark, settings, say=say, runs=runs, repeats=repeats, earlier=earlier)
+            for each in made:
+                done.append(each)
+                figures[:] = [table_five(done, how)]
+    finally:
+        if picture is not None and done:
+            draw_runs(done, picture)
     aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")
     show(console, figures[-1], leave_out=aside)
-    if picture is not None:
-        from elastream_lab.studies.replication.on_spark_picture import draw_runs
-
-        draw_runs(done, picture)
 
 
 def _across_hosts(
