@@ -78,7 +78,7 @@ def resilience(
     In simulation, on random query graphs, in a few minutes; --figures takes some of them. With
     --input figure 14 is made of your graph. With --on-spark figure 14 as the paper ran it: a trial
     run of the traffic monitor, then points of the ideal set on live executors under every
-    placement, beside what the model says of them. A point takes a minute and a half; nothing else
+    placement, beside what the model says of them. A point takes about two minutes; nothing else
     should run on the machine meanwhile. Points of several runs, with a seed each, are joined by
     --measured; --json has at any time those that there are, also of a run that is ended.
 
