@@ -419,6 +419,21 @@ def test_executors_and_replicas_follow_a_load_that_rises_and_falls() -> None:
     assert "abandon" not in run.kinds
 
 
+@pytest.mark.parametrize(
+    ("response_ms", "scalings"), [(1350, ["scale-in"]), (950, ["scale-out", "scale-in"])]
+)
+def test_a_newcomer_replaces_an_executor_only_where_the_bound_cannot_be_met_otherwise(
+    response_ms: int, scalings: list[str]
+) -> None:
+    goal = replace(QUICK, response_ms=response_ms, weights=Weights(0.3, 0.6, 0.1))
+    settings = ClusterSettings(executors=2, hosts=("slow", "fast", "fast"), speeds={"slow": 0.3})
+    run = Run(goal, peak=100.0, settings=settings, max_executors=3).until(100)
+    run.controller.detach()
+    assert {executor.host for executor in run.cluster.executors()} == {"fast"}
+    assert [kind for kind in run.kinds if kind.startswith("scale")] == scalings
+    assert "abandon" not in run.kinds
+
+
 @pytest.mark.parametrize("second", [55, 300])
 def test_the_cluster_is_as_the_last_plan_has_it(second: int) -> None:
     run = Run().until(second)

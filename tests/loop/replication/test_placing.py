@@ -23,10 +23,14 @@ def on(number: int, *ids: str) -> Observed:
 
 
 def planner(
-    deployment: dict[str, tuple[str, ...]], seen: Observed, known: frozenset[str] = KNOWN
+    deployment: dict[str, tuple[str, ...]],
+    seen: Observed,
+    known: frozenset[str] = KNOWN,
+    *,
+    to_be: int = 4,
 ) -> ReplicaPlanner | None:
     whole = {"query/source": ("source",), **deployment}
-    made = replica_planner(whole, known, seen, tau=0.25)
+    made = replica_planner(whole, known, seen, to_be, tau=0.25)
     assert made is None or isinstance(made, ReplicaPlanner)
     return made
 
@@ -47,6 +51,12 @@ def test_advice_counts_with_executors_that_would_come() -> None:
     made = planner({"query/0": ("0",), "query/1": ("newcomer 0", "newcomer 1")}, on(2))
     assert made is not None
     assert made.replicas == {"query/0": (0,), "query/1": (2, 3)}
+
+
+def test_a_deployment_for_more_executors_than_came_is_carried_out_by_nobody() -> None:
+    deployment = {"query/0": ("0",), "query/1": ("newcomer 0", "newcomer 1")}
+    assert planner(deployment, on(3), to_be=3) is None
+    assert planner(deployment, on(4), to_be=4) is not None
 
 
 def test_a_deployment_that_counts_on_a_lost_executor_is_carried_out_by_nobody() -> None:

@@ -20,7 +20,7 @@ from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.goal import Replication
 from elastream.loop.goals.replication.latency import latency_of, with_batch
 from elastream.loop.goals.replication.operators import operator_loads
-from elastream.loop.goals.replication.problem import NEWCOMER, SOURCE, problem_of
+from elastream.loop.goals.replication.problem import SOURCE, problem_of
 from elastream.loop.goals.replication.settings import ReplicationSettings
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor, OperatorGraph
@@ -203,10 +203,10 @@ def test_executors_that_might_come_are_nodes_too() -> None:
     assert [each.name for each in found.nodes] == [
         SOURCE,
         *("0", "1", "2"),
-        *(f"{NEWCOMER}{number}" for number in range(2)),
+        *(f"newcomer {number}" for number in range(2)),
     ]
     assert [each.spawn_ms for each in found.nodes] == [0, 0, 0, 0, 700, 700]
-    assert f"{NEWCOMER}0" in (operator(found, "query/1").nodes or ())
+    assert "newcomer 0" in (operator(found, "query/1").nodes or ())
 
 
 def test_no_more_might_come_than_replicas_could_use() -> None:
@@ -238,7 +238,7 @@ def test_prices_may_differ_by_host() -> None:
         "0": 1.0,
         "1": 5.0,
         "2": dearest,
-        f"{NEWCOMER}0": dearest,
+        "newcomer 0": dearest,
     }, "what is not known counts as the dearest"
 
 

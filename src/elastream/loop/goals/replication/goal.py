@@ -25,9 +25,10 @@ from elastream.loop.goals.goal import (
 )
 from elastream.loop.goals.replication.experience import Experience
 from elastream.loop.goals.replication.latency import Points, outside_ms, with_batch
+from elastream.loop.goals.replication.newcomers import executors_for
 from elastream.loop.goals.replication.operators import OperatorLoad, operator_loads
 from elastream.loop.goals.replication.placing import replica_planner
-from elastream.loop.goals.replication.problem import SOURCE, ProblemInputs, problem_of
+from elastream.loop.goals.replication.problem import ProblemInputs, problem_of
 from elastream.loop.goals.replication.response import RowResponse, response_of
 from elastream.loop.goals.replication.settings import ReplicationSettings
 from elastream.loop.goals.replication.solving import Solve, Solved
@@ -153,12 +154,12 @@ class Replication(ReplicationSettings):
         self,
         memory: ReplicationMemory,
         observed: Observed,
-        executors: int,  # noqa: ARG002
+        executors: int,
     ) -> MadePlanner | None:
         """Return who carries the last plan out, if it still fits the executors."""
         if memory.deployment is None:
             return None
-        return replica_planner(memory.deployment, memory.known, observed, tau=self.tau)
+        return replica_planner(memory.deployment, memory.known, observed, executors, tau=self.tau)
 
     def reached(
         self,
@@ -232,8 +233,8 @@ class Replication(ReplicationSettings):
             why = plan.reason if isinstance(plan, Infeasible) else "tasks are on the way"
             return memory, self._hold(observed, f"; no deployment is allowed: {why}")
         memory = replace(memory, deployment=plan.deployment, known=observed.alive)
-        used = {node for nodes in plan.deployment.values() for node in nodes} - {SOURCE}
-        number = min(max(len(used), observed.bounds.least, 1), observed.bounds.most)
+        number = executors_for(plan.deployment, alive)
+        number = min(max(number, observed.bounds.least, 1), observed.bounds.most)
         figures = _figures(plan, solved)
         changes = _changes(loads, plan.deployment)
         short = "" if solved.unmet is None else f"; as fast as can be, for {solved.unmet}"

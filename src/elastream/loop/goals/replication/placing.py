@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from elastream.loop.application import Observed
 from elastream.loop.goals.goal import MadePlanner
 from elastream.loop.goals.replication.operators import operator_name
-from elastream.loop.goals.replication.problem import NEWCOMER, SOURCE
+from elastream.loop.goals.replication.problem import SOURCE, is_newcomer
 from elastream.loop.goals.replication.sharing import share_out
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
@@ -52,18 +52,19 @@ class ReplicaPlanner:
 
 
 def replica_planner(
-    deployment: Deployment, known: Set[str], observed: Observed, *, tau: float
+    deployment: Deployment, known: Set[str], observed: Observed, executors: int, *, tau: float
 ) -> MadePlanner | None:
     """Return who carries the deployment out; ``None`` where it does not fit any more.
 
-    ``known`` are the executors that were alive when it was made.
+    ``known`` are the executors that were alive when it was made, ``executors`` is how many there
+    are to be.
     """
     alive = [executor.id for executor in observed.executors]
     number = {executor: place for place, executor in enumerate(alive)}
     came = [executor for executor in alive if executor not in known]
     used = sorted({node for nodes in deployment.values() for node in nodes} - {SOURCE})
     beyond = len(alive)
-    for newcomer in (node for node in used if node.startswith(NEWCOMER)):
+    for newcomer in filter(is_newcomer, used):
         if came:
             number[newcomer] = number[came.pop(0)]
         else:  # not there: advice is given for executors that would come
@@ -71,6 +72,8 @@ def replica_planner(
             beyond += 1
     operators = tuple(operator_name(task.query, task.operator) for task, _ in observed.tasks())
     if not set(operators) <= deployment.keys() or any(node not in number for node in used):
+        return None
+    if beyond > max(len(alive), executors):
         return None
     replicas = {name: tuple(number[node] for node in deployment[name]) for name in set(operators)}
     return ReplicaPlanner(operators, dict(sorted(replicas.items())), tau)

@@ -57,11 +57,11 @@ from elastream.model.replication.problem import (
 if TYPE_CHECKING:
     from elastream.loop.goals.replication.settings import ReplicationSettings
 
-__all__ = ["NEWCOMER", "SOURCE", "ProblemInputs", "problem_of"]
+__all__ = ["SOURCE", "ProblemInputs", "is_newcomer", "problem_of"]
 
 SOURCE: Final = "source"
 """Name of the node, and the end of the operators' names, that stand for all before the state."""
-NEWCOMER: Final = "newcomer "
+_NEWCOMER: Final = "newcomer "
 """How nodes are named that stand for executors which might come."""
 _MOST_NEWCOMERS: Final = 8
 _MOST_DEPLOYMENTS: Final = 100_000
@@ -118,6 +118,11 @@ def problem_of(
         downtime=goal.downtime,
         distinct=True,
     )
+
+
+def is_newcomer(node: str) -> bool:
+    """Return whether a node stands for an executor which might come."""
+    return node.startswith(_NEWCOMER)
 
 
 def _source(query: Query, outside_ms: float) -> Operator:
@@ -202,7 +207,7 @@ def _nodes(
     missing = observed.bounds.most - len(observed.executors)
     for number in range(min(max(0, missing), operators * goal.most_of_all, _MOST_NEWCOMERS)):
         yield Node(
-            f"{NEWCOMER}{number}", resources=room, spawn_ms=cold_ms, price=goal.price_of(None)
+            f"{_NEWCOMER}{number}", resources=room, spawn_ms=cold_ms, price=goal.price_of(None)
         )
 
 

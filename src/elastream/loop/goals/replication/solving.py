@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from elastream.loop.goals.replication.newcomers import beside_living
 from elastream.model.plan import Infeasible
 from elastream.model.replication.plan import Evaluation, ReplicationPlan
 from elastream.model.replication.problem import Bounds, ReplicationProblem, Weights
@@ -51,7 +52,10 @@ class Solve:
         unmet = None
         if isinstance(plan, Infeasible):
             unmet = plan.reason
-            plan = replication(_as_fast_as_can_be(problem), effort=self.effort)
+            problem = _as_fast_as_can_be(problem)
+            plan = replication(problem, effort=self.effort)
+        if isinstance(plan, ReplicationPlan):
+            plan = beside_living(problem, plan, self.effort)
         return Solved(plan, stay, unmet)
 
 
