@@ -8,7 +8,11 @@ from itertools import combinations_with_replacement, product
 from math import comb, prod
 from random import Random
 
+import pytest
+
+from elastream.model.plan import Infeasible
 from elastream.model.replication.latency import Latency, Polynomial, Queue
+from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import (
     Bounds,
     Datastore,
@@ -20,9 +24,23 @@ from elastream.model.replication.problem import (
     Stream,
     Weights,
 )
+from elastream.planners.replication import minimise
 from elastream.planners.replication.evaluation import evaluate
+from elastream.planners.replication.exact import replication
+from elastream.planners.replication.search import Search
 
-__all__ = ["exhaustive", "generated", "some_deployment"]
+__all__ = ["exhaustive", "generated", "in_every_way", "some_deployment"]
+
+
+def in_every_way(problem: ReplicationProblem) -> list[ReplicationPlan | Infeasible]:
+    """Return the plan as it is made, with all thinning though little is left, and with no beam."""
+    plans = [replication(problem)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minimise, "_FEW", 0)
+        plans.append(replication(problem))
+        patch.setattr(Search, "beam", lambda *_: None)
+        plans.append(replication(problem))
+    return plans
 
 
 def exhaustive(problem: ReplicationProblem) -> float | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -10,28 +11,36 @@ from tests.planners.replication.generated import deployments, generated
 
 from elastream.model.plan import Infeasible
 from elastream.planners.replication import elimination
+from elastream.planners.replication.configurations import Floats
 from elastream.planners.replication.effort import Effort
-from elastream.planners.replication.elimination import Factor, least_over_others
+from elastream.planners.replication.elimination import (
+    Factor,
+    elimination_order,
+    least_over_others,
+)
 from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.exact import objective_of
-from elastream.planners.replication.forms import longest_paths, objective_forms
-from elastream.planners.replication.instance import instance_of
-from elastream.planners.replication.relaxation import relaxed_bounds
+from elastream.planners.replication.forms import Form, longest_paths, objective_forms
+from elastream.planners.replication.instance import Instance, instance_of
+from elastream.planners.replication.relaxation import drawn_bounds, relaxed_bounds
 from elastream.planners.replication.symmetry import interchangeable
 
 seeds = st.integers(0, 2**40)
 
 
+@pytest.mark.parametrize("bounds_of", [drawn_bounds, relaxed_bounds])
 @given(seeds)
 @settings(max_examples=150)
-def test_no_deployment_is_below_the_bound_of_a_configuration_in_it(seed: int) -> None:
+def test_no_deployment_is_below_the_bound_of_a_configuration_in_it(
+    bounds_of: Callable[[Instance, list[Form], Effort], list[Floats]], seed: int
+) -> None:
     problem = generated(seed)
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return
     goal = objective_of(problem)
     forms = objective_forms(instance, goal, longest_paths(instance))
-    bounds = relaxed_bounds(instance, forms, Effort(0))
+    bounds = bounds_of(instance, forms, Effort(0))
     number = {node.name: u for u, node in enumerate(problem.nodes)}
     for deployment in deployments(problem):
         worth = evaluate(problem, deployment)
@@ -44,12 +53,31 @@ def test_no_deployment_is_below_the_bound_of_a_configuration_in_it(seed: int) ->
             assert bound[:, row].max() <= moved + 1e-9
 
 
+@given(seeds)
+@settings(max_examples=150)
+def test_a_replica_drawn_of_every_operator_bounds_no_tighter(seed: int) -> None:
+    problem = generated(seed)
+    instance = instance_of(problem)
+    if isinstance(instance, Infeasible):
+        return
+    forms = objective_forms(instance, objective_of(problem), longest_paths(instance))
+    drawn = drawn_bounds(instance, forms, Effort(0))
+    for cheap, dear in zip(drawn, relaxed_bounds(instance, forms, Effort(0)), strict=True):
+        assert (cheap <= dear + 1e-9).all()
+
+
 def brute(factors: list[Factor], sizes: list[int], kept: int) -> list[float]:
     least = [np.inf] * sizes[kept]
     for values in product(*(range(size) for size in sizes)):
         total = sum(float(f.table[tuple(values[v] for v in f.scope)]) for f in factors)
         least[values[kept]] = min(least[values[kept]], total)
     return least
+
+
+def least_of(factors: list[Factor], sizes: list[int], kept: int) -> Floats:
+    order = elimination_order([factor.scope for factor in factors], sizes, kept)
+    assert sorted([*order, kept]) == list(range(len(sizes)))
+    return least_over_others(factors, order, sizes, kept, {}, Effort(0))
 
 
 @st.composite
@@ -65,7 +93,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Factor], list[int], int]:
 @given(tables())
 @settings(max_examples=150)
 def test_elimination_finds_the_least_sum(case: tuple[list[Factor], list[int], int]) -> None:
-    assert least_over_others(*case, {}, Effort(0)).tolist() == pytest.approx(brute(*case))
+    assert least_of(*case).tolist() == pytest.approx(brute(*case))
 
 
 @given(tables())
@@ -75,7 +103,7 @@ def test_elimination_in_groups_is_still_a_lower_bound(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elimination, "_LARGEST", 6)
-        bound = least_over_others(*case, {}, Effort(0))
+        bound = least_of(*case)
     assert (bound <= np.array(brute(*case)) + 1e-9).all()
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -25,7 +24,7 @@ from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication import exact, minimise
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.exact import replication
-from elastream.planners.replication.forms import objective_forms
+from elastream.planners.replication.forms import Form, limit_forms, objective_forms
 from elastream.planners.replication.rent import Rent
 from elastream.planners.replication.search import Search
 from elastream_lab.benchmarks.replication import SEEDS, with_price
@@ -109,40 +108,58 @@ def _set(where: Any, name: str, what: object) -> Callable[[], AbstractContextMan
     return lambda: patch.object(where, name, what)
 
 
-def _all_forms_at_once(work: Any, group: Any, instance: Any) -> Any:
-    limits = work._limits(group, instance)
-    return work._thinned_once(group, instance, work._objective, limits)
+def _unchanged(_work: object, instance: Any) -> Any:
+    return instance
+
+
+def _nothing_ruled_out(_work: object, instance: Any, *_: object) -> Any:
+    return instance.fitted()
 
 
 @contextmanager
-def _nothing_ruled_out() -> Iterator[None]:
-    def all_of_it(_work: object, _group: object, instance: Any) -> Any:
-        fitted = instance.fitted()
-        least = [np.zeros(len(domain)) for domain in fitted.domains]
-        return minimise._Thinned(fitted, least)
-
+def _nothing_drawn() -> Iterator[None]:
     work = minimise._Work
-    with patch.object(work, "thinned", all_of_it), patch.object(work, "thinned_quickly", all_of_it):
+    with (
+        patch.object(work, "drawn", work.below_beam),
+        patch.object(work, "drawn_within_limits", _unchanged),
+    ):
+        yield
+
+
+def _every_form() -> AbstractContextManager[Any]:
+    return patch.object(minimise, "_telling", lambda objective, _found: objective)
+
+
+@contextmanager
+def _no_shares() -> Iterator[None]:
+    def objective(*about: Any) -> list[Form]:
+        return [form for form in objective_forms(*about) if not form.rent]
+
+    def limits(*about: Any, below: float) -> list[Form]:
+        return [form for form in limit_forms(*about, below=below) if not form.rent]
+
+    with (
+        patch.object(minimise, "objective_forms", objective),
+        patch.object(minimise, "limit_forms", limits),
+    ):
         yield
 
 
 _PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "nothing": nullcontext,
-    "the best form alone at first (step 2)": _set(
-        minimise._Work, "thinned_quickly", _all_forms_at_once
-    ),
-    "more than one mix of paths (1)": _set(
+    "one replica drawn of every operator (step 1)": _nothing_drawn,
+    "forms that never bound best are dropped (1)": _every_form,
+    "the best form alone at first (3)": _set(minimise._Work, "relaxed_by_one", _unchanged),
+    "more than one mix of paths": _set(
         minimise, "objective_forms", lambda *about: objective_forms(*about)[:1]
     ),
-    "forms of the bounds (1)": _set(minimise, "limit_forms", lambda *_, **__: []),
-    "ruling out again and again (2)": _set(minimise, "_WORTHWHILE", 0.0),
-    "ruling out at all (2)": _nothing_ruled_out,
+    "forms of the bounds": _set(minimise, "limit_forms", lambda *_, **__: []),
+    "ruling out again and again (1, 3)": _set(minimise, "_WORTHWHILE", 0.0),
+    "ruling out at all (1, 3)": _set(minimise._Work, "thinned", _nothing_ruled_out),
     "beginning with the current deployment": _set(exact, "_current_rows", lambda *_: None),
-    "beam search for a first deployment": _set(Search, "beam", lambda *_: None),
-    "groups of downtime (3)": _set(
-        minimise, "_groups", lambda instance, _goal: [minimise._everything(instance)]
-    ),
-    "nodes that others will need (6)": _set(
+    "beam search for a first deployment (2)": _set(Search, "beam", lambda *_: None),
+    "rent by shares of nodes": _no_shares,
+    "nodes that others will need": _set(
         Rent, "least", lambda rent, _rest, occupied, _used: rent.paid(occupied)
     ),
 }

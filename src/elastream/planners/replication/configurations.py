@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import combinations, combinations_with_replacement
 from math import comb
 
 import numpy as np
@@ -29,7 +28,6 @@ __all__ = [
     "Ints",
     "Missing",
     "configurations_of",
-    "one_thread_product",
 ]
 
 Floats = NDArray[np.float64]
@@ -56,6 +54,10 @@ class Configurations:
     price: Floats
     """Cost of the replicas themselves."""
     downtime_ms: Floats
+    rent: Floats
+    """Its shares of the prices of its nodes, by the resources it takes: no node is overpaid."""
+    least: Floats
+    """What a deployment with it is worth at least, downtime aside, as far as is known."""
 
     def __len__(self) -> int:
         return len(self.size)
@@ -64,9 +66,20 @@ class Configurations:
         """Return the chosen rows."""
         return Configurations(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
-    def share(self) -> Floats:
-        """Return the share of the operator's replicas that each node has."""
-        return self.count / self.size[:, None]
+    def mean(self, of_node: Floats) -> Floats:
+        """Return the mean over the replicas of ``of_node``, an entry or a row for each node."""
+        total = of_node[self.nodes[:, 0]]
+        for slot in range(1, self.nodes.shape[1]):
+            more = np.flatnonzero(self.size > slot)
+            total[more] += of_node[self.nodes[more, slot]]
+        return np.asarray(total.T / self.size).T
+
+    def worst(self, of_node: Floats) -> Floats:
+        """Return the largest of ``of_node`` over the replicas, an entry or a row for each node."""
+        largest = of_node[self.nodes[:, 0]]
+        for slot in range(1, self.nodes.shape[1]):
+            np.maximum(largest, of_node[self.nodes[:, slot]], out=largest)
+        return largest
 
     def replicas(self, row: int) -> list[int]:
         """Return the nodes of one configuration, repeated ones included."""
@@ -101,11 +114,6 @@ def configurations_of(problem: ReplicationProblem, operator: int) -> Configurati
     return _with_room(problem, operator, base_ms)
 
 
-def one_thread_product(left: Floats, right: Floats) -> Floats:
-    """Return the matrix product without BLAS, whose threads fight for cores that others use."""
-    return np.asarray(np.einsum("ij,jk->ik", left, right))
-
-
 def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
     """Return how many replicas are worth looking at: no more than may be reached."""
     which = problem.operators[operator]
@@ -126,9 +134,11 @@ def _with_room(
     capacity = np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE)
     if problem.restricted and problem.current is not None:
         current = [number[name] for name in problem.current[which.name]]
-        multisets = list(_neighbours(current, allowed, which.max_replicas))
+        near = _neighbours(current, allowed, which.max_replicas)
+        chosen = [row for row in near if len(row) in base_ms]
         if problem.distinct:
-            multisets = [chosen for chosen in multisets if len(set(chosen)) == len(chosen)]
+            chosen = [row for row in chosen if len(set(row)) == len(row)]
+        rows = [np.array([row], dtype=np.int64) for row in chosen]
     else:
         sizes = list(base_ms)
         if which.resources > 0:
@@ -136,9 +146,10 @@ def _with_room(
             room = sum(int(capacity[u] / which.resources + _TOLERANCE) for u in allowed)
             sizes = [size for size in sizes if size <= room]
         _refuse_too_many(operator, len(allowed), sizes, distinct=problem.distinct)
-        chosen_from = combinations if problem.distinct else combinations_with_replacement
-        multisets = [chosen for size in sizes for chosen in chosen_from(allowed, size)]
-    found = _arrays(problem, operator, multisets, base_ms)
+        number_of = np.array(allowed, dtype=np.int64)
+        distinct = problem.distinct
+        rows = [number_of[_choices(len(allowed), size, distinct=distinct)] for size in sizes]
+    found = _arrays(problem, operator, rows, base_ms)
     fits = np.all(found.count * float(which.resources) <= capacity, axis=1)
     if not fits.any():
         return Missing(_no_room(problem, operator, base_ms))
@@ -151,6 +162,20 @@ def _with_room(
             f"downtime_ms is {problem.bounds.downtime_ms:g}"
         )
     return found.where(quick)
+
+
+def _choices(total: int, size: int, *, distinct: bool) -> Ints:
+    """Return every way to choose ``size`` of ``total`` numbers, a row each, ascending."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    first = np.zeros(1, dtype=np.int64)
+    for chosen in range(size):
+        end = total - (size - chosen - 1) if distinct else total
+        ways = np.maximum(end - first, 0)
+        rows = np.repeat(rows, ways, axis=0)
+        chosen_next = np.arange(len(rows)) + np.repeat(first - (ways.cumsum() - ways), ways)
+        rows = np.column_stack([rows, chosen_next])
+        first = chosen_next + 1 if distinct else chosen_next
+    return rows
 
 
 def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[tuple[int, ...]]:
@@ -182,27 +207,38 @@ def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: b
 
 
 def _arrays(
-    problem: ReplicationProblem,
-    operator: int,
-    multisets: list[tuple[int, ...]],
-    base_ms: dict[int, float],
+    problem: ReplicationProblem, operator: int, rows: list[Ints], base_ms: dict[int, float]
 ) -> Configurations:
+    """Return the configurations whose nodes are given, in blocks of equal size."""
     which = problem.operators[operator]
-    multisets = [chosen for chosen in multisets if len(chosen) in base_ms]
-    size = np.array([len(chosen) for chosen in multisets], dtype=np.int64)
+    rows = [each for each in rows if len(each)]
+    size = np.repeat([each.shape[1] for each in rows], [len(each) for each in rows]).astype(
+        np.int64
+    )
     widest = int(size.max(initial=1))
-    padded = [chosen + chosen[:1] * (widest - len(chosen)) for chosen in multisets]
-    nodes = np.array(padded, dtype=np.int64).reshape(len(multisets), widest)
-    count = np.zeros((len(multisets), len(problem.nodes)), dtype=np.int16)
-    rows = np.arange(len(multisets))
-    for slot in range(widest):
-        there = size > slot
-        count[rows[there], nodes[there, slot]] += 1
+    nodes = np.zeros((len(size), widest), dtype=np.int64)
+    count = np.zeros((len(size), len(problem.nodes)), dtype=np.int16)
+    start = 0
+    for each in rows:
+        block = slice(start, start + len(each))
+        nodes[block] = each[:, :1]
+        nodes[block, : each.shape[1]] = each
+        for slot in range(each.shape[1]):
+            count[np.arange(block.start, block.stop), each[:, slot]] += 1
+        start = block.stop
     slowest = np.array([node.speedup for node in problem.nodes])[nodes].min(axis=1)
     base = np.array([base_ms[each] for each in size.tolist()])
     price = size.astype(float) * (float(which.cost) * float(which.resources))
     down_ms = downtimes_ms(problem, operator, nodes, count, size)
-    return Configurations(nodes, count, size, base / slowest, price, down_ms)
+    known = np.zeros(len(size))
+    rent = float(which.resources) * (count * _price_of_a_resource(problem)).sum(axis=1)
+    return Configurations(nodes, count, size, base / slowest, price, down_ms, rent, known)
+
+
+def _price_of_a_resource(problem: ReplicationProblem) -> Floats:
+    """Return what a unit of each node's resources costs where all of them are taken."""
+    full = [(node.price, node.resources * (1 + _TOLERANCE)) for node in problem.nodes]
+    return np.array([price / resources if resources else 0.0 for price, resources in full])
 
 
 def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:

@@ -8,7 +8,7 @@ most the minimum of the sum, so the result is still a lower bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -16,12 +16,14 @@ import numpy as np
 from elastream.planners.replication.configurations import Floats
 from elastream.planners.replication.effort import Effort
 
-__all__ = ["Factor", "Memo", "least_over_others", "messages_of"]
+__all__ = ["Factor", "Memo", "elimination_order", "least_over_others", "messages_of"]
 
 _LARGEST = 60_000_000
 """Entries of a sum of tables before it is split into groups."""
-_BLOCK = 2_000_000
-"""Entries that are added up at once, for the sake of caches."""
+_AT_ONCE = 2_000_000
+"""Entries that are added up at once."""
+_IN_CACHE = 32_000
+"""The same where the result has two axes or more: it is gone through again and again."""
 
 
 class Factor:
@@ -40,14 +42,36 @@ Memo = dict[tuple[int, frozenset[Factor]], list[Factor]]
 """Messages by variable and bucket: what is far from the kept variable is the same for many."""
 
 
-def least_over_others(
-    factors: list[Factor], sizes: Sequence[int], kept: int, memo: Memo, effort: Effort
-) -> Floats:
-    """Return, for each value of ``kept``, a lower bound of the least sum over all others."""
+def elimination_order(
+    scopes: Iterable[tuple[int, ...]], sizes: Sequence[int], kept: int
+) -> list[int]:
+    """Return the variables but ``kept``, each time the one whose tables add up to the smallest."""
+    left = set(scopes)
     others = set(range(len(sizes))) - {kept}
+    order = []
     while others:
-        variable = min(others, key=lambda v: (_joint_size(factors, v, sizes), v))
+        joined = {v: {u for scope in left if v in scope for u in scope} for v in others}
+        variable = min(others, key=lambda v: (prod(sizes[u] for u in joined[v]), v))
+        left = {scope for scope in left if variable not in scope}
+        left.add(tuple(sorted(joined[variable] - {variable})))
         others.remove(variable)
+        order.append(variable)
+    return order
+
+
+def least_over_others(
+    factors: list[Factor],
+    order: Sequence[int],
+    sizes: Sequence[int],
+    kept: int,
+    memo: Memo,
+    effort: Effort,
+) -> Floats:
+    """Return, for each value of ``kept``, a lower bound of the least sum over all others.
+
+    They are eliminated in ``order``; whichever it is the bound holds.
+    """
+    for variable in order:
         bucket = [factor for factor in factors if variable in factor.scope]
         known = (variable, frozenset(bucket))
         if known not in memo:
@@ -83,23 +107,21 @@ def messages_of(
 
 def _minimum(group: list[Factor], variable: int, sizes: Sequence[int]) -> Factor:
     scope = tuple(sorted({v for factor in group for v in factor.scope} - {variable}))
-    order = (*scope, variable)
-    tables = [_aligned(factor, order) for factor in group]
+    tables = [_aligned(factor, (variable, *scope)) for factor in group]
     if not scope:
         total = sum(tables, np.zeros(sizes[variable]))
         return Factor((), np.asarray(total.min()))
-    shape = tuple(sizes[v] for v in scope)
-    axis = int(np.argmax(shape))
-    step = max(1, _BLOCK * shape[axis] // (prod(shape) * sizes[variable]))
-    result = np.empty(shape)
-    for start in range(0, shape[axis], step):
-        part = (slice(None),) * axis + (slice(start, start + step),)
-        pieces = [table[part] if table.shape[axis] > 1 else table for table in tables]
-        total = pieces[0]
-        for piece in pieces[1:]:
-            total = total + piece
-        result[part] = total.min(axis=-1)
-    return Factor(scope, result)
+    at_once = _AT_ONCE
+    if len(scope) > 1:
+        at_once, tables = _IN_CACHE, [np.ascontiguousarray(table) for table in tables]
+    step = max(1, at_once // prod(sizes[v] for v in scope))
+    least = np.full([sizes[v] for v in scope], np.inf)
+    for start in range(0, sizes[variable], step):
+        total, *more = (table[start : start + step] for table in tables)
+        for each in more:
+            total = total + each
+        np.minimum(least, total.min(axis=0), out=least)
+    return Factor(scope, least)
 
 
 def _aligned(factor: Factor, order: tuple[int, ...]) -> Floats:
@@ -108,10 +130,6 @@ def _aligned(factor: Factor, order: tuple[int, ...]) -> Floats:
     axes = [scope.index(variable) for variable in order if variable in scope]
     table = factor.table.transpose(axes)
     return table[tuple(slice(None) if variable in scope else None for variable in order)]
-
-
-def _joint_size(factors: list[Factor], variable: int, sizes: Sequence[int]) -> int:
-    return _size([factor for factor in factors if variable in factor.scope], sizes)
 
 
 def _size(factors: list[Factor], sizes: Sequence[int]) -> int:

@@ -24,7 +24,11 @@ from elastream.planners.replication.infeasibility import reason_of
 from elastream.planners.replication.instance import Instance, Objective, instance_of
 from elastream.planners.replication.minimise import Minimum, minimise
 from elastream.planners.replication.search import LEAST_GAIN, ValuedDeployment
-from elastream.planners.replication.symmetry import consecutive_members, without_mirror_images
+from elastream.planners.replication.symmetry import (
+    consecutive_members,
+    interchangeable,
+    without_mirror_images,
+)
 
 __all__ = ["EFFORT", "deployment_of", "objective_of", "plan_of", "replication"]
 
@@ -45,9 +49,9 @@ def replication(
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return instance
-    instance = without_mirror_images(instance, problem)
-
-    in_order = consecutive_members(problem)
+    alike = interchangeable(problem)
+    instance = without_mirror_images(instance, alike)
+    in_order = consecutive_members(alike)
     start = _current_rows(problem, instance)
 
     def solve(goal: Objective) -> Minimum:

@@ -8,13 +8,19 @@ bounds it from below::
 with ``f_i`` and ``f_e`` the weight of the paths through operator i and stream e. With the cost,
 which is a sum anyway, the objective is bounded by a sum over operators and streams: that is what
 dynamic programming can minimise. Any choice of paths is valid. We take each of the longest few by
-itself, and their even mix. The prices of nodes are in no form; ``rent`` bounds them by themselves.
+itself, and their even mix.
+
+The prices of nodes in use, the rent, are no such sum. There are two ways to bound them. ``rent.py``
+does it by themselves, and they go on top of a form; that is good where few operators share a node.
+Or each operator pays a share of the price of its nodes, by the resources that it takes there: no
+node is overpaid, for nothing takes more than all of it. That is a sum and part of a form, good
+where operators fill nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 import numpy as np
@@ -39,23 +45,39 @@ class Form:
     delay: Floats
     """Weight of the delay of each stream."""
     money: float
-    """Weight of all costs, those of the rent on top included."""
+    """Weight of all costs."""
+    rent: float = 0.0
+    """Weight of the rent by shares, which then is not on top: 0 or the weight of the costs."""
 
     def unary(self, operator: int, domain: Configurations) -> Floats:
         """Return the part of an operator for each of its configurations."""
-        return np.asarray(self.latency[operator] * domain.latency_ms + self.money * domain.price)
+        paid = self.money * domain.price + self.rent * domain.rent
+        return np.asarray(self.latency[operator] * domain.latency_ms + paid)
+
+    @property
+    def on_top(self) -> float:
+        """Weight of the rent that ``rent.py`` bounds by itself."""
+        return self.money - self.rent
+
+    def with_shares(self) -> Form:
+        """Return the form with the rent by shares in it."""
+        return replace(self, rent=self.money)
 
 
 def objective_forms(instance: Instance, goal: Objective, paths: list[Path]) -> list[Form]:
-    """Return forms that are at most the objective without its downtime; the best guess first."""
+    """Return forms that are at most the objective without its downtime.
+
+    The mix of paths by itself first, with shares of the rent last.
+    """
     shares = [_even(instance, [path]) for path in paths]
     if len(paths) > 1:
         shares.insert(0, _even(instance, paths))
     if goal.response == 0:
         shares = shares[:1]
-    return [
+    forms = [
         Form(goal.response * latency, goal.response * delay, goal.cost) for latency, delay in shares
     ]
+    return [*forms, forms[0].with_shares()] if instance.node_price.any() else forms
 
 
 def limit_forms(
@@ -72,6 +94,8 @@ def limit_forms(
     if below - goal.response * fastest_ms > goal.cost * goal.cost_limit:
         nothing = np.zeros(len(instance.domains)), np.zeros(len(instance.flows))
         forms.append(Form(*nothing, 1 / goal.cost_limit))
+        if instance.node_price.any():
+            forms.append(forms[0].with_shares())
     if below - goal.cost * least_price > goal.response * goal.response_limit_ms:
         for latency, delay in (_even(instance, [path]) for path in paths):
             forms.append(Form(latency / goal.response_limit_ms, delay / goal.response_limit_ms, 0))

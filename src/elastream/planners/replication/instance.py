@@ -107,6 +107,16 @@ class Instance:
         chosen = (domain.where(rows) for domain, rows in zip(self.domains, keep, strict=True))
         return replace(self, domains=tuple(chosen))
 
+    def bounded(self, least: Sequence[Floats]) -> Instance:
+        """Return the instance with what is now known of each configuration of each operator."""
+        pairs = zip(self.domains, least, strict=True)
+        return replace(self, domains=tuple(replace(d, least=each) for d, each in pairs))
+
+    @property
+    def least_downtime_ms(self) -> float:
+        """The downtime of every deployment, at least."""
+        return max(float(domain.downtime_ms.min()) for domain in self.domains)
+
     def sizes(self) -> tuple[int, ...]:
         """Return how many configurations each operator has."""
         return tuple(len(domain) for domain in self.domains)

@@ -1,24 +1,27 @@
 """The exact minimum of a goal over all deployments of an instance.
 
-1. Bound every configuration by the relaxation to one replica an operator, and drop those that
-   are not below the best known deployment (at first the current one, where it is allowed). The
-   form that bounds best is tried alone at first: the others and the limits see what it leaves.
-2. Look for a good deployment among the configurations of the least bounds (beam search).
-3. The downtime is the largest of the operators' downtimes: cut the deployments into a few groups by
-   it. In a group every configuration takes at most the group's longest downtime, and the shortest
-   is charged to all. A group whose bound is not below the best deployment is skipped.
-4. In a group thin the configurations out again, until little more goes, and search what is left
-   with exact costs-to-go.
+1. Bound every configuration with one replica drawn of each operator (``drawn_bounds``), and drop
+   those that are not below the best known deployment: at first the current one, where it is
+   allowed. Again, until little more goes: what is left bounds better.
+2. Look for a good deployment among the configurations of the least bounds (beam search), and drop
+   what is not below that.
+3. The same with the tighter and dearer bounds (``relaxed_bounds``), at first of the form that
+   bounds best alone: the others and the limits see what it leaves.
+4. Search what is left with exact costs-to-go.
+
+The downtime is the largest of the operators' downtimes. Each configuration is charged its own, and
+all of them the *floor*: what the quickest configuration left of some operator takes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elastream.planners.replication.configurations import Configurations, Floats, Ints
+from elastream.planners.replication.configurations import Floats, Ints
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import (
     Form,
@@ -27,18 +30,21 @@ from elastream.planners.replication.forms import (
     objective_forms,
 )
 from elastream.planners.replication.instance import Instance, Objective
-from elastream.planners.replication.relaxation import relaxed_bounds
+from elastream.planners.replication.relaxation import drawn_bounds, relaxed_bounds
 from elastream.planners.replication.search import LEAST_GAIN, Search, ValuedDeployment
 
 __all__ = ["Minimum", "minimise"]
 
-_GROUPS = 5
 _BEAM_WIDTH = 200
 _BEAM_CONFIGURATIONS = (120, 480)
 """Best configurations of each operator that a beam search looks at; more where that fails."""
 _WORTHWHILE = 0.9
 """Thinning out goes on while less than this share is left."""
+_FEW = 1_000_000
+"""So few combinations are searched rather than thinned out further."""
 _WITHIN = 1 + 1e-9
+
+Bounds = Callable[[Instance, list[Form], Effort], list[Floats]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +54,6 @@ class Minimum:
     best: ValuedDeployment | None
     lower_bound: float
     """No deployment is worth less; infinite where there is none at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The deployments with a downtime between two figures."""
-
-    shortest_ms: float
-    longest_ms: float
 
 
 def minimise(
@@ -72,37 +70,11 @@ def minimise(
     ``start`` is a row of each operator to begin with; it need not be allowed.
     """
     work = _Work(instance, goal, effort, in_order)
-    everything = _everything(instance)
     if start is not None:
-        work.improve(work.search(everything, instance.narrowed(start)))
-    thinned = work.thinned_quickly(everything, instance)
-    left = []
-    if thinned is not None:
-        work.improve_by_beam(everything, thinned)
-        left = [work.solved(group, thinned) for group in _groups(thinned.instance, goal)]
+        work.improve(work.search(instance.narrowed(start)))
+    unseen = work.solved(instance)
     below = work.below if work.best is not None else np.inf
-    return Minimum(work.best, min([below, *left]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Thinned:
-    """Configurations that are still in question, and what a deployment with one is worth."""
-
-    instance: Instance
-    least: list[Floats]
-    """The least objective with each configuration of each operator, downtime aside."""
-
-    def ranks(self, goal: Objective, group: _Group) -> list[Floats]:
-        """Return the least objective with each configuration in a group."""
-        return [
-            _ranked(goal, group, domain, least)
-            for domain, least in zip(self.instance.domains, self.least, strict=True)
-        ]
-
-    def narrowed(self, keep: list[NDArray[np.bool_]]) -> _Thinned:
-        """Return the chosen configurations."""
-        least = [values[rows] for values, rows in zip(self.least, keep, strict=True)]
-        return _Thinned(self.instance.narrowed(keep), least)
+    return Minimum(work.best, min(below, unseen))
 
 
 class _Work:
@@ -131,126 +103,135 @@ class _Work:
             return self._ceiling * (1 + 1e-6) + 1e-6
         return self.best.value
 
-    def solved(self, group: _Group, whole: _Thinned) -> float:
-        """Improve the best deployment by those of a group; bound what was not looked at."""
-        quick = [domain.downtime_ms <= group.longest_ms for domain in whole.instance.domains]
-        part = whole.narrowed(quick)
-        bound = _lowest(part.ranks(self._goal, group))
-        if bound >= self.below - LEAST_GAIN:
+    def solved(self, instance: Instance) -> float:
+        """Improve the best deployment; bound what was not looked at, infinite where all was."""
+        left = instance.fitted()
+        for thinner in (self.drawn, self.drawn_within_limits, self.relaxed_by_one, self.relaxed):
+            if left is not None and not self._searchable(left):
+                left = thinner(left)
+        if left is None:
             return np.inf
+        bound = max(float(rank.min()) for rank in self._ranks(left))
         if self._effort.spent and self.best is not None:
             return bound
-        thinned = self.thinned(group, part.instance)
-        if thinned is None:
-            return np.inf
-        if self.improve_by_beam(group, thinned):
-            thinned = self.thinned(group, thinned.instance)
-            if thinned is None:
-                return np.inf
-        search = self.search(group, thinned.instance)
+        search = self.search(left)
         self.improve(search)
         unseen = search.run(self.below, self._keep)
         return max(bound, unseen) if np.isfinite(unseen) else np.inf
 
-    def thinned_quickly(self, group: _Group, instance: Instance) -> _Thinned | None:
-        """Return what may still be better than the best by the first form alone."""
-        return self._thinned_once(group, instance, self._objective[:1], [])
+    def _searchable(self, instance: Instance) -> bool:
+        """Whether thinning out further is not worth while."""
+        if self._effort.spent and self.best is not None:
+            return True
+        return prod(instance.sizes()) <= _FEW
 
-    def thinned(self, group: _Group, instance: Instance) -> _Thinned | None:
-        """Return what may still be better than the best; None where nothing may."""
-        after = self.thinned_quickly(group, instance)
-        limits = self._limits(group, instance)
-        while after is not None:
-            before = sum(after.instance.sizes())
-            after = self._thinned_once(group, after.instance, self._objective, limits)
-            if after is not None and sum(after.instance.sizes()) >= _WORTHWHILE * before:
-                return after
-        return None
+    def drawn(self, instance: Instance) -> Instance | None:
+        """Return what may still be better by the cheap bounds, after a first beam search."""
+        left = self.thinned(instance, drawn_bounds, self._objective, [])
+        return None if left is None else self.below_beam(left)
 
-    def _thinned_once(
-        self, group: _Group, instance: Instance, objective: list[Form], limits: list[Form]
-    ) -> _Thinned | None:
+    def drawn_within_limits(self, instance: Instance) -> Instance | None:
+        """Return the same by the limits, which matter as long as nothing good is known."""
+        return instance if self.best is not None else self.thinned_out(instance, drawn_bounds)
+
+    def relaxed_by_one(self, instance: Instance) -> Instance | None:
+        """Return what may still be better by the form that bounds best alone, after a beam."""
+        left = self.thinned(instance, relaxed_bounds, self._objective[:1], [])
+        return None if left is None else self.below_beam(left)
+
+    def relaxed(self, instance: Instance) -> Instance | None:
+        """Return what may still be better by all forms and limits."""
+        return self.thinned_out(instance, relaxed_bounds)
+
+    def thinned_out(self, instance: Instance, bounds: Bounds) -> Instance | None:
+        """Thin out by all forms and limits until little goes or little is left."""
+        left: Instance | None = instance
+        while left is not None:
+            before = sum(left.sizes())
+            left = self.thinned(left, bounds, self._objective, self._limits(left))
+            if left is None or self._searchable(left) or sum(left.sizes()) > _WORTHWHILE * before:
+                break
+        return left
+
+    def thinned(
+        self, instance: Instance, bounds: Bounds, objective: list[Form], limits: list[Form]
+    ) -> Instance | None:
+        """Return what may still be better than the best by some forms and limits."""
         fitted = instance.fitted()
         if fitted is None:
             return None
-        bounds = relaxed_bounds(fitted, objective + limits, self._effort)
-        least = [bound[: len(objective)].max(axis=0) for bound in bounds]
-        before = _Thinned(fitted, least)
-        within = [(bound[len(objective) :] <= _WITHIN).all(axis=0) for bound in bounds]
-        ranks = before.ranks(self._goal, group)
-        better = [rank < self.below - LEAST_GAIN for rank in ranks]
-        after = before.narrowed([a & b for a, b in zip(better, within, strict=True)])
-        return after if all(after.instance.sizes()) else None
+        found = bounds(fitted, objective + limits, self._effort)
+        least = [
+            np.maximum(domain.least, bound[: len(objective)].max(axis=0))
+            for domain, bound in zip(fitted.domains, found, strict=True)
+        ]
+        if len(objective) > 1:
+            self._objective = _telling(objective, found)
+        within = [np.all(bound[len(objective) :] <= _WITHIN, axis=0) for bound in found]
+        after = fitted.bounded(least).narrowed(within)
+        return self.promising(after) if all(after.sizes()) else None
 
-    def improve_by_beam(self, group: _Group, thinned: _Thinned) -> bool:
-        """Look among the best configurations; among more where there is nothing at all.
+    def promising(self, instance: Instance) -> Instance | None:
+        """Return what may still be better than the best by what is known; None for nothing."""
+        better = [rank < self.below - LEAST_GAIN for rank in self._ranks(instance)]
+        after = instance.narrowed(better)
+        return after if all(after.sizes()) else None
 
-        Return whether a better deployment was found. Where there are few configurations none is
-        looked for here: the group's own search begins with a beam of them all.
+    def below_beam(self, instance: Instance) -> Instance | None:
+        """Look among the best configurations; return what may be better than what is found.
+
+        Where nothing is found or known at all, more of them are looked at.
         """
-        if max(thinned.instance.sizes()) <= _BEAM_CONFIGURATIONS[0]:
-            return False
-        found = False
         for most in _BEAM_CONFIGURATIONS:
-            ranks = thinned.ranks(self._goal, group)
+            ranks = self._ranks(instance)
             rows = [np.sort(np.argsort(rank, kind="stable")[:most]) for rank in ranks]
-            found = self.improve(self.search(group, thinned.instance.narrowed(rows)))
-            if self.best is not None or self._effort.spent:
+            self.improve(self.search(instance.narrowed(rows)))
+            if self.best is not None or self._effort.spent or max(instance.sizes()) <= most:
                 break
-        return found
+        return self.promising(instance)
 
-    def improve(self, search: Search) -> bool:
-        """Keep what a beam search finds, where it is better; return whether it is."""
+    def improve(self, search: Search) -> None:
+        """Keep what a beam search finds, where it is better."""
         better = search.beam(_BEAM_WIDTH, self.below)
         if better is not None:
             self._keep(better)
-        return better is not None
 
-    def search(self, group: _Group, instance: Instance) -> Search:
-        """Return a search of the deployments of a group."""
+    def search(self, instance: Instance) -> Search:
+        """Return a search of the deployments of an instance."""
         return Search(
             instance,
             self._goal,
             objective=self._objective,
-            limits=self._limits(group, instance),
-            least_downtime_ms=group.shortest_ms,
+            limits=self._limits(instance),
             in_order=self._in_order,
             effort=self._effort,
         )
 
-    def _limits(self, group: _Group, instance: Instance) -> list[Form]:
-        below = self.below - self._goal.downtime * group.shortest_ms
+    def _ranks(self, instance: Instance) -> list[Floats]:
+        """Return what a deployment with each configuration is worth at least."""
+        floor, weight = instance.least_downtime_ms, self._goal.downtime
+        return [d.least + weight * np.maximum(d.downtime_ms, floor) for d in instance.domains]
+
+    def _limits(self, instance: Instance) -> list[Form]:
+        below = self.below - self._goal.downtime * instance.least_downtime_ms
         return limit_forms(instance, self._goal, self._paths, below=below)
 
     def _keep(self, found: ValuedDeployment) -> None:
         self.best = found
 
 
-def _ranked(goal: Objective, group: _Group, domain: Configurations, least: Floats) -> Floats:
-    return least + goal.downtime * np.maximum(domain.downtime_ms, group.shortest_ms)
+def _telling(objective: list[Form], found: list[Floats]) -> list[Form]:
+    """Return the forms that bound some configuration best, those that do most often first.
 
-
-def _lowest(ranks: list[Floats]) -> float:
-    return max(float(rank.min(initial=np.inf)) for rank in ranks)
-
-
-def _everything(instance: Instance) -> _Group:
-    least = max(float(domain.downtime_ms.min()) for domain in instance.domains)
-    return _Group(least, max(float(domain.downtime_ms.max()) for domain in instance.domains))
-
-
-def _groups(instance: Instance, goal: Objective) -> list[_Group]:
-    """Cut the downtimes that deployments can have at the largest gaps, the least one by itself."""
-    least = _everything(instance).shortest_ms
-    levels = np.unique(np.concatenate([domain.downtime_ms for domain in instance.domains]))
-    levels = levels[levels >= least]
-    if goal.downtime == 0 or len(levels) == 1:
-        return [_Group(least, float(levels[-1]))]
-    gaps = np.diff(levels[1:])
-    widest = np.sort(np.argsort(-gaps, kind="stable")[: _GROUPS - 2]) + 2
-    starts = [0, 1, *widest.tolist()]
-    ends = [*starts[1:], len(levels)]
-    return [
-        _Group(float(levels[start]), float(levels[end - 1]))
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    Of the two kinds, rent on top and rent by shares, one is kept in any case: which is the better
+    one changes as operators get their places.
+    """
+    best = np.concatenate([bound[: len(objective)].argmax(axis=0) for bound in found])
+    times = np.bincount(best, minlength=len(objective))
+    telling, kinds = [], set()
+    for i in np.argsort(-times, kind="stable"):
+        shares = objective[i].rent > 0
+        if times[i] or shares not in kinds:
+            telling.append(objective[i])
+        kinds.add(shares)
+    return telling

@@ -6,44 +6,79 @@ the expected link cost is exactly the stream's (a mean). So the best choice of s
 paid with the cheapest configuration that contains it, bounds every deployment from below: n values
 an operator instead of n^k.
 
-``relaxed_bounds`` keeps the configurations of one operator and relaxes all others. The result says
-of each single configuration what a deployment with it costs at least; those above the best known
-deployment are gone for good. Two operators joined by a stream may not share a node that cannot
-hold both. The rent of the configuration's own nodes, and of others that must be, goes on top.
+Two bounds say of each single configuration what a deployment with it costs at least; those above
+the best known deployment are gone for good. ``relaxed_bounds`` keeps the configurations of one
+operator and relaxes all others. ``drawn_bounds`` draws a replica of that operator, too: the least
+over the others is found for each single node, and a configuration has the mean over its replicas.
+The mean of the least values is at most the least of the means, so the first bound is the tighter
+one and the second one next to free. In both, two operators joined by a stream may not share a
+node that cannot hold both. The rent of the configuration's own nodes, and of others that must be,
+goes on top.
 
-Cost: a table of m x n entries a stream of the kept operator, for each operator in turn.
+Cost, for each operator in turn: of ``relaxed_bounds`` a table of m x n entries a stream of the kept
+operator, m x n x n where its neighbours are joined by a stream; of ``drawn_bounds`` n x n entries a
+stream, n x n x n in a triangle, and m x k for the means.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.replication.configurations import (
-    Configurations,
-    Floats,
-    one_thread_product,
-)
+from elastream.planners.replication.configurations import Floats
 from elastream.planners.replication.effort import Effort
-from elastream.planners.replication.elimination import Factor, Memo, least_over_others
+from elastream.planners.replication.elimination import (
+    Factor,
+    Memo,
+    elimination_order,
+    least_over_others,
+)
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Instance
 from elastream.planners.replication.rent import Rent
 
-__all__ = ["relaxed_bounds"]
+__all__ = ["drawn_bounds", "relaxed_bounds"]
+
+
+def drawn_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
+    """Return what ``relaxed_bounds`` returns, less tight and for hardly anything."""
+    sizes = [len(instance.capacity)] * len(instance.domains)
+
+    def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
+        others = relaxed.others(kept)
+        least = least_over_others(others, order, sizes, kept, relaxed.memo, effort)
+        domain = instance.domains[kept]
+        return relaxed.form.unary(kept, domain) + domain.mean(least)
+
+    return _with_rent(instance, forms, bound)
 
 
 def relaxed_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
     """Return for each operator a row a form, a column a configuration: least values with it."""
-    relaxed = [_Relaxed(instance, form) for form in forms]
-    rent, money = Rent(instance), np.array([form.money for form in forms])
-    bounds = []
-    for kept, domain in enumerate(instance.domains):
-        own = _OwnTables(instance, kept)
+    own = [_OwnTables(instance, kept) for kept in range(len(instance.domains))]
+
+    def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
         sizes = [len(instance.capacity)] * len(instance.domains)
-        sizes[kept] = len(domain)
-        rows = [least_over_others(r.factors(own), sizes, kept, r.memo, effort) for r in relaxed]
-        bounds.append(np.array(rows))
+        sizes[kept] = len(instance.domains[kept])
+        factors = relaxed.factors(own[kept])
+        return least_over_others(factors, order, sizes, kept, relaxed.memo, effort)
+
+    return _with_rent(instance, forms, bound)
+
+
+def _with_rent(
+    instance: Instance, forms: list[Form], bound: Callable[[_Relaxed, int, list[int]], Floats]
+) -> list[Floats]:
+    relaxed = [_Relaxed(instance, form) for form in forms]
+    scopes = [(flow.source, flow.target) for flow in instance.flows]
+    nodes = [len(instance.capacity)] * len(instance.domains)
+    rent, money = Rent(instance), np.array([form.on_top for form in forms])
+    bounds = []
+    for kept in range(len(instance.domains)):
+        order = elimination_order(scopes, nodes, kept)
+        bounds.append(np.array([bound(each, kept, order) for each in relaxed]))
         if rent.due:
             bounds[kept] += np.outer(money, _least_rent(instance, rent, kept))
     return bounds
@@ -60,7 +95,7 @@ class _Relaxed:
     """One form with every operator on a single node."""
 
     def __init__(self, instance: Instance, form: Form) -> None:
-        self._form = form
+        self.form = form
         self._singles = [Factor((i,), u) for i, u in enumerate(_single_nodes(instance, form))]
         self._links = [
             Factor((flow.source, flow.target), _node_table(instance, form, e))
@@ -68,13 +103,17 @@ class _Relaxed:
         ]
         self.memo: Memo = {}
 
+    def others(self, kept: int) -> list[Factor]:
+        """Return the factors but what one operator takes by itself."""
+        return [single for i, single in enumerate(self._singles) if i != kept] + self._links
+
     def factors(self, own: _OwnTables) -> list[Factor]:
         """Return the factors with the configurations of one operator in place of its nodes."""
         kept = own.operator
         factors = [single for i, single in enumerate(self._singles) if i != kept]
-        factors.append(own.unary(self._form))
+        factors.append(own.unary(self.form))
         for e, link in enumerate(self._links):
-            factors.append(own.joint(self._form, e) if kept in link.scope else link)
+            factors.append(own.joint(self.form, e) if kept in link.scope else link)
         return factors
 
 
@@ -110,9 +149,9 @@ class _OwnTables:
         delay, cost = instance.delay_ms, instance.link_cost
         self._towards: dict[bool, tuple[Floats, Floats]] = {}
         if out:
-            self._towards[True] = _towards(domain, delay, cost)
+            self._towards[True] = domain.worst(delay), domain.mean(cost)
         if into:
-            self._towards[False] = _towards(domain, delay.T, cost.T)
+            self._towards[False] = domain.worst(delay.T), domain.mean(cost.T)
         self._taken = domain.count * instance.resources[operator]
         neighbours = {*(flow.target for flow in out), *(flow.source for flow in into)}
         self._crowded = {need: self._too_full(need) for need in map(self._need, neighbours)}
@@ -138,11 +177,3 @@ class _OwnTables:
         """Return where a configuration leaves a node of its own no room for ``need`` more."""
         full = self._taken + need > self._instance.capacity
         return np.asarray((self._taken > 0) & full)
-
-
-def _towards(domain: Configurations, delay: Floats, cost: Floats) -> tuple[Floats, Floats]:
-    """Return the largest delay and the mean cost from the replicas to each node."""
-    farthest = delay[domain.nodes[:, 0]]
-    for slot in range(1, domain.nodes.shape[1]):
-        farthest = np.maximum(farthest, delay[domain.nodes[:, slot]])
-    return farthest, one_thread_product(domain.share(), cost)

@@ -1,9 +1,9 @@
 """Rent: the prices of the nodes in use, and how much of it is certain while operators lack a place.
 
 A node that holds a replica of any operator costs its price, once: an extension of ours to paper
-004, whose costs are a sum over operators and streams. Forms are such sums, so no form has the rent
-in it. It goes on top. With some operators on the nodes O and the rest without a place, a deployment
-costs at least::
+004, whose costs are a sum over operators and streams. Forms are such sums. One with shares of the
+rent in it (``forms.py``) needs nothing more; on top of any other goes what is bounded here. With
+some operators on the nodes O and the rest without a place, a deployment costs at least::
 
     form(O, rest) + price(O and S) + cheapest further nodes that make room for the rest
 

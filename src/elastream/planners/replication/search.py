@@ -9,13 +9,13 @@ operator, is a beam search that finds the first good deployment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.replication.configurations import Floats
+from elastream.planners.replication.configurations import Floats, Ints
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.forms import Form
 from elastream.planners.replication.instance import Instance, Objective
@@ -30,6 +30,8 @@ _WITHIN = 1 + 1e-9
 """Use of a limit that still counts as within it."""
 _BATCH = 400_000
 """Bounds computed at once."""
+_PATTERNS = 30
+"""Partial deployments with more ways to use interchangeable nodes are not told apart by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,6 @@ class Search:
         *,
         objective: list[Form],
         limits: list[Form],
-        least_downtime_ms: float,
         in_order: list[tuple[int, int]],
         effort: Effort,
     ) -> None:
@@ -87,13 +88,16 @@ class Search:
         self._rent = Rent(instance)
         forms = objective + limits
         self._costs = [cost_to_go(instance, self._tables, form, effort) for form in forms]
-        self._money = np.array([form.money for form in forms])
+        self._money = np.array([form.on_top for form in forms])
         self._objectives = len(objective)
         last = len(instance.domains)
         self._rest = [self._rent.rest(range(t, last)) for t in range(last + 1)]
-        self._least_downtime_ms = least_downtime_ms
         self._first = np.array([first for first, _ in in_order], dtype=np.int64)
         self._second = np.array([second for _, second in in_order], dtype=np.int64)
+        self._skips = [
+            (domain.count[:, self._second] > 0) & (domain.count[:, self._first] == 0)
+            for domain in instance.domains
+        ]
 
     @property
     def root(self) -> float:
@@ -150,7 +154,7 @@ class Search:
             np.array([[cost.root for cost in self._costs]]),
             np.zeros((1, nodes)),
             np.zeros((1, nodes), dtype=bool),
-            np.array([self._least_downtime_ms]),
+            np.array([self._instance.least_downtime_ms]),
         )
         return replace(nothing, bounds=nothing.bounds + self._on_top(nothing, 0))
 
@@ -170,27 +174,20 @@ class Search:
     def _expanded(self, partial: _Partial, t: int, below: float) -> _Partial:
         """Return every partial deployment with each configuration of operator t that survives."""
         domain = self._instance.domains[t]
-        room = below - LEAST_GAIN - self._goal.downtime * partial.downtime_ms
-        first = self._costs[0].all_next(partial.choice, partial.bounds[:, 0], t)
-        rows, cols = np.nonzero(first < room[:, None])
-        self._effort.spend(first.size + len(rows) * len(self._costs))
-        bounds = [first[rows, cols]]
-        kept = np.ones(len(rows), dtype=bool)
+        rows, cols, first = self._first_bounds(partial, t, below)
         downtime = np.maximum(partial.downtime_ms[rows], domain.downtime_ms[cols])
+        room = below - LEAST_GAIN - self._goal.downtime * downtime
+        bounds, kept = [first], first < room
+        self._effort.spend(len(rows) * len(self._costs))
         for number, cost in enumerate(self._costs[1:], start=1):
             bound = cost.some_next(partial.choice, partial.bounds[:, number], t, rows, cols)
             bounds.append(bound)
-            if number < self._objectives:
-                kept &= bound + self._goal.downtime * downtime < below - LEAST_GAIN
-            else:
-                kept &= bound <= _WITHIN
-        kept &= bounds[0] + self._goal.downtime * downtime < below - LEAST_GAIN
+            kept &= bound < room if number < self._objectives else bound <= _WITHIN
         kept &= self._fits(partial, t, rows, cols)
-        rows, cols = rows[kept], cols[kept]
-        occupied = partial.occupied[rows] | (domain.count[cols] > 0)
+        occupied = partial.occupied[rows[kept]] | (domain.count[cols[kept]] > 0)
         ordered = ~(occupied[:, self._second] & ~occupied[:, self._first]).any(axis=1)
         kept[kept] = ordered
-        rows, cols = rows[ordered], cols[ordered]
+        rows, cols = rows[kept], cols[kept]
         after = _Partial(
             np.column_stack([partial.choice[rows], cols.astype(np.int32)]),
             np.column_stack([bound[kept] for bound in bounds]),
@@ -202,6 +199,37 @@ class Search:
             return after
         added = self._on_top(after, t + 1) - self._on_top(partial, t)[rows]
         return self._promising(replace(after, bounds=after.bounds + added), below)
+
+    def _first_bounds(self, partial: _Partial, t: int, below: float) -> tuple[Ints, Ints, Floats]:
+        """Return which configurations of operator t may follow which partial ones, and bounds."""
+        room = below - LEAST_GAIN - self._goal.downtime * partial.downtime_ms
+        found = []
+        for rows, cols in self._blocks(partial, t):
+            bound = self._costs[0].all_next(partial.choice[rows], partial.bounds[rows, 0], t, cols)
+            self._effort.spend(bound.size)
+            row, col = np.nonzero(bound < room[rows][:, None])
+            found.append((rows[row], cols[col], bound[row, col]))
+        rows, cols, bounds = (np.concatenate(column) for column in zip(*found, strict=True))
+        return rows, cols, bounds
+
+    def _blocks(self, partial: _Partial, t: int) -> Iterator[tuple[Ints, Ints]]:
+        """Yield partial deployments and the configurations that the order of nodes lets follow.
+
+        Where many nodes are interchangeable few of them are next in order, so few may follow.
+        """
+        everything = np.arange(len(partial)), np.arange(len(self._instance.domains[t]))
+        if not len(self._first):
+            yield everything
+            return
+        there = np.packbits(partial.occupied[:, self._first], axis=1)
+        patterns, which = np.unique(there, axis=0, return_inverse=True)
+        if len(patterns) > _PATTERNS:
+            yield everything
+            return
+        for number in range(len(patterns)):
+            rows = np.flatnonzero(which.reshape(-1) == number)
+            missing = ~partial.occupied[rows[0], self._first]
+            yield rows, np.flatnonzero(~self._skips[t][:, missing].any(axis=1))
 
     def _promising(self, partial: _Partial, below: float) -> _Partial:
         """Return the partial deployments within the limits that may be worth less."""

@@ -10,7 +10,7 @@ between n^5 placements and a handful.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,13 +20,14 @@ from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication.configurations import Floats
 from elastream.planners.replication.instance import Instance
 
-__all__ = ["consecutive_members", "without_mirror_images"]
+__all__ = ["consecutive_members", "interchangeable", "without_mirror_images"]
 
 
 def interchangeable(problem: ReplicationProblem) -> list[list[int]]:
     """Return the classes of interchangeable nodes that have more than one member."""
-    marks = [_mark(problem, u) for u in range(len(problem.nodes))]
     delay, cost = np.array(problem.links.delay_ms), np.array(problem.links.cost)
+    ways = np.concatenate([np.sort(matrix) for matrix in (delay, cost, delay.T, cost.T)], axis=1)
+    marks = [(way.tobytes(), *own) for way, own in zip(ways, _marks(problem), strict=True)]
     classes: list[list[int]] = []
     for u, mark in enumerate(marks):
         for members in classes:
@@ -39,14 +40,13 @@ def interchangeable(problem: ReplicationProblem) -> list[list[int]]:
     return [members for members in classes if len(members) > 1]
 
 
-def consecutive_members(problem: ReplicationProblem) -> list[tuple[int, int]]:
+def consecutive_members(classes: list[list[int]]) -> list[tuple[int, int]]:
     """Return pairs of nodes of which the second is used only where the first is."""
-    return [pair for members in interchangeable(problem) for pair in pairwise(members)]
+    return [pair for members in classes for pair in pairwise(members)]
 
 
-def without_mirror_images(instance: Instance, problem: ReplicationProblem) -> Instance:
+def without_mirror_images(instance: Instance, classes: list[list[int]]) -> Instance:
     """Return the instance without configurations on nodes that are never the next in order."""
-    classes = interchangeable(problem)
     reached = 0
     domains = []
     for domain in instance.domains:
@@ -56,16 +56,18 @@ def without_mirror_images(instance: Instance, problem: ReplicationProblem) -> In
     return replace(instance, domains=tuple(domains))
 
 
-def _mark(problem: ReplicationProblem, u: int) -> tuple[object, ...]:
-    node, store = problem.nodes[u], problem.datastore
-    swap = problem.local_bytes_per_s[u] if problem.local_bytes_per_s else None
-    own = (node.resources, node.speedup, node.spawn_ms, node.price)
-    stored = store.delay_ms[u], store.bytes_per_s[u]
-    allowed = tuple(node.name in problem.allowed_nodes(operator) for operator in problem.operators)
-    current: Sequence[int] = ()
-    if problem.current is not None:
-        current = [Counter(problem.current[o.name])[node.name] for o in problem.operators]
-    return (*own, *stored, swap, allowed, tuple(current))
+def _marks(problem: ReplicationProblem) -> Iterator[tuple[object, ...]]:
+    """Yield for each node what is its own, links aside."""
+    allowed = [set(problem.allowed_nodes(operator)) for operator in problem.operators]
+    current = [Counter((problem.current or {}).get(o.name, ())) for o in problem.operators]
+    swap = problem.local_bytes_per_s or [None] * len(problem.nodes)
+    for u, node in enumerate(problem.nodes):
+        yield (
+            *(node.resources, node.speedup, node.spawn_ms, node.price, swap[u]),
+            *(problem.datastore.delay_ms[u], problem.datastore.bytes_per_s[u]),
+            tuple(node.name in names for names in allowed),
+            tuple(replicas[node.name] for replicas in current),
+        )
 
 
 def _swappable(matrix: Floats, u: int, v: int) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.planners.replication.configurations import Floats, Ints, one_thread_product
+from elastream.planners.replication.configurations import Floats, Ints
 from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.elimination import Factor, messages_of
 from elastream.planners.replication.forms import Form
@@ -37,19 +37,16 @@ def stream_tables(instance: Instance) -> list[StreamTables]:
     made = []
     for flow in instance.flows:
         source, target = instance.domains[flow.source], instance.domains[flow.target]
-        farthest = instance.delay_ms[source.nodes].max(axis=1)
+        farthest, paid = source.worst(instance.delay_ms), source.mean(instance.link_cost)
         taken = source.count * instance.resources[flow.source]
-        added = target.count * instance.resources[flow.target]
-        delay = farthest[:, target.nodes[:, 0]]
-        crowded = np.zeros(delay.shape, dtype=bool)
-        for slot in range(target.nodes.shape[1]):
+        need = instance.resources[flow.target]
+        crowded = np.zeros((len(source), len(target)), dtype=bool)
+        for slot in range(target.nodes.shape[1]) if need and taken.any() else ():
             node = target.nodes[:, slot]
-            np.maximum(delay, farthest[:, node], out=delay)
-            here = added[np.arange(len(target)), node]
-            crowded |= (taken[:, node] > 0) & (taken[:, node] + here > instance.capacity[node])
-        paid = one_thread_product(source.share(), instance.link_cost)
-        cost = flow.rate * one_thread_product(paid, target.share().T)
-        made.append(StreamTables(delay, cost, crowded))
+            added = target.count[np.arange(len(target)), node] * need
+            crowded |= (taken[:, node] > 0) & (taken[:, node] + added > instance.capacity[node])
+        cost = flow.rate * target.mean(paid.T).T
+        made.append(StreamTables(target.worst(farthest.T).T, cost, crowded))
     return made
 
 
@@ -74,11 +71,15 @@ class CostToGo:
             bound = bound - message.table[tuple(choice[:, v] for v in message.scope)]
         return bound
 
-    def all_next(self, choice: NDArray[np.int32], bound: Floats, t: int) -> Floats:
-        """Return the bounds after each configuration of operator t, a row a partial choice."""
+    def all_next(self, choice: NDArray[np.int32], bound: Floats, t: int, cols: Ints) -> Floats:
+        """Return the bounds after configurations of operator t, a row a partial choice."""
         total = self.before(choice, bound, t)[:, None]
         for factor in self.buckets[t]:
-            total = total + factor.table[tuple(choice[:, v] for v in factor.scope[:-1])]
+            chosen = (choice[:, v] for v in factor.scope[:-1])
+            if len(cols) == factor.table.shape[-1]:
+                total = total + factor.table[tuple(chosen)]
+            else:
+                total = total + factor.table[(*(row[:, None] for row in chosen), cols)]
         return total
 
     def some_next(
