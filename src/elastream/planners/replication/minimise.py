@@ -92,6 +92,7 @@ class _Work:
         self._in_order = in_order
         self._paths = longest_paths(instance)
         self._objective = objective_forms(instance, goal, self._paths)
+        self._every = self._objective
         longest = max(float(domain.downtime_ms.max()) for domain in instance.domains)
         self._ceiling = goal.ceiling + goal.downtime * longest
         self.best: ValuedDeployment | None = None
@@ -201,7 +202,7 @@ class _Work:
         return Search(
             instance,
             self._goal,
-            objective=self._objective,
+            objective=self._every,
             limits=self._limits(instance),
             in_order=self._in_order,
             effort=self._effort,
