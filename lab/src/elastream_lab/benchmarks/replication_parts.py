@@ -7,10 +7,8 @@ same, or the benchmark fails.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -19,14 +17,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from elastream.model.plan import Infeasible
-from elastream.model.replication.plan import ReplicationPlan
 from elastream.model.replication.problem import ReplicationProblem
 from elastream.planners.replication import exact, minimise
-from elastream.planners.replication.effort import Effort
 from elastream.planners.replication.exact import replication
 from elastream.planners.replication.forms import Form, limit_forms, objective_forms
 from elastream.planners.replication.rent import Rent
 from elastream.planners.replication.search import Search
+from elastream_lab.benchmarks._counted import Counted, counted
 from elastream_lab.benchmarks.replication import SEEDS, with_price
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
@@ -53,25 +50,19 @@ def run() -> None:
             row = []
             for name, problems in cases.items():
                 with left_out():
-                    solved = [_solved(problem) for problem in problems]
-                row.append(_cell(solved, known.setdefault(name, [s.objective for s in solved])))
+                    solved = [counted(problem, _EFFORT) for problem in problems]
+                row.append(
+                    _cell(solved, known.setdefault(name, [s.plan.objective for s in solved]))
+                )
                 bar.advance(task)
             table.add_row(part, *row)
     Console().print(table)
 
 
-@dataclass(frozen=True, slots=True)
-class _Solved:
-    objective: float
-    proven: bool
-    values: float
-    seconds: float
-
-
-def _cell(solved: list[_Solved], known: list[float]) -> str:
+def _cell(solved: list[Counted], known: list[float]) -> str:
     proven = sum(each.proven for each in solved)
     for each, objective in zip(solved, known, strict=True):
-        assert not each.proven or abs(each.objective - objective) <= 1e-9 * objective
+        assert not each.proven or abs(each.plan.objective - objective) <= 1e-9 * objective
     cell = f"{sum(s.values for s in solved) / 1e6:.0f} ({sum(s.seconds for s in solved):.1f})"
     return cell if proven == len(solved) else f"{cell}, {proven} of {len(solved)} proven"
 
@@ -86,22 +77,6 @@ def _problems(nodes: int, replicas: int, how: str) -> list[ReplicationProblem]:
         problem = reference_problem(setting, _RATE, weights=BALANCED, current=current)
         problems.append(with_price(problem, 1) if how else problem)
     return problems
-
-
-def _solved(problem: ReplicationProblem) -> _Solved:
-    efforts: list[Effort] = []
-
-    def counted(values: float) -> Effort:
-        efforts.append(Effort(values))
-        return efforts[-1]
-
-    began = time.process_time()
-    with patch.object(exact, "Effort", counted):
-        plan = replication(problem, effort=_EFFORT)
-    took = time.process_time() - began
-    assert isinstance(plan, ReplicationPlan)
-    values = _EFFORT - efforts[0].left
-    return _Solved(plan.objective, plan.status == "optimal", values, took)
 
 
 def _set(where: Any, name: str, what: object) -> Callable[[], AbstractContextManager[Any]]:
