@@ -111,6 +111,23 @@ def test_the_option_reaches_what_it_is_for(
         assert contents(folder) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        pytest.param(name, call, id=f"{name} {call.option}")
+        for name, calls in CALLS.items()
+        for call in calls
+        if call.code == 2 and not call.instead
+        if "--json" in options(COMMANDS[name]) and "--json" not in call.arguments
+    ],
+)
+def test_bad_input_leaves_what_an_earlier_run_wrote(name: str, call: Call, folder: Path) -> None:
+    (folder / "earlier.json").write_text("[]\n")
+    before = contents(folder)
+    assert main([*name.split(), *call.arguments.split(), "--json", "earlier.json"]) == 2
+    assert contents(folder) == before
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """What is in the folder, by file."""
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,7 +119,9 @@ def replication(
     from elastream.cli.run_summaries import checked_picture, checked_target
     from elastream.model.checks import count
     from elastream_lab.applications.taxi.recorded_trips import TimeSlice
-    from elastream_lab.cli.study.output import kept, written
+    from elastream_lab.cli.study.output import written
+    from elastream_lab.studies.look_ahead.series import read_series
+    from elastream_lab.studies.replication.hour import rates_of
     from elastream_lab.studies.replication.on_spark import chosen_runs, study_settings
 
     checked_picture("--picture", picture)
@@ -127,24 +129,24 @@ def replication(
     console = Console()
     if input is not None and part is Part.SCALE and not on_spark:
         raise ProblemError("--input", "is a load of the hour; table IV has none")
+    if hosts:
+        _across_hosts(console, json_file, seconds, delay_ms, repeats)
+        return
+    if on_spark:
+        settings = study_settings(
+            seconds,
+            trips=input,
+            part=TimeSlice(since, until),
+            service_us=service_us,
+        )
+        runs = chosen_runs(_listed(weightings), _listed(mechanisms))
+        count("repeats", repeats, least=1)
+        _on_spark(console, json_file, picture, settings, runs, repeats, measured or ())
+        return
+    rates = None if input is None else rates_of(read_series(input), minutes)
     with written("replication", json_file) as figures:
-        if hosts:
-            _across_hosts(console, figures, seconds, delay_ms, repeats)
-            return
-        if on_spark:
-            settings = study_settings(
-                seconds,
-                trips=input,
-                part=TimeSlice(since, until),
-                service_us=service_us,
-            )
-            runs = chosen_runs(_listed(weightings), _listed(mechanisms))
-            count("repeats", repeats, least=1)
-            say = kept("replication", json_file, lambda: tuple(figures))
-            _on_spark(console, say, figures, picture, settings, runs, repeats, measured or ())
-            return
         if part is not Part.SCALE:
-            _hours(console, figures, picture, minutes, input)
+            _hours(console, figures, picture, minutes, rates, None if input is None else input.name)
         if part is not Part.HOUR:
             _scale(console, figures, milp_seconds)
 
@@ -154,31 +156,26 @@ def _hours(
     figures: list[Figure],
     picture: Path | None,
     minutes: int,
-    load: Path | None,
+    rates: Sequence[float] | None,
+    load: str | None,
 ) -> None:
     from elastream_lab.cli.study.output import show
     from elastream_lab.studies.replication.hour import (
         WEIGHTINGS,
         hour,
-        rates_of,
         restricted_figure,
         table_three,
     )
 
-    rates, name = None, None if load is None else load.name
-    if load is not None:
-        from elastream_lab.studies.look_ahead.series import read_series
-
-        rates = rates_of(read_series(load), minutes)
     hours: list[Hour] = []
     alone: list[Hour] = []
     for weighting in WEIGHTINGS:
         console.print(f"an hour, weighting {weighting.name} ...", highlight=False)
         hours.append(hour(weighting, compared=True, minutes=minutes, rates=rates))
         alone.append(hour(weighting, restricted=True, minutes=minutes, rates=rates))
-    figures.append(table_three(hours, name))
+    figures.append(table_three(hours, load))
     show(console, figures[-1], leave_out=("minutes",))
-    figures.append(restricted_figure(hours, alone, name))
+    figures.append(restricted_figure(hours, alone, load))
     show(console, figures[-1])
     if picture is not None:
         from elastream_lab.studies.replication.picture import draw_hours
@@ -192,8 +189,7 @@ def _listed(names: str) -> list[str]:
 
 def _on_spark(
     console: Console,
-    tell: Callable[[str], None],
-    figures: list[Figure],
+    json_file: Path | None,
     picture: Path | None,
     settings: TaxiSettings,
     runs: Sequence[Run],
@@ -204,7 +200,7 @@ def _on_spark(
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.run import cluster_of
-    from elastream_lab.cli.study.output import show
+    from elastream_lab.cli.study.output import kept, show, written
     from elastream_lab.studies.replication.on_spark import how_run, outcomes
     from elastream_lab.studies.replication.on_spark_picture import draw_runs
     from elastream_lab.studies.replication.table_five import earlier_outcomes, table_five
@@ -213,38 +209,42 @@ def _on_spark(
     earlier = earlier_outcomes(measured, how, settings.replay_s)
     done = list(earlier)
     began = time.monotonic()
+    with written("replication", json_file) as figures:
+        tell = kept("replication", json_file, lambda: tuple(figures))
 
-    def say(line: str) -> None:
-        tell(f"{time.monotonic() - began:5.0f} s  {line}")
+        def say(line: str) -> None:
+            tell(f"{time.monotonic() - began:5.0f} s  {line}")
 
-    try:
-        with ended_like_by_ctrl_c(), java_kept_quiet(), job_session(cluster_of(settings)) as spark:
-            made = outcomes(spark, settings, say=say, runs=runs, repeats=repeats, earlier=earlier)
-            for each in made:
-                done.append(each)
-                figures[:] = [table_five(done, how)]
-    finally:
-        if picture is not None and done:
-            draw_runs(done, picture)
-    aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")
-    show(console, figures[-1], leave_out=aside)
+        session = job_session(cluster_of(settings))
+        try:
+            with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
+                for each in outcomes(
+                    spark, settings, say=say, runs=runs, repeats=repeats, earlier=earlier
+                ):
+                    done.append(each)
+                    figures[:] = [table_five(done, how)]
+        finally:
+            if picture is not None and done:
+                draw_runs(done, picture)
+        aside = ("moments", "changes_s", "p99_ms", "paper_response_ms", "paper_cost")
+        show(console, figures[-1], leave_out=aside)
 
 
 def _across_hosts(
-    console: Console, figures: list[Figure], seconds: float, delay_ms: float, repeats: int
+    console: Console, json_file: Path | None, seconds: float, delay_ms: float, repeats: int
 ) -> None:
     from elastream.cli.quiet import ended_like_by_ctrl_c
     from elastream.model.errors import ProblemError
-    from elastream_lab.cli.study.output import show
+    from elastream_lab.cli.study.output import show, written
     from elastream_lab.hosts.namespaces import why_not
     from elastream_lab.studies.replication.hosts import HostStudy, hosts_figure
 
     study = HostStudy(delay_ms, seconds, repeats)
     if (why := why_not()) is not None:
         raise ProblemError("--hosts", f"none can be made here: {why}")
-    with ended_like_by_ctrl_c():
+    with written("replication", json_file) as figures, ended_like_by_ctrl_c():
         figures.append(hosts_figure(study, lambda line: console.print(line, highlight=False)))
-    show(console, figures[-1], leave_out=("plans",))
+        show(console, figures[-1], leave_out=("plans",))
 
 
 def _scale(console: Console, figures: list[Figure], milp_seconds: float) -> None:
