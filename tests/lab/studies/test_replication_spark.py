@@ -13,7 +13,7 @@ from elastream.harness import job_session
 from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
-from elastream_lab.applications.taxi.run import Span, TaxiSettings
+from elastream_lab.applications.taxi.run import Span, TaxiSample, TaxiSettings
 from elastream_lab.cli.study.replication import replication
 from elastream_lab.studies.machine import QuietHost
 from elastream_lab.studies.replication import on_spark
@@ -22,6 +22,7 @@ from elastream_lab.studies.replication.on_spark import (
     RUNS,
     chosen_runs,
     how_run,
+    replicas_at,
     study_settings,
 )
 from elastream_lab.studies.replication.on_spark_picture import draw_runs
@@ -54,6 +55,12 @@ def test_downtime_is_what_all_batches_of_a_change_come_later_together() -> None:
     assert change.batches == {4, 5}, "until one is as usual again"
     assert change.excess_s == pytest.approx(4 + 2)
     assert downtime_s(committed, [Span(4500, 8000), Span(14_500, 14_600)]) == pytest.approx(8)
+
+
+def test_replicas_are_those_of_the_last_sample_or_of_the_first_one_to_come() -> None:
+    samples = [TaxiSample(2.0, {0: ("a",)}), TaxiSample(5.0, {0: ("a", "b"), 1: ("a",)})]
+    assert [replicas_at(samples, at_s) for at_s in (1.0, 3.0, 6.0)] == [1, 1, 3]
+    assert replicas_at([], 1.0) == 0
 
 
 def test_a_batch_counts_for_one_change_only() -> None:

@@ -26,7 +26,7 @@ from elastream.loop.goals.replication.goal import Replication
 from elastream.loop.policy import Policy, mechanism_named
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
-from elastream_lab.applications.taxi.run import TaxiRun, TaxiSettings, prepared, run
+from elastream_lab.applications.taxi.run import TaxiRun, TaxiSample, TaxiSettings, prepared, run
 from elastream_lab.studies.machine import QuietHost, machine_times, stolen_share
 from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.table_five import (
@@ -44,7 +44,7 @@ from elastream_lab.studies.replication.table_five import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["RUNS", "Run", "chosen_runs", "how_run", "outcomes", "study_settings"]
+__all__ = ["RUNS", "Run", "chosen_runs", "how_run", "outcomes", "replicas_at", "study_settings"]
 
 _LEAST_PERIOD_S: Final = 10.0
 _DECISIONS: Final = 60
@@ -229,7 +229,12 @@ def _moments(taxi: TaxiRun, start_ms: float) -> Iterator[Moment]:
         rows = responses(due_ms, start_ms, [batch], first=taxi.lead_rows).response_ms
         if len(rows):
             at_s = (batch.finished_ms - start_ms) / 1000
-            held = [sample for sample in taxi.samples if sample.at_s <= at_s][-1:]
-            replicas = sum(len(names) for each in held for names in each.replicas.values())
+            replicas = replicas_at(taxi.samples, at_s)
             span_s = max(1e-3, (batch.finished_ms - before.finished_ms) / 1000)
             yield Moment(at_s, float(rows.mean()), len(rows) / span_s, replicas)
+
+
+def replicas_at(samples: Sequence[TaxiSample], at_s: float) -> int:
+    """Return how many there were; before the first sample as many as in it."""
+    held = [sample for sample in samples if sample.at_s <= at_s][-1:] or samples[:1]
+    return sum(len(names) for each in held for names in each.replicas.values())
