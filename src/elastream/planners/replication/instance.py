@@ -5,9 +5,8 @@ Operators are numbered in an order in which every stream leads to a later one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 import numpy as np
@@ -122,13 +121,31 @@ class Instance:
         return tuple(len(domain) for domain in self.domains)
 
 
+def _in_depth(before: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the operators, each after all that it reads, and those soon before it.
+
+    The fewer placed operators still have streams to others, the more the bounds of the search know:
+    where every two sources are joined, the pairs come one after the other, not all sources first.
+    """
+    read = {source for sources in before.values() for source in sources}
+    waiting = [name for name in before if name not in read][::-1]
+    placed: dict[str, None] = {}
+    while waiting:
+        missing = [source for source in before[waiting[-1]] if source not in placed]
+        if missing:
+            waiting.append(missing[0])
+        else:
+            placed[waiting.pop()] = None
+    return tuple(placed)
+
+
 def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
     """Return the problem as arrays, or which operator has no configuration at all."""
     number = {operator.name: i for i, operator in enumerate(problem.operators)}
     before: dict[str, list[str]] = {operator.name: [] for operator in problem.operators}
     for stream in problem.streams:
         before[stream.target].append(stream.source)
-    names = tuple(TopologicalSorter(before).static_order())
+    names = _in_depth(before)
     domains = []
     for name in names:
         found = configurations_of(problem, number[name])
