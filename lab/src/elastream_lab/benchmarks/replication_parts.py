@@ -30,14 +30,20 @@ from elastream_lab.studies.replication.reference import BALANCED, made_network, 
 __all__ = ["run"]
 
 _RATE = 220.0
-_SIZES = ((24, 3), (50, 2))
+_CASES = ((24, 3, 0), (24, 3, 1), (24, 3, 3), (50, 2, 0), (50, 2, 1))
+"""Nodes, replicas of an operator, and the price of a node."""
 _EFFORT = 3e9
 """Some twenty seconds of a core: whoever takes more has not finished."""
 
 
 def run() -> None:
     """Print the table."""
-    cases = {f"{n}, {k}{how}": _problems(n, k, how) for n, k in _SIZES for how in ("", ", priced")}
+    cases = {
+        f"{nodes}, {replicas}" + (f", price {price}" if price else ""): _problems(
+            nodes, replicas, price
+        )
+        for nodes, replicas, price in _CASES
+    }
     table = Table(title=f"values in millions (CPU s), sums of {len(SEEDS)} networks")
     table.add_column("left out")
     for name in cases:
@@ -67,7 +73,7 @@ def _cell(solved: list[Counted], known: list[float]) -> str:
     return cell if proven == len(solved) else f"{cell}, {proven} of {len(solved)} proven"
 
 
-def _problems(nodes: int, replicas: int, how: str) -> list[ReplicationProblem]:
+def _problems(nodes: int, replicas: int, price: float) -> list[ReplicationProblem]:
     problems = []
     for seed in SEEDS:
         setting = made_network(nodes, replicas, seed=seed)
@@ -75,7 +81,7 @@ def _problems(nodes: int, replicas: int, how: str) -> list[ReplicationProblem]:
         assert not isinstance(before, Infeasible), before.reason
         current = before.deployment
         problem = reference_problem(setting, _RATE, weights=BALANCED, current=current)
-        problems.append(with_price(problem, 1) if how else problem)
+        problems.append(with_price(problem, price) if price else problem)
     return problems
 
 
@@ -122,17 +128,17 @@ def _no_shares() -> Iterator[None]:
 
 _PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "nothing": nullcontext,
-    "one replica drawn of every operator (step 1)": _nothing_drawn,
-    "forms that never bound best are dropped (1)": _every_form,
-    "the best form alone at first (3)": _set(minimise._Work, "relaxed_by_one", _unchanged),
+    "one replica drawn of every operator": _nothing_drawn,
+    "dropping forms that never bound best": _every_form,
+    "the best form alone at first": _set(minimise._Work, "relaxed_by_one", _unchanged),
     "more than one mix of paths": _set(
         minimise, "objective_forms", lambda *about: objective_forms(*about)[:1]
     ),
     "forms of the bounds": _set(minimise, "limit_forms", lambda *_, **__: []),
-    "ruling out again and again (1, 3)": _set(minimise, "_WORTHWHILE", 0.0),
-    "ruling out at all (1, 3)": _set(minimise._Work, "thinned", _nothing_ruled_out),
+    "ruling out again and again": _set(minimise, "_WORTHWHILE", 0.0),
+    "ruling configurations out at all": _set(minimise._Work, "thinned", _nothing_ruled_out),
     "beginning with the current deployment": _set(exact, "_current_rows", lambda *_: None),
-    "beam search for a first deployment (2)": _set(Search, "beam", lambda *_: None),
+    "beam search for a first deployment": _set(Search, "beam", lambda *_: None),
     "rent by shares of nodes": _no_shares,
     "nodes that others will need": _set(
         Rent, "least", lambda rent, _rest, occupied, _used: rent.paid(occupied)

@@ -1,8 +1,8 @@
 """The effort of the exact search: counted in values of tables, never timed.
 
-A value is an entry of a table that an elimination adds up, or a bound that the search computes for
-a partial deployment and a next configuration; nearly all time goes into these two. Equal problems
-so have equal plans on any machine, however busy it is.
+A value is an entry of a table that an elimination adds up. The other work that takes time is the
+search's, and each of its bounds counts for as many values as take as long. Equal problems so have
+equal plans on any machine, however busy it is.
 """
 
 from __future__ import annotations

@@ -30,6 +30,9 @@ _WITHIN = 1 + 1e-9
 """Use of a limit that still counts as within it."""
 _BATCH = 400_000
 """Bounds computed at once."""
+_EACH_BOUND, _EACH_NODE, _EACH_FORM = 2, 3, 4
+"""How many values of a table that is added up take as long as: a first bound; a node of one that
+survives it; a form of one that fits, too. Measured."""
 _PATTERNS = 30
 """Partial deployments with more ways to use interchangeable nodes are not told apart by them."""
 
@@ -175,15 +178,17 @@ class Search:
         """Return every partial deployment with each configuration of operator t that survives."""
         domain = self._instance.domains[t]
         rows, cols, first = self._first_bounds(partial, t, below)
+        self._effort.spend(_EACH_NODE * len(rows) * len(self._instance.capacity))
+        fits = np.flatnonzero(self._fits(partial, t, rows, cols))
+        rows, cols, first = rows[fits], cols[fits], first[fits]
         downtime = np.maximum(partial.downtime_ms[rows], domain.downtime_ms[cols])
         room = below - LEAST_GAIN - self._goal.downtime * downtime
         bounds, kept = [first], first < room
-        self._effort.spend(len(rows) * len(self._costs))
+        self._effort.spend(_EACH_FORM * len(rows) * len(self._costs))
         for number, cost in enumerate(self._costs[1:], start=1):
             bound = cost.some_next(partial.choice, partial.bounds[:, number], t, rows, cols)
             bounds.append(bound)
             kept &= bound < room if number < self._objectives else bound <= _WITHIN
-        kept &= self._fits(partial, t, rows, cols)
         occupied = partial.occupied[rows[kept]] | (domain.count[cols[kept]] > 0)
         ordered = ~(occupied[:, self._second] & ~occupied[:, self._first]).any(axis=1)
         kept[kept] = ordered
@@ -206,7 +211,7 @@ class Search:
         found = []
         for rows, cols in self._blocks(partial, t):
             bound = self._costs[0].all_next(partial.choice[rows], partial.bounds[rows, 0], t, cols)
-            self._effort.spend(bound.size)
+            self._effort.spend(_EACH_BOUND * bound.size)
             row, col = np.nonzero(bound < room[rows][:, None])
             found.append((rows[row], cols[col], bound[row, col]))
         rows, cols, bounds = (np.concatenate(column) for column in zip(*found, strict=True))
