@@ -91,8 +91,11 @@ class _Work:
         self._effort = effort
         self._in_order = in_order
         self._paths = longest_paths(instance)
-        self._objective = objective_forms(instance, goal, self._paths)
-        self._every = self._objective
+        self._forms = objective_forms(instance, goal, self._paths)
+        """Those that bound best come first. The search needs the others, too: which one bounds
+        best changes as operators get their places."""
+        self._telling = len(self._forms)
+        """How many bound any configuration best."""
         longest = max(float(domain.downtime_ms.max()) for domain in instance.domains)
         self._ceiling = goal.ceiling + goal.downtime * longest
         self.best: ValuedDeployment | None = None
@@ -128,7 +131,7 @@ class _Work:
 
     def drawn(self, instance: Instance) -> Instance | None:
         """Return what may still be better by the cheap bounds, after a first beam search."""
-        left = self.thinned(instance, drawn_bounds, self._objective, [])
+        left = self.thinned(instance, drawn_bounds, self._forms[: self._telling], [])
         return None if left is None else self.below_beam(left)
 
     def drawn_within_limits(self, instance: Instance) -> Instance | None:
@@ -137,7 +140,7 @@ class _Work:
 
     def relaxed_by_one(self, instance: Instance) -> Instance | None:
         """Return what may still be better by the form that bounds best alone, after a beam."""
-        left = self.thinned(instance, relaxed_bounds, self._objective[:1], [])
+        left = self.thinned(instance, relaxed_bounds, self._forms[:1], [])
         return None if left is None else self.below_beam(left)
 
     def relaxed(self, instance: Instance) -> Instance | None:
@@ -149,7 +152,8 @@ class _Work:
         left: Instance | None = instance
         while left is not None:
             before = sum(left.sizes())
-            left = self.thinned(left, bounds, self._objective, self._limits(left))
+            telling, limits = self._forms[: self._telling], self._limits(left)
+            left = self.thinned(left, bounds, telling, limits)
             if left is None or self._searchable(left) or sum(left.sizes()) > _WORTHWHILE * before:
                 break
         return left
@@ -167,7 +171,8 @@ class _Work:
             for domain, bound in zip(fitted.domains, found, strict=True)
         ]
         if len(objective) > 1:
-            self._objective = _telling(objective, found)
+            order, self._telling = _most_telling_first(len(objective), found)
+            self._forms[: len(objective)] = [objective[i] for i in order]
         within = [np.all(bound[len(objective) :] <= _WITHIN, axis=0) for bound in found]
         after = fitted.bounded(least).narrowed(within)
         return self.promising(after) if all(after.sizes()) else None
@@ -202,7 +207,7 @@ class _Work:
         return Search(
             instance,
             self._goal,
-            objective=self._every,
+            objective=self._forms,
             limits=self._limits(instance),
             in_order=self._in_order,
             effort=self._effort,
@@ -221,18 +226,8 @@ class _Work:
         self.best = found
 
 
-def _telling(objective: list[Form], found: list[Floats]) -> list[Form]:
-    """Return the forms that bound some configuration best, those that do most often first.
-
-    Of the two kinds, rent on top and rent by shares, one is kept in any case: which is the better
-    one changes as operators get their places.
-    """
-    best = np.concatenate([bound[: len(objective)].argmax(axis=0) for bound in found])
-    times = np.bincount(best, minlength=len(objective))
-    telling, kinds = [], set()
-    for i in np.argsort(-times, kind="stable"):
-        shares = objective[i].rent > 0
-        if times[i] or shares not in kinds:
-            telling.append(objective[i])
-        kinds.add(shares)
-    return telling
+def _most_telling_first(forms: int, found: list[Floats]) -> tuple[Ints, int]:
+    """Return the forms by how often each bounds a configuration best, and how many ever do."""
+    best = np.concatenate([bound[:forms].argmax(axis=0) for bound in found])
+    times = np.bincount(best, minlength=forms)
+    return np.argsort(-times, kind="stable"), int((times > 0).sum())
