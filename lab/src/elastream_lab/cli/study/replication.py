@@ -102,10 +102,10 @@ def replication(
 ) -> None:
     """Replicas and places through an hour of changing load, and solving times (paper 004, 7).
 
-    The hour takes some minutes, table IV as well; --milp-seconds 0 leaves the generic integer
-    program out. --on-spark runs the taxi query with the loop, live and
-    by pause-and-resume: six runs of a minute and some each. --hosts runs it across hosts that are
-    network namespaces, with the delays between them unknown to the plan and known.
+    The hour takes half a minute. Table IV takes minutes, nearly all for the generic integer
+    program: --milp-seconds 0 leaves that out. --on-spark runs the taxi query with the loop, live
+    and by pause-and-resume: six runs of a minute and some each. --hosts runs it across hosts that
+    are network namespaces, with the delays between them unknown to the plan and known.
 
       elastream study replication --part hour --picture hour.png
       elastream study replication --part hour --input requests.csv.gz
