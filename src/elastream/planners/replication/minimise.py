@@ -2,12 +2,12 @@
 
 1. Bound every configuration with one replica drawn of each operator (``drawn_bounds``), and drop
    those that are not below the best known deployment: at first the current one, where it is
-   allowed. Again, until little more goes: what is left bounds better.
+   allowed. As long as none is known, the limits rule out, too.
 2. Look for a good deployment among the configurations of the least bounds (beam search), and drop
    what is not below that.
 3. The same with the tighter and dearer bounds (``relaxed_bounds``), at first of the form that
-   bounds best alone: the others and the limits see what it leaves.
-4. Search what is left with exact costs-to-go.
+   bounds best alone: the others and the limits see what it leaves, until little more goes.
+4. Search what is left with exact costs-to-go, as soon as it is little enough.
 
 The downtime is the largest of the operators' downtimes. Each configuration is charged its own, and
 all of them the *floor*: what the quickest configuration left of some operator takes.
