@@ -125,7 +125,7 @@ def test_the_plan_is_as_good_as_exhaustive_search_where_operators_share_nodes(se
     roomy = tuple(replace(n, resources=3 * n.resources, price=n.price + 0.5) for n in problem.nodes)
     problem = replace(problem, nodes=roomy)
     best = exhaustive(problem)
-    for plan in in_every_way(problem):
+    for plan in in_every_way(problem, seed):
         if best is None:
             assert isinstance(plan, Infeasible)
             continue
