@@ -29,13 +29,26 @@ from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.exact import replication
 from elastream.planners.replication.search import Search
 
-__all__ = ["exhaustive", "generated", "in_every_way", "some_deployment"]
+__all__ = ["exhaustive", "expect_the_best", "generated", "some_deployment"]
 
 
-def in_every_way(problem: ReplicationProblem, seed: int) -> list[ReplicationPlan | Infeasible]:
+def expect_the_best(problem: ReplicationProblem, seed: int) -> None:
+    """Expect plans that are as good as exhaustive search finds, or none where there is none."""
+    best = exhaustive(problem)
+    for plan in _in_every_way(problem, seed):
+        if best is None:
+            assert isinstance(plan, Infeasible)
+            continue
+        assert not isinstance(plan, Infeasible), plan.reason
+        assert plan.status == "optimal"
+        assert plan.objective == pytest.approx(best, rel=1e-9, abs=1e-9)
+        assert evaluate(problem, plan.deployment).faults == ()
+
+
+def _in_every_way(problem: ReplicationProblem, seed: int) -> list[ReplicationPlan | Infeasible]:
     """Return the plan as it is made; every fourth also with all thinning, and with no beam.
 
-    So few combinations are otherwise searched rather than thinned out.
+    What is so small is otherwise searched at once, not thinned out.
     """
     plans = [replication(problem)]
     if seed % 4:

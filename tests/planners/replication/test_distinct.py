@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planners.replication.generated import exhaustive, generated, in_every_way
+from tests.planners.replication.generated import expect_the_best, generated
 
 from elastream.model.plan import Infeasible
 from elastream.model.replication.latency import Queue
@@ -21,7 +21,6 @@ from elastream.model.replication.problem import (
     Stream,
     Weights,
 )
-from elastream.planners.replication.evaluation import evaluate
 from elastream.planners.replication.exact import replication
 from elastream_lab.studies.replication.milp import replication_milp
 
@@ -32,15 +31,7 @@ seeds = st.integers(0, 2**40)
 @settings(max_examples=100)
 def test_the_plan_is_as_good_as_exhaustive_search(seed: int) -> None:
     problem = replace(generated(seed), distinct=True)
-    best = exhaustive(problem)
-    for plan in in_every_way(problem, seed):
-        if best is None:
-            assert isinstance(plan, Infeasible)
-            continue
-        assert not isinstance(plan, Infeasible), plan.reason
-        assert plan.status == "optimal"
-        assert plan.objective == pytest.approx(best, rel=1e-9, abs=1e-9)
-        assert evaluate(problem, plan.deployment).faults == ()
+    expect_the_best(problem, seed)
 
 
 @pytest.mark.parametrize("seed", range(6))

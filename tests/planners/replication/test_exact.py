@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planners.replication.generated import exhaustive, generated, in_every_way
+from tests.planners.replication.generated import expect_the_best, generated
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
@@ -21,14 +21,7 @@ seeds = st.integers(0, 2**40)
 @given(seeds)
 def test_the_plan_is_as_good_as_exhaustive_search(seed: int) -> None:
     problem = generated(seed)
-    best = exhaustive(problem)
-    for plan in in_every_way(problem, seed):
-        if best is None:
-            assert isinstance(plan, Infeasible)
-            continue
-        assert not isinstance(plan, Infeasible), plan.reason
-        assert plan.status == "optimal"
-        assert plan.objective == pytest.approx(best, rel=1e-9, abs=1e-9)
+    expect_the_best(problem, seed)
 
 
 @given(seeds)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planners.replication.generated import deployments, exhaustive, generated, in_every_way
+from tests.planners.replication.generated import deployments, expect_the_best, generated
 from tests.planners.replication.test_evaluation import CHAIN
 
 from elastream.model.errors import ProblemError
@@ -124,14 +124,7 @@ def test_the_plan_is_as_good_as_exhaustive_search_where_operators_share_nodes(se
     problem = generated(seed, most=250)
     roomy = tuple(replace(n, resources=3 * n.resources, price=n.price + 0.5) for n in problem.nodes)
     problem = replace(problem, nodes=roomy)
-    best = exhaustive(problem)
-    for plan in in_every_way(problem, seed):
-        if best is None:
-            assert isinstance(plan, Infeasible)
-            continue
-        assert not isinstance(plan, Infeasible), plan.reason
-        assert plan.status == "optimal"
-        assert plan.objective == pytest.approx(best, rel=1e-9, abs=1e-9)
+    expect_the_best(problem, seed)
 
 
 def nodes_of(problem: ReplicationProblem) -> set[str]:
