@@ -8,6 +8,7 @@ from tests.loop.builders import batch, bounds, executors, load, observed
 
 from elastream.loop.application import GoalBounds, Observed
 from elastream.loop.decisions import Decision
+from elastream.loop.explaining import explained
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.combined import Combined
 from elastream.loop.goals.goal import Goal, MadePlanner, Question, Think, Wanted
@@ -15,6 +16,7 @@ from elastream.loop.goals.resilient import Resilient, ResilientPlanner
 from elastream.loop.goals.schedule import Schedule, ScheduledPlanner
 from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
+from elastream.loop.scenes import take_scene
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, Executor
@@ -182,6 +184,31 @@ def test_how_busy_it_is_is_told_as_the_first_sees_it() -> None:
     goal = Combined(how_many=Utilisation(), where=Resilient())
     assert goal.utilisation(seen) == pytest.approx(0.7)
     assert Resilient().utilisation(seen) == pytest.approx(0.35)
+
+
+def test_marks_and_turning_points_are_those_of_the_goal_for_the_number() -> None:
+    number = Utilisation(target=0.4)
+    goal = Combined(how_many=number, where=Utilisation())
+    assert goal.marks == number.marks
+    points = goal.turning_points(goal.memory(), SEEN)
+    assert points == number.turning_points(number.memory(), SEEN)
+    assert len(points) == 2
+    other = Combined(how_many=ByHand(), where=Utilisation())
+    assert (other.marks, other.turning_points(other.memory(), SEEN)) == (None, ())
+
+
+def test_it_answers_whatever_a_goal_can_be_asked() -> None:
+    asked = {name for name in vars(Goal) if not name.startswith("_")}
+    assert asked - set(vars(Combined)) == set()
+
+
+def test_the_page_and_explain_know_the_marks_of_a_combined_goal() -> None:
+    cluster = SimulatedCluster(even_workload(24, lambda _: 1000.0))
+    goal = Combined(how_many=Utilisation(target=0.6), where=Resilient())
+    with simulated(cluster, Policy(max_executors=8, goal=goal)) as loop:
+        cluster.advance(60)
+        assert take_scene(loop.state).loop.marks == Utilisation(target=0.6).marks
+        assert "it wants a scale-out to 3." in explained(loop.state)
 
 
 def test_both_are_asked_whether_they_make_sense() -> None:

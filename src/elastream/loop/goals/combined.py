@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elastream.loop.application import GoalBounds, Observed
-from elastream.loop.goals.goal import Goal, MadePlanner, Question, Wanted
+from elastream.loop.goals.goal import Goal, MadePlanner, Marks, Question, Wanted
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation, Executor
@@ -44,6 +44,11 @@ class Combined(Goal):
     def name(self) -> str:
         """What the log calls it."""
         return f"{self.how_many.name}, placed {self.where.name}"
+
+    @property
+    def marks(self) -> Marks | None:
+        """Return those of the first: they are the marks of its utilisation."""
+        return self.how_many.marks
 
     def check(self, bounds: GoalBounds) -> None:
         """Ask both."""
@@ -90,6 +95,10 @@ class Combined(Goal):
         known = (*((each, True) for each in asked), *((each, False) for each in more))
         memory = CombinedMemory(first, second, (*memory.asked, *known))
         return memory, _chosen(number, places), (*asked, *more)
+
+    def turning_points(self, memory: CombinedMemory, observed: Observed) -> tuple[str, ...]:
+        """Return those of the first: only it changes the number of executors."""
+        return self.how_many.turning_points(memory.how_many, observed)
 
     def answered(
         self, memory: CombinedMemory, observed: Observed, question: Question, answer: Any
