@@ -93,7 +93,7 @@ def lines_of(path: Path) -> Iterator[tuple[str, bytes]]:
 def files_of(path: Path) -> list[Path]:
     """Return the rotated files and the file itself, the oldest first."""
     older = _rotations(path)
-    newest = [path] if path.exists() or not older else []
+    newest = [path] if _exists(path) or not older else []
     return [*reversed(older), *newest]
 
 
@@ -120,9 +120,19 @@ def _rotated(path: Path, number: int) -> Path:
 def _rotations(path: Path) -> list[Path]:
     """Return the rotated files that there are, the youngest first."""
     found: list[Path] = []
-    while (older := _rotated(path, len(found) + 1)).exists():
+    if not path.name:  # "." and "/" have no name that could get a number
+        return found
+    while _exists(older := _rotated(path, len(found) + 1)):
         found.append(older)
     return found
+
+
+def _exists(path: Path) -> bool:
+    """Return whether the path exists; opening it shows why where that cannot be found out."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _cut_back(descriptor: int, size: int) -> bool:

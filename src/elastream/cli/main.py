@@ -23,6 +23,9 @@ from elastream.model.errors import ElastreamError
 
 __all__ = ["main"]
 
+_WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})
+"""Errors of the operating system that are about a path somebody gave, wherever they show up."""
+
 app = typer.Typer(
     name="elastream",
     help="""Elastic stateful streams on Apache Spark.
@@ -142,13 +145,15 @@ def _command() -> Any:
 
 
 def _broken(error: Exception) -> int:
-    """Say that a library of an extra is missing; anything else that gets here is our fault."""
+    """Print one line: a missing extra, a path that cannot be used, else a fault of our own."""
     from elastream.cli.extras import what_to_install
     from elastream.cli.quiet import text_of
 
     missing = what_to_install(error) if isinstance(error, ImportError) else None
     if missing is not None:
         return _fail(missing, BAD_INPUT)
+    if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:
+        return _fail(f"{error.filename}: {error.strerror}", BAD_INPUT)
     about = f"{type(error).__name__}: {text_of(error)}".splitlines()[0]
     return _fail(f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN)
 
