@@ -135,12 +135,14 @@ class Application:
         return _paused(self.controller.state, query)
 
     def let_go(self, wanted: Wanted) -> None:
-        """Let those queries go that nobody else wants; end with the last."""
+        """Let those queries go that nobody else wants; end with the last. Harmless if repeated."""
         with LOCK:
+            if wanted not in self._wanted:
+                return
             self._wanted = tuple(other for other in self._wanted if other is not wanted)
             last = not self._wanted
-            if last:
-                APPLICATIONS.pop(self.id, None)
+            if last and APPLICATIONS.get(self.id) is self:
+                del APPLICATIONS[self.id]
         if last:
             self._await_pause()
             self.end()
