@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import ChainMap, deque
-from collections.abc import Callable, Mapping, MutableMapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from elastream.loop.decision_log import LogEntry
 from elastream.loop.decisions import Decision
@@ -46,12 +47,14 @@ APPLICATIONS: dict[str, Application] = {}
 """The applications of this process that have a loop, by Spark's id."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """What one attachment wants to take part: some queries, or all of them."""
+    """What one attachment brings: some queries, or all of them, and how they are started again."""
 
-    def __init__(self, labels: frozenset[str] | None) -> None:
-        self.labels = labels
-        """Their names; ``None`` for all."""
+    labels: frozenset[str] | None
+    """Their names; ``None`` for all."""
+    restarts: Mapping[str, Restart] = field(default_factory=dict)
+    """How queries are started again, by name; may grow."""
 
     def wants(self, query: RunningQuery) -> bool:
         """Tell whether a query shall take part: one that is started again has the same label."""
@@ -87,8 +90,6 @@ class Application:
         self.recent: deque[Decision] = deque(maxlen=_RECENT)
         """What was decided last, holds and waits left out."""
         self._wanted: tuple[Wanted, ...] = ()
-        self.restarts: ChainMap[str, Restart] = ChainMap()
-        """How queries are started again, by name."""
         roll = ExecutorRoll(door)
         self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
@@ -102,8 +103,8 @@ class Application:
             HostProbe(door),
             ProcessLearner(folder),
             self.copies,
-            SparkRepartitioner(door, self.monitor, self.restarts),
-            SparkPauser(door, self.monitor, self.restarts),
+            SparkRepartitioner(door, self.monitor, self._restart_of),
+            SparkPauser(door, self.monitor, self._restart_of),
         )
         self.controller = Controller(
             runtime,
@@ -125,10 +126,9 @@ class Application:
             raise
         threading.Thread(target=self._end_with_the_driver, daemon=True).start()
 
-    def hold(self, wanted: Wanted, restarts: Mapping[str, Restart]) -> None:
-        """Let more queries take part; ``restarts``, which may grow, start them again."""
+    def hold(self, wanted: Wanted) -> None:
+        """Let more queries take part."""
         self._wanted = (*self._wanted, wanted)
-        self.restarts.maps.insert(0, cast("MutableMapping[str, Restart]", restarts))
 
     def paused(self, query: str | None = None) -> bool:
         """Tell whether a query is stopped for a change, and not running again yet; or any is."""
@@ -191,6 +191,11 @@ class Application:
 
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)
+
+    def _restart_of(self, query: str) -> Restart | None:
+        """Return what starts the query again, of the newest attachment that brought a function."""
+        functions = (wanted.restarts.get(query) for wanted in reversed(self._wanted))
+        return next((each for each in functions if each is not None), None)
 
     def _end_with_the_driver(self) -> None:
         self.monitor.ended.wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -217,7 +218,7 @@ def attach(
     from elastream.spark.sessions.settings import advised, wrong_settings
 
     door, wanted = _opened(target)
-    restarts = _restarts(policy, wanted, restart)
+    wanted = replace(wanted, restarts=_restarts(policy, wanted, restart))
     for setting in advised(wrong_settings(door.spark)):
         _log.warning("%s", setting)
     with ExitStack() as undo:
@@ -242,7 +243,7 @@ def attach(
                     stream=warm_up_stream,
                     trace=trace,
                 )
-            application.hold(wanted, restarts)
+            application.hold(wanted)
             for write in writers:
                 undo.callback(application.controller.add_log(write))
             if not joined:

@@ -55,10 +55,13 @@ class Resumable:
 
 
 def resumable(
-    door: PrivateDoor, monitor: SparkMonitor, restarts: Mapping[str, Restart], query: str
+    door: PrivateDoor,
+    monitor: SparkMonitor,
+    restart_of: Callable[[str], Restart | None],
+    query: str,
 ) -> Resumable:
     """Return the query that the loop calls so; refuse one that could not go on after a stop."""
-    watched, restart = monitor.named(query), restarts.get(query)
+    watched, restart = monitor.named(query), restart_of(query)
     if watched is None:
         raise QueryRefusedError(f"query {query} does not take part")
     if restart is None:
@@ -77,12 +80,15 @@ class SparkPauser:
     """Moves the tasks of queries that a monitor watches by pause-and-resume."""
 
     def __init__(
-        self, door: PrivateDoor, monitor: SparkMonitor, restarts: Mapping[str, Restart]
+        self,
+        door: PrivateDoor,
+        monitor: SparkMonitor,
+        restart_of: Callable[[str], Restart | None],
     ) -> None:
         self._door = door
         self._monitor = monitor
-        self._restarts = restarts
-        """How each query is started again, by name; may grow."""
+        self._restart_of = restart_of
+        """How a query, by its name, is started again; ``None`` where nobody has said."""
 
     def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
         """Return when the query runs again; raise where it was not paused, and say why.
@@ -90,7 +96,7 @@ class SparkPauser:
         A query whose last batch was cut, because it took too long, is started again like any
         other: Spark repeats that batch.
         """
-        found = resumable(self._door, self._monitor, self._restarts, query)
+        found = resumable(self._door, self._monitor, self._restart_of, query)
         operators = found.watched.operators
         ticket.check()
         began_ms, began = round(steady_s() * 1000), time.monotonic()

@@ -12,7 +12,7 @@ start the query then, and says so; ``elastream repartition`` ends what was begun
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from elastream.loop.clock import steady_s
@@ -40,12 +40,15 @@ class SparkRepartitioner:
     """Changes the number of partitions of queries that a monitor watches."""
 
     def __init__(
-        self, door: PrivateDoor, monitor: SparkMonitor, restarts: Mapping[str, Restart]
+        self,
+        door: PrivateDoor,
+        monitor: SparkMonitor,
+        restart_of: Callable[[str], Restart | None],
     ) -> None:
         self._door = door
         self._monitor = monitor
-        self._restarts = restarts
-        """How each query is started again, by name; may grow."""
+        self._restart_of = restart_of
+        """How a query, by its name, is started again; ``None`` where nobody has said."""
 
     def repartition(
         self,
@@ -57,7 +60,7 @@ class SparkRepartitioner:
     ) -> Paused:
         """Return when the query runs again; raise where it was not repartitioned, and say why."""
         expect_repartitioning()
-        found = resumable(self._door, self._monitor, self._restarts, query)
+        found = resumable(self._door, self._monitor, self._restart_of, query)
         watched, location = found.watched, found.location
         if writes_files(watched.query):
             why = "it writes to the file sink, whose log would miss a batch: Spark fails on that"
