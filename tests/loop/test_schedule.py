@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,8 @@ from elastream.planners.certificate import certify_step
 from elastream.planners.free_step.planner import free_step
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
+BERLIN = ZoneInfo("Europe/Berlin")
+DAY = timedelta(days=1)
 GOAL = Schedule([(1000, 2), (2000, 4), (3000, 1)])
 
 
@@ -176,6 +180,131 @@ def test_a_schedule_of_every_day_is_given_by_local_times() -> None:
     assert (goal.every, goal.lead_s) == (timedelta(days=1), 5)
     assert datetime.fromtimestamp(morning).strftime("%H:%M:%S") == "08:30:00"
     assert goal.name == "schedule of 2 sizes, every 1 day, 0:00:00"
+    in_berlin = replace(goal, zone="Europe/Berlin")
+    assert in_berlin.name == "schedule of 2 sizes, every 1 day, 0:00:00, Europe/Berlin"
+
+
+# Clock changes. In Berlin clocks skip 02:00 to 03:00 on 29 March 2026 and show it twice on
+# 25 October.
+
+DAILY = [("07:30", 6), ("19:00", 2)]
+
+
+def berlin(wall: str, *, fold: int = 0) -> float:
+    """When the clocks of Berlin show this, in seconds."""
+    return datetime.fromisoformat(wall).replace(tzinfo=BERLIN, fold=fold).timestamp()
+
+
+def sizes_in_berlin(goal: Schedule, *walls: str) -> list[int]:
+    return sizes_at(goal, *(berlin(wall) for wall in walls))
+
+
+def test_a_daily_schedule_follows_the_wall_clock_in_summer_and_in_winter() -> None:
+    goal = Schedule.daily(DAILY, zone="Europe/Berlin", lead_s=0)
+    for day in ("2026-01-15", "2026-03-28", "2026-03-29", "2026-07-15", "2026-10-25", "2026-10-26"):
+        times = ("06:45", "07:29", "07:30", "07:45", "18:59", "19:00", "19:15")
+        assert sizes_in_berlin(goal, *(f"{day}T{time}" for time in times)) == [2, 2, 6, 6, 6, 2, 2]
+
+
+def test_without_a_zone_a_schedule_follows_the_clock_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")  # Berlin's rules, without a database
+    time.tzset()
+    try:
+        goal = Schedule.daily(DAILY, lead_s=0)
+        for day in ("2026-01-15", "2026-07-15"):
+            times = ("06:45", "07:45", "18:45", "19:15")
+            assert sizes_in_berlin(goal, *(f"{day}T{clock}" for clock in times)) == [2, 6, 6, 2]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_weekly_schedule_follows_the_wall_clock_too() -> None:
+    monday = [("2026-03-23T08:00", 4), ("2026-03-27T18:00", 1)]
+    goal = Schedule(monday, every=timedelta(days=7), zone="Europe/Berlin", lead_s=0)
+    walls = ("2026-03-30T07:59", "2026-03-30T08:00", "2026-04-03T17:59", "2026-04-03T18:00")
+    assert sizes_in_berlin(goal, *walls) == [1, 4, 4, 1]
+
+
+def test_a_schedule_of_hours_follows_elapsed_time() -> None:
+    first = [("2026-03-28T00:00", 2), ("2026-03-28T06:00", 4)]
+    goal = Schedule(first, every=timedelta(hours=12), zone="Europe/Berlin", lead_s=0)
+    assert sizes_in_berlin(goal, "2026-03-29T06:30", "2026-03-29T07:00") == [2, 4]
+
+
+def test_a_time_that_clocks_skip_comes_as_much_later_as_they_skip() -> None:
+    goal = Schedule.daily([("02:30", 4), ("06:00", 2)], zone="Europe/Berlin", lead_s=0)
+    walls = ("2026-03-29T03:29", "2026-03-29T03:30", "2026-03-30T02:29", "2026-03-30T02:30")
+    assert sizes_in_berlin(goal, *walls) == [2, 4, 2, 4]
+
+
+def test_a_time_that_clocks_skip_is_not_moved_beyond_the_next() -> None:
+    goal = Schedule.daily([("02:15", 4), ("03:10", 2)], zone="Europe/Berlin", lead_s=0)
+    walls = ("2026-03-29T03:09", "2026-03-29T03:10", "2026-03-29T03:20", "2026-03-30T02:15")
+    assert sizes_in_berlin(goal, *walls) == [2, 2, 2, 4]
+
+
+def test_of_a_time_that_clocks_show_twice_the_first_counts() -> None:
+    goal = Schedule.daily([("02:30", 4), ("06:00", 2)], zone="Europe/Berlin", lead_s=0)
+    first, second = (berlin("2026-10-25T02:30", fold=fold) for fold in (0, 1))
+    assert second - first == 3600
+    assert sizes_at(goal, first - 1, first, second - 1, second) == [2, 4, 4, 4]
+
+
+def test_times_that_name_no_zone_are_in_the_zone_of_the_schedule() -> None:
+    wall = "2026-07-15T08:00"
+    moments: list[str | datetime] = [wall, datetime(2026, 7, 15, 9), "2026-07-15T10:00+00:00"]
+    goal = Schedule([(moment, 1) for moment in moments], zone="Asia/Tokyo")
+    assert [at_s for at_s, _ in goal.sizes] == [
+        datetime(2026, 7, day, hour, tzinfo=UTC).timestamp()
+        for day, hour in ((14, 23), (15, 0), (15, 10))
+    ]
+
+
+@given(
+    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
+    st.lists(st.integers(0, 1439), min_size=1, max_size=5, unique=True).map(sorted),
+    st.integers(0, 366 * 1440),
+)
+@settings(max_examples=200)
+def test_the_size_is_that_of_the_last_time_that_the_clocks_have_shown(
+    zone: str, minutes: list[int], minute: int
+) -> None:
+    clocks = [f"{each // 60:02}:{each % 60:02}" for each in minutes]
+    goal = Schedule.daily([(clock, n + 1) for n, clock in enumerate(clocks)], zone=zone, lead_s=0)
+    now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+    local = now.astimezone(ZoneInfo(zone))
+    long_before = (now - timedelta(hours=3)).astimezone(ZoneInfo(zone))
+    found = wanted(at(now.timestamp(), "a" * 9), goal).executors
+    if local.utcoffset() == long_before.utcoffset():  # else a time may be skipped or shown twice
+        shown = [n for n, each in enumerate(minutes) if each <= local.hour * 60 + local.minute]
+        assert found == (shown[-1] if shown else len(minutes) - 1) + 1
+    around = [at_s for at_s, _ in goal._around(now.timestamp())]
+    assert around == sorted(around)
+    assert around[0] <= now.timestamp() < around[-1]
+
+
+def test_a_daily_schedule_is_the_same_whenever_it_is_made() -> None:
+    goal = Schedule.daily(DAILY, zone="Europe/Berlin")
+    assert goal == Schedule.daily(DAILY, zone="Europe/Berlin")
+    assert goal.sizes[0] == (datetime(2001, 1, 1, 6, 30, tzinfo=UTC).timestamp(), 6)
+
+
+def test_utc_needs_no_time_zone_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(key: str) -> None:
+        raise ZoneInfoNotFoundError(key)
+
+    monkeypatch.setattr("elastream.loop.goals.wall_clock.ZoneInfo", none)
+    assert sizes_at(Schedule([(0, 1), (9, 2)], zone="UTC", lead_s=0), 1, 9) == [1, 2]
+    with pytest.raises(ProblemError, match=r"goal\.zone: 'Europe/Berlin' is not a time zone of"):
+        Schedule.daily(DAILY, zone="Europe/Berlin")
+
+
+def test_a_schedule_that_repeats_beyond_the_calendar_has_its_first_turn() -> None:
+    goal = Schedule([(1000, 2), (2000, 4)], every=timedelta.max - timedelta.max % DAY, lead_s=0)
+    assert sizes_at(goal, 1000, 2000) == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -199,6 +328,26 @@ def test_a_schedule_of_every_day_is_given_by_local_times() -> None:
         ("goal.every", {"every": 60}),
         ("goal.every", {"every": timedelta(0)}),
         ("goal.every", {"every": timedelta(seconds=1)}),
+        ("goal.every", {"sizes": [(0, 1), (86_400, 2)], "every": DAY}),
+        ("goal.sizes[1]", {"sizes": [(0, 1), (1e15, 2)], "every": DAY}),
+        (
+            "goal.sizes[0]",
+            {"sizes": [("0001-01-01T00:00+09:00", 1)], "every": DAY, "zone": "UTC"},
+        ),
+        (
+            "goal.sizes[1]",
+            {
+                "sizes": [("2026-10-25T02:40+02:00", 1), ("2026-10-25T02:20+01:00", 2)],
+                "every": DAY,
+                "zone": "Europe/Berlin",
+            },
+        ),
+        ("goal.zone", {"zone": "Europe/Bonn"}),
+        ("goal.zone", {"zone": "Europe"}),
+        ("goal.zone", {"zone": "/etc/passwd"}),
+        ("goal.zone", {"zone": "../UTC"}),
+        ("goal.zone", {"zone": ""}),
+        ("goal.zone", {"zone": 1}),
     ],
 )
 def test_a_wrong_schedule_names_its_field(field: str, settings: dict[str, Any]) -> None:

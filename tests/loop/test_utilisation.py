@@ -507,6 +507,14 @@ def test_a_look_ahead_is_within_an_hour(look_ahead_s: float) -> None:
         Utilisation(look_ahead_s=look_ahead_s)
 
 
+def test_the_days_of_a_forecast_are_those_of_the_zone() -> None:
+    memory = Utilisation(look_ahead_s=400.0, zone="Asia/Tokyo").memory()
+    assert memory is not None
+    assert memory.zone == "Asia/Tokyo"
+    with pytest.raises(ProblemError, match=r"goal\.zone: 'Asia/Nowhere' is not a time zone of"):
+        Utilisation(zone="Asia/Nowhere")
+
+
 pasts = st.builds(rising, st.floats(0.9, 1.3), st.floats(0.1, 10), st.integers(1, 60))
 
 

@@ -7,7 +7,7 @@ the slot a look-ahead later:
 - ``trend``: the smoothed slope (Holt 1957) goes on and is damped (Gardner and McKenzie 1985);
 - ``onset``: the last slope goes on, where it is steeper than noise: a burst begins;
 - ``day``, ``week``: the load of now times what is usual at the time of the day, or of the week,
-  over what is usual now, in quarters of an hour (UTC).
+  over what is usual now, in quarters of an hour by the wall clock.
 
 A guess counts as at least the load of now and at most ``1 + MOST_MORE`` times that. Executors that
 are chosen for a load bear ``headroom`` times as much, so that small errors cost nothing. A
@@ -31,6 +31,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Final
+
+from elastream.loop.goals.wall_clock import wall_clock_ms
 
 __all__ = [
     "EXPERTS",
@@ -75,7 +77,7 @@ _SHRINKAGE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is usual at each quarter of an hour of a period."""
+    """What is usual at each quarter of an hour of a period. Its times are wall-clock times."""
 
     usual: tuple[float | None, ...]
     """``None`` where it has not been seen yet."""
@@ -90,7 +92,7 @@ class Profile:
         return cls((None,) * (days * _QUARTERS_A_DAY), weight)
 
     def learnt(self, quarter: int, load: float) -> Profile:
-        """Return the profile after a quarter of an hour, counted from the epoch."""
+        """Return the profile after a quarter of an hour, counted from the start of 1970."""
         place = quarter % len(self.usual)
         before = self.usual[place]
         now = load if before is None else before + self.weight * (load - before)
@@ -173,6 +175,8 @@ class Forecaster:
     slot_ms: float
     headroom: float = 1.0
     """How many times the load that executors were chosen for they can bear."""
+    zone: str | None = "UTC"
+    """Time zone of the days and weeks; ``None``: the system's."""
     slot: _Mean | None = None
     quarter: _Mean | None = None
     level: float | None = None
@@ -197,9 +201,9 @@ class Forecaster:
     """How many guesses that is, in sum."""
 
     @classmethod
-    def ahead(cls, look_ahead_s: float, headroom: float) -> Forecaster:
+    def ahead(cls, look_ahead_s: float, headroom: float, zone: str | None = "UTC") -> Forecaster:
         """Return one that looks so far ahead."""
-        return cls(look_ahead_s * 1000 / SLOTS_AHEAD, headroom)
+        return cls(look_ahead_s * 1000 / SLOTS_AHEAD, headroom, zone)
 
     @property
     def used(self) -> int:
@@ -242,11 +246,13 @@ class Forecaster:
             return replace(self, quarter=_Mean(number, load))
         if number <= quarter.number:
             return replace(self, quarter=quarter.and_also(load))
+        middle_ms = wall_clock_ms((quarter.number + 0.5) * _QUARTER_MS, self.zone)
+        place = int(middle_ms // _QUARTER_MS)
         return replace(
             self,
             quarter=_Mean(number, load),
-            day=self.day.learnt(quarter.number, quarter.load),
-            week=self.week.learnt(quarter.number, quarter.load),
+            day=self.day.learnt(place, quarter.load),
+            week=self.week.learnt(place, quarter.load),
         )
 
     def _over(self, slot: int, load: float) -> Forecaster:
@@ -279,7 +285,8 @@ class Forecaster:
         from_ms = (slot + 0.5) * self.slot_ms
         to_ms = from_ms + SLOTS_AHEAD * self.slot_ms
         far = sum(_DAMPING**i for i in range(1, SLOTS_AHEAD + 1))
-        seasons = (profile.growth(from_ms, to_ms) for profile in (self.day, self.week))
+        span = tuple(wall_clock_ms(at_ms, self.zone) for at_ms in (from_ms, to_ms))
+        seasons = (profile.growth(*span) for profile in (self.day, self.week))
         free = (
             load,
             load + far * self.slope,

@@ -10,13 +10,17 @@ certain.
 
 A size is wanted from its time on; a larger one ``lead_s`` earlier, for executors take a while to
 come. Before the first time the application keeps the executors it has.
+
+A schedule that repeats after whole days follows the wall clock: 07:30 stays 07:30 when clocks are
+set. Any other repeats after elapsed time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final, Self
 
 from elastream.loop.application import GoalBounds, Observed
@@ -29,6 +33,7 @@ from elastream.loop.goals.goal import (
     within_bounds,
 )
 from elastream.loop.goals.utilisation import attainable_tau
+from elastream.loop.goals.wall_clock import checked_zone, moment_of, wall_clock
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target
@@ -43,6 +48,9 @@ _MOST_AHEAD: Final = 4
 _EFFORT: Final = 300_000_000
 """Cells of the sequence planner: some five seconds of an ordinary core."""
 _MOST_SIZES: Final = 10_000
+_DAY: Final = timedelta(days=1)
+_FIRST_DAY: Final = datetime(2001, 1, 1)
+"""Where a daily schedule starts: long ago, and no zone set its clocks on that day."""
 
 Moment = datetime | str | float
 """A time: a ``datetime``, an ISO 8601 text, or seconds since the epoch."""
@@ -55,14 +63,19 @@ class Schedule(Goal):
     sizes: Sequence[tuple[Moment, int]]
     """When, and how many; in the order of time."""
     every: timedelta | None = None
-    """After how long it all comes again; ``None``: once."""
+    """How often it repeats: whole days by the wall clock, else elapsed time; ``None``: once."""
     lead_s: float = 60.0
     """How long before its time a larger size is begun."""
     gamma: float = 1.0
     """How much the next migration counts beside the one before it, from 0 to 1."""
+    zone: str | None = None
+    """Time zone of times that name none, such as ``"Europe/Berlin"``; ``None``: the system's."""
+    _walls: tuple[datetime, ...] = field(init=False, repr=False, compare=False, default=())
+    """Wall-clock times of the sizes; empty unless they repeat after whole days."""
 
     def __post_init__(self) -> None:
-        checked = _checked(self.sizes)
+        checked_zone("goal.zone", self.zone)
+        given, checked = self.sizes, _checked(self.sizes, self.zone)
         object.__setattr__(self, "sizes", checked)
         amount("goal.lead_s", self.lead_s)
         if amount("goal.gamma", self.gamma) > 1:
@@ -71,29 +84,34 @@ class Schedule(Goal):
             if not isinstance(self.every, timedelta):
                 raise ProblemError("goal.every", f"{shown(self.every)} is no timedelta")
             period_s = positive("goal.every", self.every.total_seconds())
-            if checked[-1][0] - checked[0][0] >= period_s:
+            span_s = checked[-1][0] - checked[0][0]
+            if self.every % _DAY == timedelta(0):
+                walls = _walls(given, self.zone)
+                object.__setattr__(self, "_walls", walls)
+                span_s = (walls[-1] - walls[0]).total_seconds()
+            if span_s >= period_s:
                 wrong = f"{self.every} is shorter than the schedule itself"
                 raise ProblemError("goal.every", wrong)
 
     @classmethod
     def daily(cls, sizes: Iterable[tuple[str, int]], **more: Any) -> Self:
-        """Return a schedule of every day, by local times such as ``"08:30"``."""
-        today = datetime.now().replace(second=0, microsecond=0)
+        """Return a schedule of every day, by wall-clock times such as ``"08:30"`` in ``zone``."""
         moments: list[tuple[Moment, int]] = []
         for i, (clock, number) in enumerate(sizes):
             try:
                 hour, minute = (int(part) for part in clock.split(":"))
-                moments.append((today.replace(hour=hour, minute=minute), number))
+                moments.append((_FIRST_DAY.replace(hour=hour, minute=minute), number))
             except (ValueError, AttributeError):
                 wrong = f"{shown(clock)} is no time of the day such as 08:30"
                 raise ProblemError(f"goal.sizes[{i}]", wrong) from None
-        return cls(moments, every=timedelta(days=1), **more)
+        return cls(moments, every=_DAY, **more)
 
     @property
     def name(self) -> str:
         """What the log calls it."""
         again = "" if self.every is None else f", every {self.every}"
-        return f"schedule of {len(self.sizes)} sizes{again}"
+        zone = "" if self.zone is None else f", {self.zone}"
+        return f"schedule of {len(self.sizes)} sizes{again}{zone}"
 
     def check(self, bounds: GoalBounds) -> None:
         """Refuse sizes beyond the bounds."""
@@ -106,7 +124,7 @@ class Schedule(Goal):
         """Refuse a schedule that is over."""
         last_s, number = self._times()[-1]
         if self.every is None and last_s * 1000 < now_ms:
-            when = datetime.fromtimestamp(last_s).isoformat(sep=" ", timespec="seconds")
+            when = wall_clock(last_s, self.zone).isoformat(sep=" ", timespec="seconds")
             size = counted(number, "executor")
             wrong = f"{size} from {when} on is in the past, and nothing follows"
             raise ProblemError(f"goal.sizes[{len(self.sizes) - 1}]", wrong)
@@ -165,6 +183,8 @@ class Schedule(Goal):
         times = self._times()
         if self.every is None:
             return list(times)
+        if self._walls:
+            return self._by_wall_clock(now_s, self.every)
         period_s = self.every.total_seconds()
         turn = (now_s - times[0][0]) // period_s
         return [
@@ -172,6 +192,20 @@ class Schedule(Goal):
             for shift in (-1, 0, 1)
             for at_s, number in times
         ]
+
+    def _by_wall_clock(self, now_s: float, every: timedelta) -> list[tuple[float, int]]:
+        """Return the same for whole days."""
+        turn = (wall_clock(now_s, self.zone) - self._walls[0]) // every
+        found: list[tuple[float, int]] = []
+        for shift in (1, 0, -1):
+            for wall, (_, number) in reversed([*zip(self._walls, self._times(), strict=True)]):
+                try:
+                    at_s = moment_of(wall + (turn + shift) * every, self.zone)
+                except (OverflowError, ValueError):  # the calendar has no such day
+                    continue
+                # a time that a clock change skips is not moved beyond those that follow it
+                found.append((min(at_s, found[-1][0]) if found else at_s, number))
+        return found[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +242,7 @@ def _floats(problem: StepProblem) -> tuple[float, ...]:
     return tuple(float(amount_) for amount_ in problem.work)
 
 
-def _checked(sizes: object) -> tuple[tuple[float, int], ...]:
+def _checked(sizes: object, zone: str | None) -> tuple[tuple[float, int], ...]:
     if not isinstance(sizes, Sequence) or isinstance(sizes, str) or not sizes:
         raise ProblemError("goal.sizes", f"{shown(sizes)} is no list of times and sizes")
     if len(sizes) > _MOST_SIZES:
@@ -217,7 +251,7 @@ def _checked(sizes: object) -> tuple[tuple[float, int], ...]:
     for i, entry in enumerate(sizes):
         if not isinstance(entry, Sequence) or isinstance(entry, str) or len(entry) != 2:
             raise ProblemError(f"goal.sizes[{i}]", f"{shown(entry)} is no pair of time and size")
-        at_s = _seconds(f"goal.sizes[{i}]", entry[0])
+        at_s = _seconds(f"goal.sizes[{i}]", entry[0], zone)
         if found and at_s <= found[-1][0]:
             wrong = f"{shown(entry[0])} is not after the time before it"
             raise ProblemError(f"goal.sizes[{i}]", wrong)
@@ -225,12 +259,39 @@ def _checked(sizes: object) -> tuple[tuple[float, int], ...]:
     return tuple(found)
 
 
-def _seconds(field: str, moment: object) -> float:
+def _seconds(field_name: str, moment: object, zone: str | None) -> float:
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError:
-            raise ProblemError(field, f"{shown(moment)} is no time of ISO 8601") from None
+            raise ProblemError(field_name, f"{shown(moment)} is no time of ISO 8601") from None
     if isinstance(moment, datetime):
-        return moment.timestamp()
-    return float(amount(field, moment))
+        try:
+            return moment_of(moment, zone)
+        except (OverflowError, ValueError):
+            raise ProblemError(field_name, _beyond(moment)) from None
+    return float(amount(field_name, moment))
+
+
+def _walls(sizes: Sequence[tuple[Moment, int]], zone: str | None) -> tuple[datetime, ...]:
+    """Return the wall-clock times of sizes that have been checked."""
+    walls = []
+    for i, (moment, _) in enumerate(sizes):
+        wall = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+        try:
+            if not isinstance(wall, datetime):
+                wall = wall_clock(float(wall), zone)
+            elif wall.tzinfo is not None:
+                wall = wall_clock(wall.timestamp(), zone)
+        except (OverflowError, ValueError, OSError):
+            raise ProblemError(f"goal.sizes[{i}]", _beyond(moment)) from None
+        walls.append(wall)
+    for i, (before, wall) in enumerate(pairwise(walls), 1):
+        if wall <= before:
+            wrong = f"{shown(sizes[i][0])} is not after the time before it"
+            raise ProblemError(f"goal.sizes[{i}]", f"{wrong} by the wall clock")
+    return tuple(walls)
+
+
+def _beyond(moment: object) -> str:
+    return f"{shown(moment)} is beyond the years 1 to 9999"

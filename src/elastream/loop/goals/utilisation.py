@@ -55,6 +55,7 @@ from elastream.loop.goals.goal import (
     within_bounds,
 )
 from elastream.loop.goals.usage import SLACK, Usage, demand
+from elastream.loop.goals.wall_clock import checked_zone
 from elastream.model.checks import Number, amount, positive, zero_or_more
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
@@ -89,6 +90,9 @@ class Utilisation(Goal):
     look_ahead_s: float = 0.0
     """Be ready for the load expected within so long, at most an hour; 0: for the load of now. As
     long as it takes from a need to executors that work: patience, their start, and the moves."""
+    zone: str | None = None
+    """Time zone whose days and weeks a forecast learns, such as ``"Europe/Berlin"``; ``None``: the
+    system's."""
 
     def __post_init__(self) -> None:
         target = positive("goal.target", self.target)
@@ -104,6 +108,7 @@ class Utilisation(Goal):
         if zero_or_more("goal.look_ahead_s", self.look_ahead_s) > FURTHEST_S:
             wrong = f"{self.look_ahead_s:g} is above {FURTHEST_S:g}; see Schedule"
             raise ProblemError("goal.look_ahead_s", wrong)
+        checked_zone("goal.zone", self.zone)
 
     @property
     def name(self) -> str:
@@ -130,7 +135,7 @@ class Utilisation(Goal):
         """Remember nothing, or the load so far where it looks ahead."""
         if not self.look_ahead_s:
             return None
-        return Forecaster.ahead(self.look_ahead_s, headroom=1 / self.high_mark)
+        return Forecaster.ahead(self.look_ahead_s, headroom=1 / self.high_mark, zone=self.zone)
 
     def recalled(self, past: Iterable[tuple[int, float]]) -> Forecaster | None:
         """Remember the load of the past where it looks ahead."""

@@ -155,7 +155,7 @@ def _goal(
     if loop == "reactive":
         return Utilisation(target=_TARGET), ()
     if loop == "ahead":
-        goal = Utilisation(target=_TARGET, look_ahead_s=study.look_ahead_s)
+        goal = Utilisation(target=_TARGET, look_ahead_s=study.look_ahead_s, zone="UTC")
         return goal, load.past(_ROW_S)
     return Oracle(
         target=_TARGET,

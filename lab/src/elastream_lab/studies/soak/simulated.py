@@ -42,7 +42,7 @@ def month(days: float) -> Iterator[Sample]:
     cluster = SimulatedCluster([_query(number) for number in range(_QUERIES)], settings)
     policy = Policy(
         max_executors=_MOST,
-        goal=Utilisation(target=0.6, look_ahead_s=300.0),
+        goal=Utilisation(target=0.6, look_ahead_s=300.0, zone="UTC"),
         spares=1,
         moves_per_batch=4,
         action_timeout_s=600.0,
