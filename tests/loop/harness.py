@@ -65,6 +65,8 @@ class Harness:
         self.told: list[tuple[Instruction, ...]] = [self._started()[1]]
         self.pending: deque[Action] = deque()
         self.last_batch: BatchObservation | None = None
+        self.places_at_once = True
+        """Whether a placement is answered before anything else happens."""
         cluster.subscribe(self._heard)
 
     @property
@@ -84,7 +86,7 @@ class Harness:
         self._check(told)
         for instruction in told:
             match instruction:
-                case Place():
+                case Place() if self.places_at_once:
                     self.feed(Answered(instruction.ticket, self._result(instruction)))
                 case Cancel(ticket=ticket):
                     self.pending = deque(a for a in self.pending if a.ticket != ticket)

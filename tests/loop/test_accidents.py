@@ -186,6 +186,15 @@ class Accidents(RuleBasedStateMachine):
         if name in self.workloads and name not in self.run.cluster.queries:
             self.run.cluster.begin_query(self.workloads[name])
 
+    @rule(name=st.sampled_from(NAMES))
+    def query_restarts(self, name: str) -> None:
+        self.query_ends(name)
+        self.query_starts_again(name)
+
+    @rule(at_once=st.booleans())
+    def placements_take_their_time(self, at_once: bool) -> None:
+        self.run.places_at_once = at_once
+
     @rule(number=st.integers(0, 8), tau=st.none() | st.just(0.7))
     def person_asks_for_executors(self, number: int, tau: float | None) -> None:
         self.run.feed(ScaleRequested(number, tau))
@@ -226,6 +235,7 @@ class Accidents(RuleBasedStateMachine):
         run = self.run
         run.cluster.settings = replace(run.cluster.settings, slots=20)
         run.cluster.obeys = lambda _: True
+        run.places_at_once = True
         self.rates = dict.fromkeys(NAMES, 200.0)
         for name in self.workloads:
             self.query_starts_again(name)

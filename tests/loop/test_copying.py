@@ -207,3 +207,22 @@ def test_a_cluster_that_cannot_copy_refuses_nothing_and_drops_nothing() -> None:
     copied = cluster.copy({there: "0"}, ticket=Ticket())
     assert (copied.tasks, copied.why) == (frozenset(), "its executor was lost")
     assert [e.id for e in executors("1")] == ["1"]
+
+
+def test_copies_for_a_query_that_leaves_while_they_travel_are_not_believed_in() -> None:
+    workloads = [
+        even_workload(4, lambda _: 100.0, name=name, state_bytes=2 * MIB) for name in (QUERY, "q")
+    ]
+    cluster = SimulatedCluster(workloads, ClusterSettings(executors=2, copy_s=0.0))
+    run = Harness(cluster, PATIENT)
+    run.batches(4)
+    where = run.cluster.where()
+    mine, other = task(0), task(0, "q")
+    target = {each: "1" if where[each] == "0" else "0" for each in (mine, other)}
+    run.feed(MoveRequested(target))
+    (copy,) = (action for action in run.pending if isinstance(action, Copy))
+    run.pending.clear()
+    run.cluster.end_query("q")
+    run.feed(Answered(copy.ticket, Copied(frozenset(target), 4 * MIB)))
+    assert run.state.standbys.there == {mine}
+    assert run.state.standbys.wanted == {mine: target[mine]}

@@ -184,6 +184,29 @@ def test_of_a_placement_asked_for_only_those_executors_are_warmed_that_get_state
     assert acts(told) == [Warm(1, ("c",))]
 
 
+def test_a_placement_asked_for_goes_on_without_the_tasks_of_a_query_that_left() -> None:
+    state = attached("abc", policy=PATIENT, cold="bc", queries={QUERY: 4, "q": 2})
+    state = heard(state, 0, "aaaa")
+    state, _ = step(state, BatchObserved(batch(0, "aa", query="q")))
+    state, _ = step(state, MoveRequested({task(0): "c", task(1, "q"): "b"}))
+    state, _ = after(state, QueryLeft(1500, "q", RUN, "it ended"), Answered(1, None))
+    assert isinstance(state.phase, Moving)
+    assert state.phase.missing(state.queries[QUERY]) == (task(0),)
+    assert state.phase.target.goal.keys() == {task(j) for j in range(4)}
+
+
+def test_a_placement_asked_for_of_a_query_that_was_started_again_is_given_up() -> None:
+    state = heard(attached("ab", policy=PATIENT, cold="b"), 0, "aaaa")
+    state, _ = step(state, MoveRequested({task(0): "b"}))
+    again = QueryJoined(1500, QUERY, "run 2", OperatorGraph({0: None}), 4)
+    state, told = after(
+        state, QueryLeft(1500, QUERY, RUN, "it was started again"), again, Answered(1, None)
+    )
+    assert isinstance(state.phase, Steady)
+    (why,) = [reason for reason in reasons(told) if "given up" in reason]
+    assert why.startswith("move given up: its tasks have left with their queries")
+
+
 # Settling
 
 

@@ -13,6 +13,7 @@ from tests.loop.harness import Harness
 from tests.loop.scenes import POLICY
 
 from elastream.loop.events import (
+    Answered,
     Copy,
     DropCopies,
     Instruction,
@@ -20,10 +21,12 @@ from elastream.loop.events import (
     Place,
     Plan,
     ScaleRequested,
+    Status,
     Tick,
 )
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.policy import Policy
+from elastream.loop.ports import Copied, Placed
 from elastream.loop.standbys import choose_standbys
 from elastream.model.errors import ProblemError
 from elastream.testing import (
@@ -342,3 +345,95 @@ def test_a_loop_that_only_advises_places_nothing_after_a_loss() -> None:
     run.cluster.kill("1")
     assert not of_kind(run, Place)
     assert not of_kind(run, Copy)
+
+
+def restart(run: Harness) -> None:
+    """End the query and start its next run, whose tasks no batch has shown yet."""
+    workload = run.cluster.queries[QUERY].workload
+    run.cluster.end_query(QUERY)
+    run.cluster.begin_query(workload)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_placement_after_a_loss_means_nothing_to_the_next_run_of_its_query(idle: bool) -> None:
+    run = run_of()
+    run.batches(1)
+    run.places_at_once = False
+    run.cluster.kill("1")
+    (place,) = (action for action in run.pending if isinstance(action, Place))
+    restart(run)
+    before = run.decisions
+    taken_over = frozenset(place.wanted)
+    run.pending.remove(place)
+    if idle:
+        run.feed(Status(round(run.cluster.now_ms), frozenset({QUERY}), 0))
+    run.feed(Answered(place.ticket, Placed(idle, taken_over)))
+    assert not run.state.standbys.recoveries
+    assert not run.state.queries[QUERY].believed
+    assert run.decisions == before
+    run.places_at_once = True
+    run.batches(2)
+    assert not run.state.observed.homeless()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_executor_is_lost_when_a_query_that_had_copies_has_left(again: bool) -> None:
+    run = run_of()
+    run.batches(1)
+    assert run.state.standbys.there
+    if again:
+        restart(run)
+    else:
+        run.cluster.end_query(QUERY)
+    run.cluster.kill("1")
+    (lost,) = (d for d in run.decisions if d.kind == "lost")
+    assert lost.reason == "executor 1 was lost, 0 tasks to load elsewhere"
+
+
+def test_copies_end_with_the_run_of_their_query_and_the_next_run_gets_its_own() -> None:
+    run = run_of()
+    run.batches(1)
+    (first,) = of_kind(run, Copy)
+    restart(run)
+    assert not run.state.standbys.there
+    run.batches(2)
+    _, second = of_kind(run, Copy)
+    assert second.wanted.keys() == first.wanted.keys()
+    assert run.state.standbys.there == second.wanted.keys()
+
+
+def test_copies_that_come_after_the_run_of_their_query_has_ended_are_not_believed_in() -> None:
+    run = run_of_unanswered()
+    (copy,) = (action for action in run.pending if isinstance(action, Copy))
+    run.pending.remove(copy)
+    restart(run)
+    run.feed(Answered(copy.ticket, Copied(frozenset(copy.wanted), 12)))
+    assert not run.state.standbys.there
+    run.batches(2)
+    assert run.state.standbys.there == copy.wanted.keys()
+
+
+def test_copies_of_a_query_that_has_left_are_dropped_also_where_no_others_are_wanted() -> None:
+    run = run_of()
+    run.batches(1)
+    run.cluster.end_query(QUERY)
+    other = even_workload(4, lambda _: 100.0, name="other", state_bytes=0)
+    run.cluster.begin_query(other)
+    run.batches(3)
+    assert run.cluster.copies == {}
+    assert len(of_kind(run, DropCopies)) == 1
+
+
+def test_copies_of_a_query_that_has_left_are_dropped_and_those_of_others_stay() -> None:
+    run = run_of()
+    other = even_workload(4, lambda _: 100.0, name="other", state_bytes=MIB)
+    run.cluster.begin_query(other)
+    run.batches(6)
+    kept = {each: holder for each, holder in run.cluster.copies.items() if each.query == "other"}
+    assert len(kept) == 4
+    run.cluster.end_query(QUERY)
+    run.batches(3)
+    assert run.cluster.copies == run.state.standbys.wanted == kept
+    asked = len(of_kind(run, Copy))
+    run.batches(3)
+    assert len(of_kind(run, Copy)) == asked

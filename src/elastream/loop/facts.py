@@ -207,7 +207,8 @@ def _left(state: LoopState, event: QueryLeft) -> tuple[LoopState, tuple[Instruct
     log = note(state, "leave", event.why, query=event.query)
     queries = {name: query for name, query in state.queries.items() if name != event.query}
     signal = replace(state.signal, heard=state.signal.heard - {event.query})
-    return replace(state, queries=queries, signal=signal), (log,), True
+    standbys = state.standbys.without(event.query)
+    return replace(state, queries=queries, signal=signal, standbys=standbys), (log,), True
 
 
 def _executors(
@@ -226,7 +227,7 @@ def _executors(
     why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
     copies = sum(
         state.observed.where(task) in lost and state.standbys.holder(task) in alive
-        for task in state.standbys.there
+        for task, _ in state.observed.tasks()
     )
     why += f", {copies} of them have a copy" if copies else ""
     figures = {"executors_lost": len(lost), "tasks_homeless": homeless, "tasks_with_copies": copies}

@@ -80,7 +80,7 @@ def tend_standbys(state: LoopState, *, resting: bool) -> Transition:
     if standbys.recoveries or state.observed.homeless():  # its next batch shows where they are
         return state, ()
     wanted = choose_standbys(state)
-    if wanted == standbys.wanted:
+    if wanted == standbys.wanted and not standbys.leftover:
         return state, ()
     if not wanted:
         return replace(state, standbys=Standbys()), (DropCopies(),)
@@ -96,9 +96,9 @@ def stand_by(state: LoopState, result: object) -> Transition:
     if isinstance(result, Failure):
         return _failed(replace(state, standbys=standbys), result.why)
     assert isinstance(result, Copied)  # noqa: S101 - the answer to a copy
-    standbys = replace(standbys, there=result.tasks)
+    standbys = replace(standbys, there=result.tasks & standbys.wanted.keys())
     state = replace(state, standbys=standbys)
-    wanted, there = len(standbys.wanted), len(result.tasks)
+    wanted, there = len(standbys.wanted), len(standbys.there)
     took_s = state.passed_s(standbys.since_ms)
     reason = f"{there} of {counted(wanted, 'task')} have a copy that follows, in {took_s:.0f} s"
     if result.why is not None:
@@ -120,7 +120,7 @@ def recover(state: LoopState, lost: Sequence[str]) -> Transition:
     recoveries = dict(state.standbys.recoveries)
     for query, wanted in places.items():
         state, ticket = state.ticketed()
-        recoveries[ticket] = Recovery(query, wanted)
+        recoveries[ticket] = Recovery(query, state.queries[query].run, wanted)
         instructions.append(Place(ticket, query, wanted, tuple(lost)))
         state = begin_work(state, set(wanted.values()))
     standbys = replace(state.standbys, recoveries=recoveries)
@@ -150,13 +150,16 @@ def _refuges(state: LoopState, lost: Collection[str]) -> dict[str, dict[TaskId, 
 
 
 def recovered(state: LoopState, ticket: int, result: object) -> Transition:
-    """Take in what became of tasks that were placed where their copies are."""
+    """Take in what became of tasks that were placed where their copies are.
+
+    Where the query has been started again since, nothing is known of its tasks.
+    """
     standbys = state.standbys
     recovery = standbys.recoveries[ticket]
     left = {other: each for other, each in standbys.recoveries.items() if other != ticket}
     state = replace(state, standbys=replace(standbys, recoveries=left))
     query = state.queries.get(recovery.query)
-    if query is None:
+    if query is None or query.run != recovery.run:
         return state, ()
     if not isinstance(result, Placed):
         why = result.why if isinstance(result, Failure) else "no answer"

@@ -88,6 +88,8 @@ class Recovery:
     """Tasks of a lost executor that were placed where their copies are."""
 
     query: str
+    run: str
+    """Its run then: what comes of it says nothing about the next one."""
     wanted: Mapping[TaskId, str]
 
 
@@ -106,6 +108,8 @@ class Standbys:
     """When they were last not to be had."""
     recoveries: Mapping[int, Recovery] = field(default_factory=dict)
     """What was placed after a loss, by ticket, while no answer came."""
+    leftover: bool = False
+    """Whether executors may hold copies besides those: of a query that has left, say."""
 
     def holder(self, task: TaskId) -> str | None:
         """Return the executor that has a copy of the task's state."""
@@ -116,6 +120,13 @@ class Standbys:
         there = frozenset(task for task in self.there if self.holder(task) == wanted.get(task))
         kept = {task: wanted[task] for task in wanted if task in there}
         return replace(self, wanted=kept, there=there)
+
+    def without(self, query: str) -> Standbys:
+        """Return those of the other queries: a copy is of no use to the next run of its query."""
+        wanted = {task: node for task, node in self.wanted.items() if task.query != query}
+        there = frozenset(task for task in self.there if task.query != query)
+        leftover = self.leftover or len(wanted) < len(self.wanted)
+        return replace(self, wanted=wanted, there=there, leftover=leftover)
 
     def joined(self, wanted: Mapping[TaskId, str], tasks: Collection[TaskId]) -> Standbys:
         """Return what is there after these were wanted and copies of these tasks came."""

@@ -180,6 +180,21 @@ CHEAP = Replication(response_ms=2000, probes=0, weights=Weights(0.01, 1, 0))
 FAST = Replication(response_ms=2000, probes=0, weights=Weights(1, 0.01, 0))
 
 
+def test_a_plan_that_lacks_a_query_which_came_meanwhile_is_not_carried_out() -> None:
+    goal = Replication(response_ms=900)
+    batches = scene(WHERE, run_ms=RUN_MS, rows=ROWS)
+    memory, seen = after_batches(goal, batches, executors(3))
+    memory, question = asked(goal, memory, seen)
+    more = scene({0: "2"}, run_ms=RUN_MS, rows=ROWS, query="newcomer")
+    both = observed([*batches, *more], executors(3))
+    memory, wanted = goal.answered(memory, at(both, 61), question, question.work())
+    assert wanted is not None
+    assert (wanted.need, wanted.executors) == ("hold", 3)
+    assert "newcomer/0 came while a plan was worked out" in wanted.reason
+    assert memory.deployment is None
+    assert not memory.solving
+
+
 def test_executors_that_hold_no_replica_are_given_back() -> None:
     batches = scene(WHERE, run_ms=RUN_MS, rows=ROWS)
     memory, wanted = answered(CHEAP, batches, executors(3))

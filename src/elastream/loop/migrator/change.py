@@ -146,7 +146,8 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
     standing = bool(state.policy.standbys)
     dropped: tuple[Instruction, ...] = (DropCopies(),) if state.copied and not standing else ()
     if state.copied:  # what follows now is not what was asked for
-        state = replace(state, standbys=replace(state.standbys, wanted={}, there=frozenset()))
+        forgotten = replace(state.standbys, wanted={}, there=frozenset(), leftover=standing)
+        state = replace(state, standbys=forgotten)
     rested = replace(
         state,
         phase=Steady(),

@@ -80,7 +80,9 @@ class Copying(Phase):
     def _without(self, state: LoopState, query: str) -> Transition:
         """Go on without a query that has left."""
         moving = frozenset(task for task in self.moving if task.query != query)
-        rest = replace(self, target=self.target.without(query), moving=moving)
+        wanted = {task: node for task, node in self.copy.wanted.items() if task.query != query}
+        copy = replace(self.copy, wanted=wanted)
+        rest = replace(self, target=self.target.without(query), copy=copy, moving=moving)
         if moving:
             return replace(state, phase=rest), ()
         state, instructions = begin_moving(state, self.change, rest.target, begin_copying)

@@ -131,7 +131,10 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
     """Ask for a plan; where there is nothing to plan, go on."""
     observed = state.observed
     if change.placement is not None:
-        return _carried_out(state, change, _by_hand(observed, change.placement))
+        target = _by_hand(observed, change.placement)
+        if not target.goal.keys() & change.placement.keys():
+            return abandon_change(state, change, "its tasks have left with their queries")
+        return _carried_out(state, change, target)
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
@@ -254,6 +257,8 @@ def _filled(places: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def _by_hand(observed: Observed, placement: Mapping[TaskId, str]) -> Destination:
-    goal = {task: observed.where(task) for task, _ in observed.tasks()} | dict(placement)
-    moving = [task for task in placement if observed.where(task) != goal[task]]
-    return Destination.of(goal, moving)
+    """Return where a placement asked for leads; tasks whose query has left meanwhile are not in."""
+    where = {task: observed.where(task) for task, _ in observed.tasks()}
+    known = {task: node for task, node in placement.items() if task in where}
+    moving = [task for task, node in known.items() if where[task] != node]
+    return Destination.of(where | known, moving)

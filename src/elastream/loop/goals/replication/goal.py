@@ -232,6 +232,10 @@ class Replication(ReplicationSettings):
         if isinstance(plan, Infeasible) or loads is None:
             why = plan.reason if isinstance(plan, Infeasible) else "tasks are on the way"
             return memory, self._hold(observed, f"; no deployment is allowed: {why}")
+        unplanned = [load.name for load in loads if load.name not in plan.deployment]
+        if unplanned:
+            came = f"; {listed(unplanned)} came while a plan was worked out: the next one counts it"
+            return memory, self._hold(observed, came)
         memory = replace(memory, deployment=plan.deployment, known=observed.alive)
         number = executors_for(plan.deployment, alive)
         number = min(max(number, observed.bounds.least, 1), observed.bounds.most)
