@@ -203,6 +203,8 @@ class LoopState:
     """When the last scene was taken."""
     unshown: tuple[BatchObservation, ...] = ()
     """Batches since then."""
+    said_single_step: str | None = None
+    """Why the planner's values were of no use to the last plan: said once, until that changes."""
     spans: Spans = field(default_factory=Spans)
     """How long phases took."""
     next_ticket: int = 1

@@ -234,10 +234,21 @@ def test_a_size_that_the_chain_does_not_know_is_planned_as_a_single_step(
         planner.plan(step)
 
 
-def test_values_of_other_tasks_are_refused(planner: TransitionPlanner) -> None:
+def test_other_tasks_than_the_values_are_for_are_planned_as_a_single_step(
+    planner: TransitionPlanner,
+) -> None:
     step = StepProblem.of([1] * 5, [1] * 5, [[0, 5]], 4, 0.4)
+    assert planner(step) == single_step(step)
     with pytest.raises(ProblemError, match="has 5 tasks where the values are for 30"):
-        planner(step)
+        planner.plan(step)
+
+
+def test_why_a_migration_is_planned_as_a_single_step_is_told(planner: TransitionPlanner) -> None:
+    cut: Cut = (0, 8, 15, 22, 30)
+    others = StepProblem.of([1] * 5, [1] * 5, [[0, 5]], 4, 0.4)
+    assert planner.why_single_step(step_of(large(), cut, 5)) is None
+    assert planner.why_single_step(step_of(large(), cut, 3)) == "has no values for 3 nodes"
+    assert planner.why_single_step(others) == "has values for 30 tasks, not for 5"
 
 
 def test_a_migration_that_cannot_fit_says_what_single_step_says(planner: TransitionPlanner) -> None:

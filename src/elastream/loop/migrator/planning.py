@@ -146,7 +146,10 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
         surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
         return begin_copying(state, change, Destination.of({}, (), surplus))
     order = _order(state, change, tasks, nodes, wanted)
-    state, ticket = state.ticketed()
+    why = _why_single_step(order)
+    if why is not None and why != state.said_single_step:
+        order = replace(order, notes=(*order.notes, why))
+    state, ticket = replace(state, said_single_step=why).ticketed()
     plan = Plan(ticket, order, tasks, nodes)
     return replace(state, phase=Planning(change, plan, state.now_ms)), (plan,)
 
@@ -215,6 +218,15 @@ def _planner(
         return policy.planner, ()
     ahead, why = chosen_planner(state.learning, tasks, policy.planner, str(until_then))
     return (until_then, (why or "",)) if ahead is None else (ahead, ())
+
+
+def _why_single_step(order: RouteOrder) -> str | None:
+    """Return why a planner that was made from values cannot use them here, for the log."""
+    if isinstance(order.planner, str) or order.problem.current.intervals is None:
+        return None
+    why_single_step = getattr(order.planner, "why_single_step", None)
+    why = None if why_single_step is None else why_single_step(order.problem)
+    return None if why is None else f"{order.planner.name} {why}: single-step"
 
 
 def _work(work: Sequence[float]) -> tuple[float, ...]:

@@ -36,6 +36,7 @@ from elastream.model.transition import (
     TransitionProblem,
     direction_of,
 )
+from elastream.model.words import counted
 from elastream.planners.cuts import Cut, cut_of, nodes_of_cut
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.single_step import single_step
@@ -105,12 +106,21 @@ class TransitionPlanner:
         self._total_state = exact_sum(problem.state)
 
     def __call__(self, step: StepProblem) -> StepPlan | Infeasible:
-        """Return the migration; one to a size that the chain does not know is single-step's."""
+        """Return the migration; single-step's where the values say nothing about it."""
         state = self._state(step, None)
-        if state is None:
+        if state is None or self.why_single_step(step) is not None:
             return single_step(step)
         outcome = self.plan_to(step, state)
         return outcome if isinstance(outcome, Infeasible) else outcome.step
+
+    def why_single_step(self, step: StepProblem) -> str | None:
+        """Return why this migration is planned as a single step; ``None`` where it is not."""
+        tasks, valued = len(step.work), len(self._values.problem.work)
+        if tasks != valued:
+            return f"has values for {counted(valued, 'task')}, not for {tasks}"
+        if self._state(step, None) is None:
+            return f"has no values for {counted(step.target.nodes, 'node')}"
+        return None
 
     def plan(
         self, step: StepProblem, direction: Direction | None = None
