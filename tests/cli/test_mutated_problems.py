@@ -29,6 +29,12 @@ def places(value: Any, at: Place = ()) -> Iterator[Place]:
             yield from places(each, (*at, name))
 
 
+def value_at(problem: Any, at: Place) -> Any:
+    for name in at:
+        problem = problem[name]
+    return problem
+
+
 def with_value(problem: Any, at: Place, value: object) -> Any:
     """Return the problem with a value at that place; unchanged where the place has gone."""
     changed = copy.deepcopy(problem)
@@ -86,6 +92,31 @@ def test_a_value_that_once_was_a_fault_of_our_own_is_none(
     kind: str, at: Place, value: float, plan: Any
 ) -> None:
     check(plan, kind, with_value(PROBLEMS[kind], at, value))
+
+
+RESTART = {"downtime": "restart"}
+LOCAL = {"local_bytes_per_s": [10**7] * 3}
+
+
+@pytest.mark.parametrize("engine", [{}, RESTART, RESTART | LOCAL, {"distinct": True}])
+def test_a_number_beyond_machine_integers_is_a_number_like_any_other(
+    engine: dict[str, Any], plan: Any
+) -> None:
+    problem = PROBLEM | engine
+    for at in places(problem):
+        if isinstance(value_at(problem, at), int | float):
+            check(plan, "replication", with_value(problem, at, 10**30))
+
+
+def test_huge_whole_numbers_are_planned_like_their_floats(plan: Any) -> None:
+    def planned(value: float) -> dict[str, Any]:
+        problem = with_value(PROBLEM | RESTART, ("nodes", 0, "speedup"), value)
+        problem = with_value(problem, ("operators", 2, "state_bytes"), value)
+        code, out, _ = plan("replication", problem)
+        assert code == 0
+        return {**json.loads(out), "solve_s": 0}
+
+    assert planned(10**30) == planned(1e30)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

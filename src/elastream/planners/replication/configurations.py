@@ -226,19 +226,22 @@ def _arrays(
         for slot in range(each.shape[1]):
             count[np.arange(block.start, block.stop), each[:, slot]] += 1
         start = block.stop
-    slowest = np.array([node.speedup for node in problem.nodes])[nodes].min(axis=1)
-    base = np.array([base_ms[each] for each in size.tolist()])
+    speedup = np.array([node.speedup for node in problem.nodes], dtype=float)
+    base = np.array([base_ms[each] for each in size.tolist()], dtype=float)
     price = size.astype(float) * (float(which.cost) * float(which.resources))
     down_ms = downtimes_ms(problem, operator, nodes, count, size)
     known = np.zeros(len(size))
     rent = float(which.resources) * (count * _price_of_a_resource(problem)).sum(axis=1)
-    return Configurations(nodes, count, size, base / slowest, price, down_ms, rent, known)
+    return Configurations(
+        nodes, count, size, base / speedup[nodes].min(axis=1), price, down_ms, rent, known
+    )
 
 
 def _price_of_a_resource(problem: ReplicationProblem) -> Floats:
     """Return what a unit of each node's resources costs where all of them are taken."""
     full = [(node.price, node.resources * (1 + _TOLERANCE)) for node in problem.nodes]
-    return np.array([price / resources if resources else 0.0 for price, resources in full])
+    prices = [price / resources if resources else 0.0 for price, resources in full]
+    return np.array(prices, dtype=float)
 
 
 def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:

@@ -86,8 +86,8 @@ def _paused(
     sent = sent + before[u] * grown / (old_size * size)
     received = np.maximum(here - before[v], 0) / size + stays * shrunk / (old_size * size)
     code_ms = store.transfer_ms(np.where(before[v] == 0, float(which.code_bytes), 0.0), v)
-    upload_ms = store.transfer_ms(which.state_bytes * sent, u)
-    download_ms = store.transfer_ms(which.state_bytes * received, v)
+    upload_ms = store.transfer_ms(float(which.state_bytes) * sent, u)
+    download_ms = store.transfer_ms(float(which.state_bytes) * received, v)
     spawn_ms = np.where(here > before[v], store.spawn_ms[v], 0.0)
     return np.asarray(np.maximum(code_ms, upload_ms) + download_ms + spawn_ms)
 
@@ -109,17 +109,18 @@ def _moved(
     here = count[np.arange(len(size)), v]
     sent = np.full(len(size), before[u] / before.sum())
     code_ms = store.transfer_ms(np.where(used[v] == 0, all_code, 0.0), v)
-    upload_ms = store.transfer_ms(which.state_bytes * sent, u)
-    download_ms = store.transfer_ms(which.state_bytes * (here / size), v)
+    upload_ms = store.transfer_ms(float(which.state_bytes) * sent, u)
+    download_ms = store.transfer_ms(float(which.state_bytes) * (here / size), v)
     return np.asarray(code_ms + upload_ms + download_ms + here * store.spawn_ms[v])
 
 
 def _restart_ms(problem: ReplicationProblem, store: _Store, befores: NDArray[np.int64]) -> float:
     """Return the largest of equation 39 over the operators."""
-    swap = np.inf if problem.local_bytes_per_s is None else np.array(problem.local_bytes_per_s)
+    speeds = problem.local_bytes_per_s
+    swap = np.inf if speeds is None else np.array(speeds, dtype=float)
     longest = 0.0
     for which, before in zip(problem.operators, befores, strict=True):
-        share = which.state_bytes * before / before.sum()
+        share = float(which.state_bytes) * before / before.sum()
         took = 2000 * share / swap + before * store.spawn_ms
         longest = max(longest, float(np.where(before > 0, took, 0.0).max()))
     return problem.sync_ms + longest

@@ -25,7 +25,8 @@ __all__ = ["consecutive_members", "interchangeable", "without_mirror_images"]
 
 def interchangeable(problem: ReplicationProblem) -> list[list[int]]:
     """Return the classes of interchangeable nodes that have more than one member."""
-    delay, cost = np.array(problem.links.delay_ms), np.array(problem.links.cost)
+    delay = np.array(problem.links.delay_ms, dtype=float)
+    cost = np.array(problem.links.cost, dtype=float)
     ways = np.concatenate([np.sort(matrix) for matrix in (delay, cost, delay.T, cost.T)], axis=1)
     marks = [(way.tobytes(), *own) for way, own in zip(ways, _marks(problem), strict=True)]
     classes: list[list[int]] = []
