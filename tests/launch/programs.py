@@ -27,15 +27,24 @@ def written(folder: Path, text: str, name: str = "app.py") -> Path:
     return file
 
 
-def by_python(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return _ran([sys.executable, str(program), *arguments], {})
+def by_python(
+    program: Path | str, *arguments: str, folder: Path | None = None, together: bool = False
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(program), *arguments]
+    return _ran(command, {}, folder=folder, together=together)
 
 
 def by_elastream(
-    program: Path, *arguments: str, options: str = "", environ: Mapping[str, str] | None = None
+    program: Path | str,
+    *arguments: str,
+    options: str = "",
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    together: bool = False,
 ) -> subprocess.CompletedProcess[str]:
+    """``together``: standard error is in standard output, in the order in which both came."""
     command = [*ELASTREAM, "run", "--max-executors", "2", *options.split()]
-    return _ran([*command, str(program), *arguments], environ or {})
+    return _ran([*command, str(program), *arguments], environ or {}, folder, together=together)
 
 
 def by_submit(
@@ -59,11 +68,19 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **more}
 
 
-def _ran(command: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _ran(
+    command: list[str],
+    environ: Mapping[str, str],
+    folder: Path | None = None,
+    *,
+    together: bool = False,
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
+        cwd=folder,
         env=environment(environ),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if together else subprocess.PIPE,
         text=True,
         timeout=_PATIENCE_S,
         check=False,

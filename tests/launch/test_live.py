@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from tests.launch.programs import by_elastream, by_submit, written
+from tests.launch.programs import by_elastream, by_python, by_submit, written
 
 from elastream import Decision, read_decisions
 
@@ -105,6 +106,41 @@ assert found == {key: len(range(key, rows, 7)) for key in range(7)}, (found, row
 print("exact")
 """
 
+LEFT_OPEN = """
+import atexit, os, threading
+from concurrent.futures import ThreadPoolExecutor
+from pyspark.sql import SparkSession
+
+
+def last():
+    if os.getpid() == parent:
+        print("last", spark.range(5).count(), flush=True)
+
+
+parent = os.getpid()
+atexit.register(last)
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
+rows = spark.readStream.format("rate").load().groupBy("value").count().writeStream
+query = rows.outputMode("complete").format("noop").queryName("left").start()
+while query.lastProgress is None:
+    query.awaitTermination(1)
+pool = ThreadPoolExecutor(2)
+print(pool.submit(lambda: spark.range(3).count()).result(), flush=True)
+child = os.fork()
+if not child:
+    raise SystemExit(8)
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def after():
+    threading.main_thread().join()
+    print("after", spark.range(4).count(), query.isActive, flush=True)
+
+
+threading.Thread(target=after).start()
+raise ValueError("of its own")
+"""
+
 TEN_QUERIES = """
 import time
 from pyspark.sql import SparkSession
@@ -151,6 +187,26 @@ def test_an_unmodified_program_runs_attached_and_ends_as_it_does(tmp_path: Path)
     assert ("join", "counts") in kinds
     assert ("refuse", "plain") in kinds
     assert kinds[-1] == ("detach", None)
+    assert list(scratch.glob("elastream-*")) == []
+
+
+@pytest.mark.slow
+def test_a_program_that_leaves_everything_open_ends_as_under_python(tmp_path: Path) -> None:
+    log, scratch = tmp_path / "decisions.jsonl", tmp_path / "scratch"
+    scratch.mkdir()
+    program = written(tmp_path, LEFT_OPEN)
+    pythons = by_python(program)
+    ours = by_elastream(program, options=f"--log {log}", environ={"TMPDIR": str(scratch)})
+    assert (ours.returncode, ours.stdout) == (pythons.returncode, pythons.stdout), ours.stderr
+    assert ours.stdout.splitlines() == ["3", "child 8", "after 4 True", "last 5"]
+    traces = [
+        re.findall(r"Traceback (?:.*\n)+?ValueError: of its own\n", ran.stderr)
+        for ran in (ours, pythons)
+    ]
+    assert traces[0] == traces[1] != []
+    kinds = told(log)
+    assert ("join", "left") in kinds
+    assert [kind for kind, _ in kinds].count("detach") == 1
     assert list(scratch.glob("elastream-*")) == []
 
 
@@ -252,8 +308,11 @@ def test_a_program_is_measured_and_its_queries_end(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_program_that_ends_before_it_is_measured_is_one_line(tmp_path: Path) -> None:
     problem = tmp_path / "problem.json"
-    done = by_elastream(written(tmp_path, COUNTS), options=f"--measure {problem}")
+    text = "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate()\n"
+    program = written(tmp_path, text + "raise SystemExit('its last words')\n")
+    done = by_elastream(program, options=f"--measure {problem}")
     assert done.returncode == 2
+    assert "its last words" in done.stderr.splitlines()
     assert not problem.exists()
     line = "elastream: the program ended before its queries were measured"
     assert done.stderr.strip().splitlines()[-1] == line

@@ -44,6 +44,9 @@ class LaunchedSession:
         pauses = settings.policy.mechanism == "pause"
         self.caught = CaughtQueries(self._paused) if pauses else None
         """The program's queries, where they may be paused."""
+        # Before the program registers anything: its own last functions may still use the session
+        atexit.register(self._end_cluster)
+        os.register_at_fork(after_in_child=self._disown)
 
     def prepared(self, conf: SparkConf | None, master: str | None) -> SparkConf:
         """Return the settings of a context that is about to begin."""
@@ -122,13 +125,20 @@ class LaunchedSession:
         from pyspark import SparkContext
 
         self.let_go()
-        cluster, self._cluster = self._cluster, None
-        if cluster is not None:
-            atexit.unregister(cluster.end)
-            cluster.end()
+        if self._cluster is not None:
+            self._end_cluster()
         elif SparkContext._active_spark_context is not None:
             with interrupts_ignored(), suppress(Exception):  # a driver that died has nothing left
                 SparkContext._active_spark_context.stop()
+
+    def _end_cluster(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.end()
+
+    def _disown(self) -> None:
+        """Leave the session to the process that this one was forked from."""
+        self._attachment = self._cluster = None
 
     def _own_cluster(self) -> ProgramCluster:
         if self._cluster is None:
@@ -139,7 +149,6 @@ class LaunchedSession:
                 )
             policy = self._settings.policy
             self._cluster = ProgramCluster(max(1, policy.min_executors), policy.max_executors)
-            atexit.register(self._cluster.end)
         return self._cluster
 
 

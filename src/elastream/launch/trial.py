@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from elastream.launch.hooks import hooked
-from elastream.launch.program import Program, run_program
+from elastream.launch.program import Program, run_to_end
 from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
 from elastream.model.checks import count
@@ -65,7 +65,7 @@ def run_measured(program: Program, settings: RunSettings, trial: ProgramTrial) -
         with interrupts_ignored():
             session.let_go()
 
-    run_program(program, at_end)
+    run_to_end(program, at_end)
     if session.line is None:
         session.line = "the program ended before its queries were measured"
     if not session.written:
