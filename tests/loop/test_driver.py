@@ -11,14 +11,15 @@ from tests.loop.builders import task
 
 from elastream.loop.application import Observed
 from elastream.loop.decisions import Decision
+from elastream.loop.driver import Controller
 from elastream.loop.events import Fact, Tick
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Goal, Probe, Question, Wanted
 from elastream.loop.goals.schedule import Schedule
 from elastream.loop.learning import Learning, Learnt, Lesson, Size
 from elastream.loop.policy import Policy
-from elastream.loop.ports import DelayProbe, Learner, Placed, Ticket
-from elastream.loop.state import Detached
+from elastream.loop.ports import DelayProbe, Learner, Placed, Runtime, Ticket
+from elastream.loop.state import Detached, Transition
 from elastream.loop.steady import Steady
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, ProblemError
 from elastream.model.observation import Executor, TaskId
@@ -319,6 +320,47 @@ def test_a_fault_of_the_loop_detaches_it_and_the_queries_run_on(
     bench.controller.detach()
     assert (len(bench.decisions), len(bench.cluster.executors())) == (before, 2)
     Bench(bench.cluster).controller.start().detach()
+
+
+@dataclass(frozen=True)
+class Forgetful(ByHand):
+    """Cannot make sense of a change that has ended."""
+
+    def reached(self, memory: object, observed: Observed, *, done: bool) -> object:  # noqa: ARG002
+        raise KeyError("a change")
+
+
+def test_a_change_under_way_when_the_loop_fails_is_given_up_as_at_any_other_end() -> None:
+    bench = Bench(policy=replace(POLICY, goal=Forgetful()))
+    bench.controller.start()
+    bench.cluster.run_batches(1)
+    bench.controller.scale_to(4)
+    bench.cluster.run_batches(12)
+    assert bench.kinds[-2:] == ["abandon", "detach"]
+    assert bench.decisions[-1].figures == {"failed": 1}
+
+
+def test_a_loop_that_cannot_take_a_step_detaches_nonetheless_and_reports_its_failure_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> Transition:
+        raise KeyError("a fault")
+
+    failures: list[str] = []
+    cluster, told = busy_cluster(), list[Decision]()
+    controller = Controller(
+        Runtime(cluster, cluster, cluster),
+        POLICY,
+        lambda entry: told.append(entry) if isinstance(entry, Decision) else None,
+        ticks=False,
+        on_failure=lambda: failures.append("failed"),
+    )
+    controller.start()
+    monkeypatch.setattr("elastream.loop.driver.step", fail)
+    cluster.run_batches(3)
+    assert (failures, controller.ended.is_set()) == (["failed"], True)
+    assert isinstance(controller.state.phase, Detached)
+    assert (told[-1].kind, told[-1].figures) == ("detach", {"failed": 1})
 
 
 @dataclass(frozen=True)

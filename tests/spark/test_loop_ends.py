@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, until
 from tests.spark.streams import aggregation
 
-from elastream import Attachment, attach
+from elastream import Attachment, Decision, Goal, Observed, Wanted, attach
+from elastream.loop.ports import Ticket
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
@@ -40,9 +42,29 @@ def start(spark: SparkSession) -> Iterator[Callable[[], StreamingQuery]]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class Faulty(Goal):
+    """Cannot make sense of what it sees while ``fault`` is set."""
+
+    fault: threading.Event
+
+    @property
+    def name(self) -> str:
+        return "faulty"
+
+    def wanted(self, memory: None, observed: Observed) -> tuple[None, Wanted, tuple[()]]:
+        if self.fault.is_set():
+            raise KeyError("a fault")
+        return memory, Wanted("hold", len(observed.executors), "fine"), ()
+
+
+def await_tasks(attachment: Attachment) -> None:
+    until(lambda: len(attachment.where()) == 4, "all tasks were seen")
+
+
 def swap(attachment: Attachment) -> None:
     """Ask every task to go to the other executor."""
-    until(lambda: len(attachment.where()) == 4, "all tasks were seen")
+    await_tasks(attachment)
     first, second = [each.id for each in attachment.executors()]
     there = attachment.where()
     attachment.move({task: second if at == first else first for task, at in there.items()})
@@ -64,7 +86,7 @@ def test_detaching_twice_leaves_the_loop_of_a_newer_attachment_alone(
             assert share_a_loop(second, third)
             second.detach()
             second.detach()
-            until(lambda: len(third.where()) == 4, "the loop goes on for the third")
+            await_tasks(third)
     assert query.isActive
 
 
@@ -88,3 +110,80 @@ def test_restart_functions_leave_with_the_attachment_that_brought_them(
         swap(older)
         assert older.wait(PATIENCE_S)
     assert starts == ["newer", "older"]
+
+
+def test_a_loop_that_failed_leaves_nothing_behind_and_is_not_joined(
+    start: Callable[[], StreamingQuery],
+) -> None:
+    query, fault, told = start(), threading.Event(), list[Decision]()
+    policy = replace(BY_HAND, goal=Faulty(fault))
+    failed = attach(query, policy, log=told.append)
+    await_tasks(failed)
+    copies = failed._application.copies
+    task, there = next(iter(failed.where().items()))
+    (other,) = {each.id for each in failed.executors()} - {there}
+    assert copies.copy({task: other}, soon=False, ticket=Ticket()).tasks == {task}
+    fault.set()
+    until(lambda: bool(told) and told[-1].kind == "detach", "the loop has failed")
+    fault.clear()
+    assert told[-1].figures == {"failed": 1}
+    with attach(query, policy) as second:
+        assert not share_a_loop(failed, second)
+        assert copies._keepers.read(other) is None, "its copies were dropped"
+        await_tasks(second)
+        failed.detach()
+        with attach(query, policy) as third:
+            assert share_a_loop(second, third)
+
+
+def test_queries_are_waited_for_also_where_the_loop_has_failed_before_they_end(
+    start: Callable[[], StreamingQuery],
+) -> None:
+    query, fault = start(), threading.Event()
+    with attach(query, replace(BY_HAND, goal=Faulty(fault))) as attachment:
+        await_tasks(attachment)
+        fault.set()
+        until(attachment.monitor.ended.is_set, "nothing is watched any more")
+        assert not attachment.await_queries(0.5)
+        assert query.isActive
+        query.stop()
+        assert attachment.await_queries(PATIENCE_S)
+
+
+def test_a_loop_that_is_told_nothing_any_more_ends_and_says_why(
+    start: Callable[[], StreamingQuery],
+) -> None:
+    query, told = start(), list[Decision]()
+    attachment = attach(query, BY_HAND, log=told.append)
+    await_tasks(attachment)
+    attachment.monitor.close()
+    with attach(query, BY_HAND) as second:
+        assert not share_a_loop(attachment, second)
+        await_tasks(second)
+    assert told[-1].kind == "detach"
+    assert "can no longer be watched" in told[-1].reason
+
+
+def test_whoever_attaches_while_the_last_waits_for_a_pause_joins_its_loop(
+    spark: SparkSession, start: Callable[[], StreamingQuery]
+) -> None:
+    query, stopped, may_start = start(), threading.Event(), threading.Event()
+
+    def start_again() -> StreamingQuery:
+        stopped.set()
+        assert may_start.wait(PATIENCE_S)
+        return start()
+
+    first = attach(query, PAUSES, restart=start_again)
+    swap(first)
+    assert stopped.wait(PATIENCE_S)
+    leaves = threading.Thread(target=first.detach, daemon=True)
+    leaves.start()
+    until(lambda: not first._application._wanted, "it lets go")
+    with attach(spark, PAUSES, restart={"counting": start}) as second:
+        assert share_a_loop(first, second)
+        may_start.set()
+        leaves.join(PATIENCE_S)
+        assert second.wait(PATIENCE_S)
+        await_tasks(second)
+        assert not second._application.ends

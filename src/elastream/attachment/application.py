@@ -9,7 +9,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from elastream.spark.steer.executors import SparkExecutorPool
     from elastream.spark.steer.pauser import Restart
 
-__all__ = ["APPLICATIONS", "LOCK", "Application", "Backlog", "Wanted", "WarmUpStream"]
+__all__ = ["APPLICATIONS", "Application", "Backlog", "Wanted", "WarmUpStream", "registered"]
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +91,10 @@ class Application:
         self.recent: deque[Decision] = deque(maxlen=_RECENT)
         """What was decided last, holds and waits left out."""
         self._wanted: tuple[Wanted, ...] = ()
+        self._leaving = False
+        """Whether the last attachment has let go."""
+        self._ending = threading.RLock()
+        self._over = False
         roll = ExecutorRoll(door)
         self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
@@ -112,6 +117,7 @@ class Application:
             (lambda _: None) if recorder is None else recorder.write,
             learning=None if recorder is None else recorder.learning,
             past=() if recorder is None else recorder.past(),
+            on_failure=self.monitor.close,
         )
         self.controller.add_log(self._remember)
 
@@ -124,7 +130,12 @@ class Application:
         except BaseException:
             self.end()
             raise
-        threading.Thread(target=self._end_with_the_driver, daemon=True).start()
+        threading.Thread(target=self._end_with_the_monitor, daemon=True).start()
+
+    @property
+    def ends(self) -> bool:
+        """Whether its loop has ended, or is about to: nobody joins it any more."""
+        return self._leaving or self.controller.ended.is_set() or self.monitor.ended.is_set()
 
     def hold(self, wanted: Wanted) -> None:
         """Let more queries take part."""
@@ -141,30 +152,57 @@ class Application:
                 return
             self._wanted = tuple(other for other in self._wanted if other is not wanted)
             last = not self._wanted
-            if last and APPLICATIONS.get(self.id) is self:
-                del APPLICATIONS[self.id]
-        if last:
-            self._await_pause()
-            self.end()
-        else:
-            self.monitor.look_again()
+        if not last:
+            if not self.ends:
+                self.monitor.look_again()
+            return
+        self._await_pause()
+        with LOCK:
+            if self._wanted:  # somebody has joined meanwhile
+                return
+            self._leaving = True
+        self.end()
 
     def await_queries(self, timeout_s: float | None = None) -> bool:
-        """Return when no query takes part and none is paused; ``False`` at the timeout."""
+        """Return when no query takes part and none is paused; ``False`` at the timeout.
+
+        Where the loop has ended before the queries, they are waited for nonetheless.
+        """
         began = time.monotonic()
         while self._goes_on():
             if timeout_s is not None and time.monotonic() - began >= timeout_s:
                 return False
-            if self.monitor.ended.wait(_LOOK_S):
-                return True
+            time.sleep(_LOOK_S)
         return True
 
     def end(self, reason: str | None = None) -> None:
-        """End the loop; the queries run on, for which they need an executor."""
-        self.controller.detach(reason)
-        self.monitor.close()
+        """End the loop, whatever the reason; returns when it has ended. Harmless if repeated.
+
+        The queries run on, for which they need an executor.
+        """
+        with self._ending, ExitStack() as steps:  # each is taken also where one before it fails
+            if self._over:
+                return
+            self._over = True
+            steps.callback(self._unregister)
+            steps.callback(self._leave_an_executor)
+            steps.callback(self._drop_copies)
+            steps.callback(self.monitor.close)
+            steps.callback(self.controller.detach, reason)
+
+    def _unregister(self) -> None:
+        with LOCK:
+            if APPLICATIONS.get(self.id) is self:
+                del APPLICATIONS[self.id]
+
+    def _drop_copies(self) -> None:
         try:
             self.copies.close()
+        except Exception:  # the application has ended
+            _log.debug("copies were not dropped", exc_info=True)
+
+    def _leave_an_executor(self) -> None:
+        try:
             if not self.door.executors():
                 self.door.request_executors(1)
         except Exception:  # the application has ended, or takes no requests
@@ -176,12 +214,20 @@ class Application:
 
     def _await_pause(self) -> None:
         """Let a query that is paused be started again before nobody looks after it."""
-        while self.paused():
-            if self.monitor.ended.wait(_LOOK_S):
-                return
+        while self.paused() and self.door.is_alive():
+            time.sleep(_LOOK_S)
 
     def _goes_on(self) -> bool:
-        """Tell whether a query runs or is paused; a pause may begin while one looks."""
+        """Tell whether a query runs or is paused."""
+        try:
+            return self._runs_or_pauses()
+        except Exception:
+            if self.door.is_alive():
+                raise
+            return False
+
+    def _runs_or_pauses(self) -> bool:
+        """Tell the same while the driver is there; a pause may begin while one looks."""
         before = self.controller.state
         if _paused(before) or any(map(self._wants, self.door.queries.active())):
             return True
@@ -197,12 +243,28 @@ class Application:
         functions = (wanted.restarts.get(query) for wanted in reversed(self._wanted))
         return next((each for each in functions if each is not None), None)
 
-    def _end_with_the_driver(self) -> None:
+    def _end_with_the_monitor(self) -> None:
+        """End when nothing is watched any more: the driver has ended, or the loop has failed."""
         self.monitor.ended.wait()
+        if self.door.is_alive():
+            self.end("the application can no longer be watched; the queries run on as they are")
+        else:
+            self.end("the application has ended")
+
+
+@contextmanager
+def registered(application_id: str) -> Iterator[Application | None]:
+    """Keep the applications as they are meanwhile, and give the one that has a loop to join.
+
+    A loop that ends is waited for, so that two never work on one application.
+    """
+    while True:
         with LOCK:
-            if APPLICATIONS.get(self.id) is self:
-                del APPLICATIONS[self.id]
-        self.end("the application has ended")
+            application = APPLICATIONS.get(application_id)
+            if application is None or not application.ends:
+                yield application
+                return
+        application.end()
 
 
 def _paused(state: LoopState, query: str | None = None) -> bool:

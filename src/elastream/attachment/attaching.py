@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Self
 
 from elastream.attachment.application import (
     APPLICATIONS,
-    LOCK,
     Application,
     Backlog,
     Wanted,
     WarmUpStream,
+    registered,
 )
 from elastream.attachment.summary import summary_html, summary_text
 from elastream.loop.decision_log import LogEntry, LogWriter, log_writer
@@ -227,8 +227,7 @@ def attach(
             run = Run(door.spark.sparkContext.appName or "an application")
             server = undo.enter_context(PageServer(run, page_address(page)))
             writers.append(run.take)
-        with LOCK:
-            application = APPLICATIONS.get(door.application_id())
+        with registered(door.application_id()) as application:
             if application is not None and application.controller.policy != policy:
                 raise AlreadyAttachedError(
                     f"the application {door.application_id()} is attached already, with another "
@@ -251,7 +250,11 @@ def attach(
                 APPLICATIONS[application.id] = application
         attachment = Attachment(application, wanted, undo.pop_all(), server)
     if joined:
-        application.monitor.look_again()
+        try:
+            application.monitor.look_again()
+        except BaseException:
+            attachment.detach()
+            raise
     return attachment
 
 

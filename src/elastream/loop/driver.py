@@ -111,7 +111,8 @@ class Controller:
     ``log`` is called with every decision, sample and scene. ``learning`` and ``past`` are what was
     learnt and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on,
     and ``clock`` tells the time in seconds since the epoch, by which spans are measured; ``wall``
-    is what is told to people. ``ticks``: whether time passes by itself.
+    is what is told to people. ``ticks``: whether time passes by itself. ``on_failure`` is called
+    when the loop has failed and left, by whatever thread that was in.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Controller:
         clock: Callable[[], float] = steady_s,
         wall: Callable[[], float] = time.time,
         ticks: bool = True,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._policy = policy
@@ -136,6 +138,7 @@ class Controller:
         self._clock = clock
         self._wall = wall
         self._ticks = ticks
+        self._on_failure = on_failure
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._events: deque[Event] = deque()
@@ -145,7 +148,8 @@ class Controller:
         self._tickets: dict[int, Ticket] = {}
         self._log_failed = False
         self._undo: list[Callable[[], None]] = []
-        self._ended = threading.Event()
+        self.ended = threading.Event()
+        """Set when the loop has ended, for whatever reason."""
 
     @property
     def policy(self) -> Policy:
@@ -184,6 +188,8 @@ class Controller:
         except BaseException:
             self._leave()
             raise
+        if self.ended.is_set():  # it has failed at what it was told first
+            self._leave()
         return self
 
     def detach(self, reason: str | None = None) -> None:
@@ -243,18 +249,13 @@ class Controller:
                     before = self.state
                     self._follow(shown(before, step(before, self._events.popleft())))
             except Exception as error:
-                _logger.exception("the loop failed and detaches; the queries run on")
-                self._events.clear()
-                reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
-                self._write(note(self.state, "detach", reason, figures={"failed": 1}))
-                self._state = replace(self.state, phase=Detached())
-                self._write(RecordScene(self._state))
                 failed = True
+                self._fail(error)
             finally:
                 self._stepping = False
                 self._changed.notify_all()
         if failed:
-            self._leave()
+            self._leave_failed()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -262,10 +263,30 @@ class Controller:
     def __exit__(self, *_: object) -> None:
         self.detach()
 
+    def _fail(self, error: Exception) -> None:
+        """Detach for a fault of the loop itself, as for a request where the state allows it."""
+        _logger.error("the loop failed and detaches; the queries run on", exc_info=error)
+        self._events.clear()
+        reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
+        before = self.state
+        try:
+            self._follow(shown(before, step(before, DetachRequested(reason, failed=True))))
+        except Exception:  # what it knows is at fault
+            _logger.debug("the failed loop could not detach in a step", exc_info=True)
+            self._state = replace(before, phase=Detached())
+            self._write(note(self._state, "detach", reason, figures={"failed": 1}))
+            self._write(RecordScene(self._state))
+
+    def _leave_failed(self) -> None:
+        try:
+            self._leave()
+        finally:
+            self._on_failure()
+
     def _rests(self) -> bool:
         state = self.state
         resting = isinstance(state.phase, Steady | Detached) and state.request is None
-        return resting or self._ended.is_set()
+        return resting or self.ended.is_set()
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
@@ -274,9 +295,15 @@ class Controller:
         return round(self._wall() * 1000)
 
     def _tick(self) -> None:
-        while not self._ended.wait(_TICK_S):
-            for lane in tuple(self._lanes.values()):
-                lane.look()
+        while not self.ended.wait(_TICK_S):
+            try:
+                for lane in tuple(self._lanes.values()):
+                    lane.look()
+            except Exception as error:  # such as where no thread can be started
+                with self._lock:
+                    self._fail(error)
+                self._leave_failed()
+                return
             self.feed(Tick(self._now_ms(), self._wall_ms()))
 
     def _follow(self, transition: Transition) -> None:
@@ -430,7 +457,7 @@ class Controller:
             undo, self._undo = self._undo[::-1], []
             tickets, self._tickets = tuple(self._tickets.values()), {}
             lanes = tuple(self._lanes.values())
-        self._ended.set()
+        self.ended.set()
         for ticket in tickets:
             ticket.cancel()
         for one in undo:

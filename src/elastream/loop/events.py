@@ -188,6 +188,8 @@ class DetachRequested:
     """Leave the application alone from now on."""
 
     reason: str = "detached; the queries run on as they are"
+    failed: bool = False
+    """Whether a fault of the loop itself is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,8 @@ def step(state: LoopState, event: Event) -> Transition:
             return take_request(state, event)
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
-        case DetachRequested(reason=reason):
-            return _detach_requested(state, reason)
+        case DetachRequested():
+            return _detach_requested(state, event)
         case Stuck():
             return _stuck(state, event)
         case Answered(ticket=ticket, result=result) if ticket in state.questions:
@@ -175,7 +175,7 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
     return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))
 
 
-def _detach_requested(state: LoopState, reason: str) -> Transition:
+def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
     """Leave: what is under way is given up, told as such, and nobody acts on it later."""
     change = getattr(state.phase, "change", None)
     given_up: tuple[Instruction, ...] = ()
@@ -193,7 +193,8 @@ def _detach_requested(state: LoopState, reason: str) -> Transition:
         preparation=None,
         standbys=Standbys(),
     )
-    return left, (*cancels, *given_up, note(state, "detach", reason))
+    figures: dict[str, Number] = {"failed": 1} if request.failed else {}
+    return left, (*cancels, *given_up, note(state, "detach", request.reason, figures=figures))
 
 
 def _ticket(state: LoopState) -> int | None:

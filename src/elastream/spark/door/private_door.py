@@ -161,6 +161,13 @@ class PrivateDoor:
         """Return how many jobs run in the application."""
         return int(self.running_jobs.size())
 
+    def is_alive(self) -> bool:
+        """Tell whether the application has not ended."""
+        try:
+            return not self.context.isStopped()
+        except Exception:  # its JVM has ended
+            return False
+
     def application_id(self) -> str:
         """Return the name of the application, one for each SparkContext."""
         return str(self.context.applicationId())
