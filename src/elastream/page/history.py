@@ -1,23 +1,31 @@
 """The records of a run, kept for readers who each read at their own pace.
 
-Whoever adds a record never waits for a reader. What no longer fits is forgotten, the oldest first,
-but for how everything stood: that becomes one whole scene, with which a new reader begins.
+Adding a record never waits for a reader. When the room is used up, the oldest records are
+forgotten. The state they led to is kept as one whole scene, with which a new reader begins.
+
+Records are kept as text only: parsed, a scene takes several times as much memory.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from elastream.loop.scene_lines import Json, laid_over
+from elastream.loop.scene_lines import laid_over
 
 __all__ = ["MOST_BYTES", "History", "Portion"]
 
 MOST_BYTES: Final = 16 << 20
-_LINES_A_PORTION: Final = 500
+_ENTRY_BYTES: Final = 80
+"""What the queue needs for a record besides its text."""
+_SHARE_FORGOTTEN: Final = 64
+"""What is forgotten at a time is this part of the room: little enough not to hold the loop up."""
+_PORTION_BYTES: Final = 256 << 10
+"""A portion ends with the record that reaches this: a reader's thread copies and encodes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +40,20 @@ class Portion:
 
 
 class History:
-    """The records of a run, as lines of JSON."""
+    """The records of a run, as lines of JSON, in ``most_bytes`` of memory.
+
+    Only a scene that alone takes more than three quarters of that goes beyond it.
+    """
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._changed = threading.Condition()
-        self._kept: deque[tuple[str, Json | None]] = deque()
-        self._bytes = 0
+        self._kept: deque[tuple[str, bool]] = deque()
+        """Lines, and whether each is a scene's."""
+        self._kept_bytes = 0
         self._forgotten = 0
-        self._base: Json | None = None
+        self._base: str | None = None
+        """The whole scene that the forgotten records led to."""
         self._closed = False
 
     @property
@@ -53,12 +66,12 @@ class History:
         """Whether no record will follow."""
         return self._closed
 
-    def append(self, line: str, scene: Json | None) -> None:
-        """Keep a record; ``scene`` is what it says where it is the line of a scene."""
+    def append(self, line: str, *, scene: bool = False) -> None:
+        """Keep a record; ``scene`` where it is the line of a scene, which was checked."""
         with self._changed:
             self._kept.append((line, scene))
-            self._bytes += len(line)
-            while self._bytes > self._most_bytes and len(self._kept) > 1:
+            self._kept_bytes += _held(line)
+            if self._kept_bytes + _held(self._base) > self._most_bytes:
                 self._forget()
             self._changed.notify_all()
 
@@ -74,10 +87,13 @@ class History:
             begin, end = self._forgotten, self._forgotten + len(self._kept)
             anew = position is None or not begin <= position <= end
             start = begin if anew or position is None else position
-            last = min(end, start + _LINES_A_PORTION)
-            lines = [self._kept[place - begin][0] for place in range(start, last)]
-            if anew and self._base is not None:
-                lines.insert(0, json.dumps(self._base, separators=(",", ":")))
+            lines = [self._base] if anew and self._base is not None else []
+            size, last = 0, start
+            while last < end and size < _PORTION_BYTES:
+                line, _ = self._kept[last - begin]
+                lines.append(line)
+                size += len(line)
+                last += 1
             return Portion(tuple(lines), last, anew)
 
     def wait(self, position: int, timeout_s: float) -> bool:
@@ -88,9 +104,23 @@ class History:
             )
 
     def _forget(self) -> None:
-        line, scene = self._kept.popleft()
-        self._bytes -= len(line)
-        self._forgotten += 1
-        if scene is not None and (self._base is not None or scene.get("whole")):
-            base = laid_over(self._base or scene, scene)
-            self._base = {name: value for name, value in base.items() if name != "batches"}
+        """Forget the oldest records, several at a time: the scene is parsed and written once."""
+        base = None if self._base is None else json.loads(self._base)
+        free = self._most_bytes // _SHARE_FORGOTTEN
+        room = max(self._most_bytes // 4, self._most_bytes - free - _held(self._base))
+        while self._kept_bytes > room and len(self._kept) > 1:
+            line, is_scene = self._kept.popleft()
+            self._kept_bytes -= _held(line)
+            self._forgotten += 1
+            if is_scene:
+                scene = json.loads(line)
+                if base is not None or scene.get("whole"):
+                    base = laid_over(base or scene, scene)
+        if base is not None:
+            base.pop("batches", None)
+            self._base = json.dumps(base, separators=(",", ":"))
+
+
+def _held(line: str | None) -> int:
+    """Return the bytes of memory that a line takes."""
+    return 0 if line is None else sys.getsizeof(line) + _ENTRY_BYTES

@@ -69,9 +69,9 @@ class Run:
 
     def _take_decision(self, decision: Decision, line: str) -> None:
         self.counts.take_decision(decision)
-        self.history.append(line, None)
+        self.history.append(line)
         self.why_over = decision.reason if decision.kind == "detach" else None
 
     def _take_scene(self, record: Json, line: str) -> None:
         self.counts.take_batches(record.get("batches", []))
-        self.history.append(line, record)
+        self.history.append(line, scene=True)
