@@ -151,10 +151,14 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _asked("--force", "", "'force': True", _RUN, before=_TWO, after=_PROGRAM),
         Call("--log", f"{_TWO} --log text {_PROGRAM}", "text: exists and is not a decision log"),
         _wrong("--page", "x", before=_TWO, after=_PROGRAM),
+        _wrong("--page-name", "a:80", before=_TWO, after=_PROGRAM),
         _wrong("--measure", "/", before=_TWO, after=_PROGRAM),
         Call("--launcher", "--launcher", "launcher.py", code=0),
     ),
-    "page": (_wrong("--port", "x", before="log.jsonl"),),
+    "page": (
+        _wrong("--port", "x", before="log.jsonl"),
+        _wrong("--page-name", "http://a", before="log.jsonl --port 0"),
+    ),
     "log": (Call("--json", "log.jsonl --json", '{"v": 2, "at_ms": 0', code=0),),
     "measure": (
         _wrong("--out", "/"),

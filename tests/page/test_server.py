@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
+import os
+import resource
 import socket
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,9 +19,19 @@ from tests.page.runs import begun
 
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.page.run import Run
-from elastream.page.server import PageServer, checked_address, page_address
+from elastream.page.server import (
+    Limits,
+    PageServer,
+    checked_address,
+    checked_names,
+    page_address,
+)
 
 FREE = ("127.0.0.1", 0)
+OPEN = ("0.0.0.0", 0)
+"""Every address of this machine."""
+HANG_S = 120.0
+"""Only ends a test that hangs."""
 
 
 @contextmanager
@@ -97,6 +112,39 @@ def test_a_name_from_elsewhere_is_turned_away(live: Any) -> None:
     for name in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
         with asked(server, "/", headers={"Host": name}) as response:
             assert response.status == 200
+    for name in (f"192.0.2.7:{port}", socket.gethostname(), "", "[", "localhost.evil.example"):
+        with asked(server, "/", headers={"Host": name}) as response:
+            assert response.status == 403
+
+
+def status_for(server: PageServer, host: str, path: str = "/metrics") -> int:
+    """Ask a page that listens on every address, by the name ``host``."""
+    port = urlsplit(server.url).port
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
+    connection.request("GET", path, headers={"Host": f"{host}:{port}"})
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_page_for_others_turns_names_from_elsewhere_away_too() -> None:
+    with PageServer(Run("a run"), OPEN, names=("Driver.Example",)) as server:
+        own = ["localhost", socket.gethostname(), "127.0.0.1", "192.0.2.7", "[2001:db8::7]"]
+        allowed = ["driver.example", "DRIVER.EXAMPLE", "driver.example."]
+        assert {name: status_for(server, name) for name in own + allowed} == dict.fromkeys(
+            own + allowed, 200
+        )
+        others = ["evil.example", "driver.example.evil.example", "example", ""]
+        for path in ("/", "/events", "/metrics"):
+            found = {name: status_for(server, name, path) for name in others}
+            assert found == dict.fromkeys(others, 403)
+
+
+@pytest.mark.parametrize("name", ["", "a:80", "a/b", "http://a", "a b", "*"])
+def test_what_is_not_a_host_name_is_refused(name: str) -> None:
+    with pytest.raises(ProblemError, match=r"page_names: .* is not a host name"):
+        checked_names([name])
 
 
 def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -> None:
@@ -132,6 +180,14 @@ def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -
         assert name == "records"  # and not a reset
         assert "attach" not in kinds(lines)
         assert "done" in kinds(lines)
+
+
+@pytest.mark.parametrize("position", ["-1", "x", "9" * 5000, "99999999"])
+def test_a_position_that_is_not_known_begins_anew(live: Any, position: str) -> None:
+    *_, server = live
+    with asked(server, "/events", headers={"Last-Event-ID": position}) as response:
+        told = events(response)
+        assert [next(told)[0] for _ in range(3)] == ["about", "reset", "records"]
 
 
 def test_metrics_are_what_prometheus_reads(live: Any) -> None:
@@ -173,6 +229,135 @@ def test_only_so_many_may_look_at_a_time(live: Any) -> None:
         reader.close()
 
 
+def half_open(server: PageServer) -> socket.socket:
+    """Return a connection that has begun a request and does not end it."""
+    place = urlsplit(server.url)
+    connection = socket.create_connection((place.hostname, place.port), HANG_S)
+    connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+    return connection
+
+
+def first_line(connection: socket.socket) -> str:
+    with connection.makefile("rb") as file:
+        return file.readline().decode().strip()
+
+
+def test_only_so_many_connections_are_open_at_a_time() -> None:
+    with (
+        PageServer(Run("a run"), FREE, limits=Limits(connections=3)) as server,
+        ExitStack() as all_,
+    ):
+        held = [all_.enter_context(half_open(server)) for _ in range(3)]
+        place = urlsplit(server.url)
+        for _ in range(20):
+            with socket.create_connection((place.hostname, place.port), HANG_S) as refused:
+                assert first_line(refused) == "HTTP/1.1 503 Service Unavailable"
+        held[0].close()
+        status, deadline = 503, time.monotonic() + HANG_S
+        while status == 503 and time.monotonic() < deadline:
+            with suppress(ConnectionError), asked(server, "/") as response:
+                status = response.status
+        assert status == 200
+
+
+def test_a_request_that_never_ends_is_ended() -> None:
+    limits = Limits(request_s=0.2)
+    with PageServer(Run("a run"), FREE, limits=limits) as server, half_open(server) as slow:
+        slow.settimeout(0.01)
+        ended, deadline = False, time.monotonic() + HANG_S
+        while not ended and time.monotonic() < deadline:
+            try:
+                slow.sendall(b"a")
+                ended = slow.recv(1) == b""
+            except TimeoutError:
+                pass
+            except OSError:
+                ended = True
+        assert ended
+
+
+@pytest.mark.parametrize("head", ["GET /", "GET / HTTP/1.1\r\nX: "])
+def test_a_request_that_is_too_large_is_refused(head: str) -> None:
+    size = 1000
+    with PageServer(Run("a run"), FREE, limits=Limits(head_bytes=size)) as server:
+        place = urlsplit(server.url)
+        with socket.create_connection((place.hostname, place.port), HANG_S) as large:
+            large.sendall(head.ljust(size, "a").encode())  # all is read: none is left to reset it
+            assert first_line(large).startswith("HTTP/1.1 431 ")
+
+
+def test_a_connection_is_for_one_request(live: Any) -> None:
+    *_, server = live
+    for path in ("/", "/metrics", "/missing"):
+        with asked(server, path) as response:
+            assert response.headers["Connection"] == "close"
+            response.read()
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_process_without_descriptors_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """It accepts once, pauses, and logs so; once there are descriptors the page answers."""
+    refused = threading.Semaphore(0)
+
+    class Seen(logging.Handler):
+        def emit(self, _: logging.LogRecord) -> None:
+            refused.release()
+
+    caplog.set_level(logging.WARNING, "elastream.page.server")
+    logger = logging.getLogger("elastream.page.server")
+    logger.addHandler(seen := Seen())
+    try:
+        with PageServer(Run("a run"), FREE, limits=Limits(pause_s=0.05)) as server:
+            place = urlsplit(server.url)
+            with socket.socket() as client:
+                client.settimeout(HANG_S)
+                with no_descriptors_left():
+                    client.connect((place.hostname, place.port))
+                    assert refused.acquire(timeout=HANG_S)
+                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert first_line(client) == "HTTP/1.1 200 OK"
+    finally:
+        logger.removeHandler(seen)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the page cannot accept connections for now: Too many open files"
+    ]
+
+
+def test_a_pause_for_descriptors_holds_and_ends_with_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts: list[None] = []
+    accept, failed = socket.socket.accept, threading.Event()
+
+    def counted(self: socket.socket) -> Any:
+        attempts.append(None)
+        try:
+            return accept(self)
+        except OSError:
+            failed.set()
+            raise
+
+    monkeypatch.setattr(socket.socket, "accept", counted)
+    server = PageServer(Run("a run"), FREE, limits=Limits(pause_s=3600))
+    place = urlsplit(server.url)
+    with socket.socket() as client, no_descriptors_left():
+        client.connect((place.hostname, place.port))
+        assert failed.wait(HANG_S)
+        server.close()  # ends only where the pause does
+    assert len(attempts) == 1
+
+
 @pytest.mark.parametrize(
     ("page", "address"),
     [
@@ -186,7 +371,7 @@ def test_a_page_is_a_port_or_a_host_and_a_port(page: int | str, address: object)
     assert page_address(page) == address
 
 
-@pytest.mark.parametrize("page", ["", "x", "1:x", -1, 65536, True, "12.5"])
+@pytest.mark.parametrize("page", ["", "x", "1:x", -1, 65536, True, "12.5", "9" * 5000])
 def test_anything_else_is_refused(page: int | str) -> None:
     with pytest.raises(ProblemError, match="page: "):
         page_address(page)

@@ -186,6 +186,7 @@ def attach(
     warm_up_stream: WarmUpStream | None = None,
     trace: Path | str | None = None,
     page: int | str | None = None,
+    page_names: Sequence[str] = (),
     restart: Restarts = None,
 ) -> Attachment:
     """Make running queries elastic within the bounds of ``policy``.
@@ -204,6 +205,8 @@ def attach(
 
     ``page`` is a port of this machine (0 takes one that is free) on which a browser shows what goes
     on, and ``/metrics`` tells Prometheus; ``"HOST:PORT"`` lets others look too. It changes nothing.
+    ``page_names`` are host names by which others call it, besides the machine's addresses and its
+    own name: requests for any other name are refused.
 
     ``restart`` starts the query again on its checkpoint and returns it, for a policy with
     ``repartition`` or the mechanism ``"pause"``; for several queries, or a session, a function for
@@ -225,7 +228,7 @@ def attach(
         writers, server = [_writer(log)], None
         if page is not None:
             run = Run(door.spark.sparkContext.appName or "an application")
-            server = undo.enter_context(PageServer(run, page_address(page)))
+            server = undo.enter_context(PageServer(run, page_address(page), names=page_names))
             writers.append(run.take)
         with registered(door.application_id()) as application:
             if application is not None and application.controller.policy != policy:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-__all__ = ["PAGE", "page", "with_port"]
+__all__ = ["PAGE", "PAGE_NAME", "page", "with_port"]
 
 _PORT: Final = 4060
 """Where a page is unless told otherwise; Spark's own begin at 4040."""
@@ -19,6 +19,13 @@ PAGE = typer.Option(
     metavar="[PORT]",
     help=f"Show the run in a browser, on this port of this machine ({_PORT}; 0 takes one that is "
     "free); HOST:PORT lets others look too.",
+)
+
+PAGE_NAME = typer.Option(
+    "--page-name",
+    metavar="NAME",
+    help="A host name by which others call the page, besides the machine's addresses and its own "
+    "name; may be given several times.",
 )
 
 LogFile = Annotated[Path, typer.Argument(metavar="FILE", help="A decision log (JSON lines).")]
@@ -32,7 +39,11 @@ At = Annotated[
 ]
 
 
-def page(file: LogFile, port: At = str(_PORT)) -> None:
+def page(
+    file: LogFile,
+    port: At = str(_PORT),
+    page_names: Annotated[list[str] | None, PAGE_NAME] = None,
+) -> None:
     """Show a decision log in the browser: where state lived, how it moved, and why.
 
     The log of a run that is over can be scrubbed through; one that is being written is followed.
@@ -41,12 +52,13 @@ def page(file: LogFile, port: At = str(_PORT)) -> None:
       elastream page decisions.jsonl
     """
     from elastream.cli.quiet import ended_like_by_ctrl_c
-    from elastream.page.server import PageServer, page_address
+    from elastream.page.server import PageServer, checked_names, page_address
     from elastream.page.tail import Tail
 
     address = page_address(port, field="port")
+    names = checked_names(page_names or ())
     tail = Tail(file)
-    with ended_like_by_ctrl_c(), PageServer(tail.run, address) as server:
+    with ended_like_by_ctrl_c(), PageServer(tail.run, address, names=names) as server:
         for where in tail.torn:
             typer.echo(f"{where} is torn, and passed over", err=True)
         typer.echo(f"{file} is shown on {server.url} (Ctrl-C ends it)")

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from elastream.cli.extras import expect_installed
+from elastream.cli.page import PAGE_NAME
 from elastream.model.errors import ProblemError
 
 __all__ = ["ANY_ARGUMENTS", "run"]
@@ -72,6 +73,7 @@ def run(
     force: Annotated[bool, _FORCE] = False,
     log: Annotated[Path | None, _LOG] = None,
     page: Annotated[str | None, _PAGE] = None,
+    page_names: Annotated[list[str] | None, PAGE_NAME] = None,
     measure: Annotated[Path | None, _MEASURE] = None,
     launcher: Annotated[bool, _LAUNCHER] = False,
 ) -> Callable[[], int] | None:
@@ -106,7 +108,10 @@ def run(
     )
     expect_installed("pyspark")
     there = None if log is None else log.absolute()  # wherever the program goes
-    settings = RunSettings(policy, master=master, force=force, log=there, page=page)
+    names = tuple(page_names or ())
+    settings = RunSettings(
+        policy, master=master, force=force, log=there, page=page, page_names=names
+    )
     if measure is not None:
         from elastream.cli.run_summaries import checked_target
         from elastream.launch.trial import ProgramTrial, run_measured

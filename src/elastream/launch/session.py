@@ -99,6 +99,7 @@ class LaunchedSession:
             settings.policy,
             log=settings.log,
             page=settings.page,
+            page_names=settings.page_names,
             restart=None if self.caught is None else self.caught.restarts,
         )
 

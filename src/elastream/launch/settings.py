@@ -17,7 +17,7 @@ from elastream.loop.goals.utilisation import Utilisation
 from elastream.loop.policy import Policy
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
-from elastream.page.server import checked_address
+from elastream.page.server import checked_address, checked_names
 
 __all__ = ["RunSettings", "goal_named"]
 
@@ -41,6 +41,8 @@ class RunSettings:
     """Takes every decision."""
     page: str | None = None
     """Port, or host and port, on which a browser shows what goes on."""
+    page_names: tuple[str, ...] = ()
+    """Further host names by which others call the page."""
 
     def __post_init__(self) -> None:
         if self.master is not None and has_no_executors(self.master):
@@ -48,6 +50,7 @@ class RunSettings:
             raise ProblemError("master", f"{self.master} {why}")
         if self.log is not None:
             DecisionLog(self.log)  # say before a long run that it cannot be written
+        checked_names(self.page_names)
         if self.page is not None:
             checked_address(self.page)
 

@@ -1,42 +1,62 @@
-"""The page's server: a file or two, a stream of records, and metrics. It changes nothing.
+"""The page's server: static files, a stream of records, and metrics. It changes nothing.
 
-One thread for each who looks, a few dozen at most. Whoever writes records waits for none of them
-(:mod:`elastream.page.history`); a reader that does not read is let go after a while. The standard
-library's server does: there is one page, no form, and nothing to configure; a framework would be
-the larger part of it.
+It may run in the driver of somebody's application, so everything that a client can take is bounded
+(:class:`Limits`): connections, and with them threads and descriptors; the size of a request; the
+time it takes. Who writes records never waits for a reader (:mod:`elastream.page.history`). The
+standard library's server is enough: there is one page and no form, and a framework would be the
+larger part of it.
 
-It listens on this machine alone unless told otherwise, and then answers only who calls it by a name
-of this machine, so that no site elsewhere can read it through somebody's browser.
+It listens on the loopback address unless another one is given. Wherever it listens, it answers only
+requests whose ``Host`` is an address, a name of this machine or a name it was given, so that no web
+site can read it through a visitor's browser by a name of its own (DNS rebinding).
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
+import re
+import socket
 import threading
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from importlib.resources import files
 from ipaddress import ip_address
-from socket import AF_INET6
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from elastream.model.checks import shown
 from elastream.model.errors import ElastreamError, ProblemError
+from elastream.page.connection import BoundedReader, BoundedWriter, Deadline
 from elastream.page.run import Run
 
-__all__ = ["LOOPBACK", "Address", "PageServer", "checked_address", "page_address"]
+__all__ = [
+    "LOOPBACK",
+    "Address",
+    "Limits",
+    "PageServer",
+    "checked_address",
+    "checked_names",
+    "page_address",
+]
 
 _log = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
-_MOST_READERS: Final = 32
 _HEARTBEAT_S: Final = 10.0
-_PATIENCE_S: Final = 30.0
-"""How long a reader may not read, or not say what it wants."""
+_JOIN_S: Final = 30.0
 _MOST_PORT: Final = 65535
+_NAME: Final = re.compile(r"[\w.-]{1,253}")
+_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What ``accept`` fails with while the process or the machine can hold no more connections."""
+_MOST_DIGITS: Final = 18
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
@@ -53,32 +73,79 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
+_WRONG_HOST: Final = (
+    b"the page does not answer to this host name: call it by the machine's address, "
+    b"or let the name be given to it (--page-name, page_names)\n"
+)
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 21\r\n"
+    b"Connection: close\r\n\r\ntoo many connections\n"
+)
+
 Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may take from the process that serves the page."""
+
+    connections: int = 64
+    """Open at a time, each with a thread; further ones are closed with a status of 503."""
+    readers: int = 32
+    """Of the connections, those that follow the records."""
+    head_bytes: int = 16 << 10
+    """Size of a request: its first line and its headers."""
+    request_s: float = 20.0
+    """From the beginning of a connection until its answer is written; also for each event."""
+    pause_s: float = 0.5
+    """Before it accepts again, where the process has no descriptor left."""
+
+
+_DEFAULT_LIMITS: Final = Limits()
 
 
 def page_address(page: int | str, *, field: str = "page") -> Address:
     """Return host and port of a page: a port of this machine, or ``HOST:PORT``."""
     host, _, port = str(page).rpartition(":")
-    if isinstance(page, bool) or not port.isdecimal() or int(port) > _MOST_PORT:
+    number = int(port) if port.isdecimal() and len(port) < _MOST_DIGITS else -1
+    if isinstance(page, bool) or not 0 <= number <= _MOST_PORT:
         wrong = f"{shown(page)} is no port; give one from 0 to {_MOST_PORT}, or HOST:PORT"
         raise ProblemError(field, wrong)
-    return host.strip("[]") or LOOPBACK, int(port)
+    return host.strip("[]") or LOOPBACK, number
+
+
+def checked_names(names: Collection[str], *, field: str = "page_names") -> frozenset[str]:
+    """Return the names that clients may call the page by, in small letters."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ProblemError(field, f"{shown(name)} is not a host name; give it without a port")
+    return frozenset(name.lower() for name in names)
 
 
 def checked_address(page: int | str) -> Address:
     """Return host and port of a page that somebody can listen on now; for before a long run."""
     address = page_address(page)
-    _Server(Run("none"), *address).server_close()
+    _Server(Run("none"), *address, frozenset(), _DEFAULT_LIMITS).server_close()
     return address
 
 
 class PageServer:
-    """Serves one run until it is closed. Port 0 takes one that is free."""
+    """Serves one run until it is closed. Port 0 takes one that is free.
 
-    def __init__(self, run: Run, address: Address) -> None:
+    ``names`` are further host names that clients may call it by.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        address: Address,
+        *,
+        names: Collection[str] = (),
+        limits: Limits = _DEFAULT_LIMITS,
+    ) -> None:
         host, port = address
         self._run = run
-        self._server = _Server(run, host, port)
+        self._server = _Server(run, host, port, checked_names(names), limits)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="elastream page", daemon=True
         )
@@ -94,9 +161,10 @@ class PageServer:
     def close(self) -> None:
         """End it; harmless if repeated."""
         self._run.end("the page was closed")
+        self._server.closing.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_JOIN_S)
 
     def __enter__(self) -> Self:
         return self
@@ -110,12 +178,17 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, run: Run, host: str, port: int) -> None:
+    def __init__(
+        self, run: Run, host: str, port: int, names: frozenset[str], limits: Limits
+    ) -> None:
         self.run = run
-        self.readers = threading.BoundedSemaphore(_MOST_READERS)
-        self.host = host
+        self.limits = limits
+        self.readers = threading.BoundedSemaphore(limits.readers)
+        self.closing = threading.Event()
+        self._connections = threading.BoundedSemaphore(limits.connections)
+        self._out_of_descriptors = False
         if ":" in host:
-            self.address_family = AF_INET6
+            self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
@@ -124,25 +197,103 @@ class _Server(ThreadingHTTPServer):
                 f"the page cannot listen on {host}, port {port}: {why}; "
                 "give another port, or 0 for one that is free"
             ) from None
-        self.private = _is_loopback(host)
+        self._names = names | {"localhost", host.lower()}
+        self._is_private = _is_loopback(host)
         """Whether only this machine can reach it."""
+        if not self._is_private:
+            self._names |= {socket.gethostname().lower()}
+
+    def is_called_by(self, host: str) -> bool:
+        """Return whether ``host``, a request's header, is an address or a name of this page.
+
+        A browser that was sent here by a site's own name says that name. An address that it says is
+        the one in its address bar.
+        """
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
+        except ValueError:
+            return False
+        return name in self._names or (
+            _is_loopback(name) if self._is_private else _is_address(name)
+        )
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; pause where the process has no descriptor for it.
+
+        The connection stays in the queue of the system and the socket stays readable, so that
+        without a pause this would be tried again at once, and for ever.
+        """
+        try:
+            accepted = super().get_request()
+        except OSError as error:
+            if error.errno in _NO_DESCRIPTORS:
+                if not self._out_of_descriptors:
+                    _log.warning("the page cannot accept connections for now: %s", error.strerror)
+                self._out_of_descriptors = True
+                self.closing.wait(self.limits.pause_s)
+            raise
+        self._out_of_descriptors = False
+        return accepted
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, unless there are too many."""
+        if not self._connections.acquire(blocking=False):
+            self._turn_away(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._connections.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """Take it that who looked has gone."""
         _log.debug("a reader of the page is gone", exc_info=True)
 
+    def _turn_away(self, request: socket.socket) -> None:
+        """Answer without waiting for anything: this is the thread that accepts."""
+        with suppress(OSError):
+            request.setblocking(False)
+            request.send(_FULL)
+            request.recv(self.limits.head_bytes)  # else closing resets it, and the answer is lost
+        self.shutdown_request(request)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
-    timeout = _PATIENCE_S
     server_version = "elastream"
     sys_version = ""
 
+    def setup(self) -> None:
+        """Bound what the connection may send, and the time for all of it."""
+        limits = self.server.limits
+        self.connection = self.request
+        self._deadline = Deadline(limits.request_s)
+        reader = BoundedReader(self.connection, self._deadline, limits.head_bytes)
+        self.rfile = io.BufferedReader(reader)
+        self.wfile = BoundedWriter(self.connection, self._deadline)
+
+    def handle(self) -> None:
+        """Answer one request, and no second one on the same connection."""
+        self.close_connection = True
+        try:
+            self.handle_one_request()
+        except HTTPException:  # too large in its first line; in the headers it is answered already
+            self.requestline, self.request_version, self.command = "", self.protocol_version, ""
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
     def do_GET(self) -> None:
         """Answer with the page, its parts, the records or the metrics."""
-        if not self._called_by_name():
-            self._send(HTTPStatus.FORBIDDEN, b"call it by a name of its own machine\n")
+        if not self.server.is_called_by(self.headers.get("Host", "")):
+            self._send(HTTPStatus.FORBIDDEN, _WRONG_HOST)
             return
         path = urlsplit(self.path).path
         if path == "/events":
@@ -159,13 +310,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Tell Python's logging, which keeps it to itself unless asked."""
         _log.debug(format, *args)
 
-    def _called_by_name(self) -> bool:
-        """Tell whether the caller knows the machine, and was not led here by a name elsewhere."""
-        if not self.server.private:
-            return True
-        name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-        return name in ("localhost", self.server.host) or _is_loopback(name)
-
     def _send_static(self, name: str) -> None:
         part = _STATIC.get(name)
         if part is None:
@@ -181,7 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _send_headers(self, headers: dict[str, str]) -> None:
-        for name, value in {**headers, **_HEADERS}.items():
+        for name, value in {**headers, **_HEADERS, "Connection": "close"}.items():
             self.send_header(name, value)
         self.end_headers()
 
@@ -190,9 +334,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, b"too many look at this already\n")
             return
         try:
-            self.close_connection = True
             self.send_response(HTTPStatus.OK)
-            self._send_headers({"Content-Type": "text/event-stream", "Connection": "close"})
+            self._send_headers({"Content-Type": "text/event-stream"})
             if self.command != "HEAD":
                 self._tell(_position(self.headers.get("Last-Event-ID")))
         except OSError:
@@ -220,14 +363,19 @@ class _Handler(BaseHTTPRequestHandler):
             if history.closed:
                 return
             if not history.wait(position, _HEARTBEAT_S):
-                self.wfile.write(b": still here\n\n")
+                self._write(b": still here\n\n")
 
     def _event(self, name: str, data: str, *, number: int | None = None) -> None:
         lines = [f"event: {name}"]
         if number is not None:
             lines.append(f"id: {number}")
         lines += [f"data: {line}" for line in data.split("\n")]
-        self.wfile.write(("\n".join(lines) + "\n\n").encode())
+        self._write(("\n".join(lines) + "\n\n").encode())
+
+    def _write(self, event: bytes) -> None:
+        """Write to a reader that stays; each event has the time of a request."""
+        self._deadline.renew()
+        self.wfile.write(event)
 
 
 def _about(run: Run) -> dict[str, Any]:
@@ -241,7 +389,9 @@ def _about(run: Run) -> dict[str, Any]:
 
 
 def _position(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+    if text is None or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        return None
+    return int(text)
 
 
 def _is_loopback(host: str) -> bool:
@@ -249,6 +399,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 _STATIC: Final = {
