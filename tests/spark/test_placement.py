@@ -10,6 +10,7 @@ from tests.spark.streams import aggregation
 from elastream import ProblemError, QueryRefusedError, SparkError, TaskId
 from elastream.loop.ports import Ticket
 from elastream.model.errors import GivenUpError
+from elastream.spark.observe.watched_query import WatchedQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,3 +64,43 @@ def test_a_placement_that_was_given_up_reports_nothing(run: RunningQuery) -> Non
         run.placement.place(run.sink, {run.tasks[0]: other}, ticket=ticket)
     run.pass_batches(2)
     assert run.where() == before
+
+
+class ThirdTime(Ticket):
+    """A ticket that is cancelled when it is looked at for the third time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def check(self) -> None:
+        self.looks += 1
+        if self.looks == 3:
+            self.cancel()
+        super().check()
+
+
+def test_a_placement_given_up_in_the_middle_requests_no_more_than_was_reported(
+    run: RunningQuery,
+) -> None:
+    before = run.where()
+    first, second = run.tasks[:2]
+    ids = run.executor_ids()
+    wanted = {task: next(n for n in ids if n != before[task]) for task in (first, second)}
+    with pytest.raises(GivenUpError):
+        run.placement.place(run.sink, wanted, ticket=ThirdTime())
+    assert second not in run.watched.places.now.requested
+    run.pass_batches(2)
+    assert run.where()[second] == before[second]
+
+
+def test_stores_asked_for_before_a_batch_was_planned_are_found_afterwards(
+    run: RunningQuery,
+) -> None:
+    watched = WatchedQuery(run.door, run.watched.query, run.sink, None)
+    task = run.tasks[0]
+    assert watched.stores(task) == ()
+    assert watched.planned()
+    found = [each.name for each in watched.stores(task)]
+    assert found == [each.name for each in run.watched.stores(task)]
+    assert found

@@ -100,6 +100,7 @@ class SparkMonitor:
         self._dropped = 0
         self._looked_s = self._synced_s = self._changing_until_s = 0.0
         self._told_executors: tuple[Executor, ...] = ()
+        self._told_warm: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         self._tap = EventTap(door)
         self._closing = threading.Event()
@@ -351,8 +352,10 @@ class SparkMonitor:
         if changed:
             self._changing_until_s = now_s + _CHANGING_S
         changing = now_s < self._changing_until_s
-        if changing or anyway or now_s - self._synced_s >= _RESYNC_S or self._roll.changed:
-            self._synced_s = now_s
+        warm = self._roll.warm
+        fresh = warm != self._told_warm
+        if changing or anyway or now_s - self._synced_s >= _RESYNC_S or fresh:
+            self._synced_s, self._told_warm = now_s, warm
             executors = self._roll.executors()
             if executors != self._told_executors:
                 self._told_executors = executors

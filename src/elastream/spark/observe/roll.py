@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from elastream.model.observation import Executor
@@ -11,17 +12,20 @@ __all__ = ["ExecutorRoll"]
 
 
 class ExecutorRoll:
-    """The executors of an application, and which of them are warm."""
+    """The executors of an application, and which of them are warm. For any thread."""
 
     def __init__(self, door: PrivateDoor) -> None:
         self._door = door
+        self._lock = threading.Lock()
         self._warm: frozenset[str] = frozenset()
-        self.changed = False
-        """Whether somebody was warmed since the executors were last read."""
+
+    @property
+    def warm(self) -> frozenset[str]:
+        """The executors that have had state, or were warmed; none is ever taken out."""
+        return self._warm
 
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
-        self.changed = False
         return tuple(
             Executor(entry.id, entry.host, entry.added_ms, entry.id in self._warm, entry.cores)
             for entry in self._door.executors()
@@ -33,7 +37,7 @@ class ExecutorRoll:
 
     def warmed(self, ids: Iterable[str]) -> bool:
         """Note that these are warm; tell whether that is news."""
-        fresh = frozenset(ids) - self._warm
-        self._warm |= fresh
-        self.changed = self.changed or bool(fresh)
-        return bool(fresh)
+        with self._lock:
+            before = self._warm
+            self._warm = before.union(ids)
+            return self._warm != before

@@ -21,6 +21,7 @@ from elastream.spark.observe.task_events import (
     operator_graph,
     tasks_of,
 )
+from elastream.spark.observe.task_places import TaskPlaces
 
 __all__ = ["Backlog", "StoreOfTask", "WatchedQuery", "kafka_backlog"]
 
@@ -52,10 +53,7 @@ class WatchedQuery:
         """What the loop calls it."""
         self.operators: tuple[StatefulOperator, ...] = ()
         """Empty before it has planned a batch."""
-        self.where: Mapping[TaskId, str] = {}
-        """Where its last batch ran each task."""
-        self.asked: dict[TaskId, str] = {}
-        """Where tasks were asked to be since."""
+        self.places = TaskPlaces()
         self.trigger = door.queries.trigger(query)
         self._door = door
         self._backlog = backlog or kafka_backlog
@@ -78,9 +76,15 @@ class WatchedQuery:
         return operator_graph(self.operators)
 
     def stores(self, task: TaskId) -> tuple[StoreOfTask, ...]:
-        """Return the state stores of one of its tasks: operators that share tasks have one each."""
+        """Return the state stores of one of its tasks: operators that share tasks have one each.
+
+        None are known before it has planned a batch.
+        """
+        operators = self.operators
+        if not operators:
+            return ()
         if task not in self._stores:
-            leads = lead_of(self.operators)
+            leads = lead_of(operators)
             self._stores[task] = tuple(
                 StoreOfTask(
                     operator.id,
@@ -88,7 +92,7 @@ class WatchedQuery:
                     store,
                     self._door.provider_id(operator, task.partition, store),
                 )
-                for operator in self.operators
+                for operator in operators
                 if leads[operator.id] == task.operator and task.partition < operator.partitions
                 for store in operator.stores
             )
@@ -122,10 +126,7 @@ class WatchedQuery:
         if self._last_end_ms is None and len(seen.tasks) < len(self.tasks):
             return None
         self._ledger = seen.ledger
-        self.where = {**self.where, **{task.task: task.executor for task in seen.tasks}}
-        self.asked = {
-            task: node for task, node in self.asked.items() if self.where.get(task) != node
-        }
+        self.places.observe({task.task: task.executor for task in seen.tasks})
         before_ms, self._last_end_ms = self._last_end_ms, end_ms
         return BatchObservation(
             query=self.name,

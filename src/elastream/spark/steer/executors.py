@@ -176,10 +176,11 @@ class SparkExecutorPool:
             if status.idle:
                 continue
             own = watched.get(query.run_id)
-            if own is not None and own.where.keys() >= set(own.tasks):
-                held = sum(executor in ids for executor in own.where.values())
-                heading = sum(executor in ids for executor in own.asked.values())
-                leaving = sum(own.where.get(task) in ids for task in own.asked)
+            places = None if own is None else own.places.now
+            if own is not None and places is not None and places.observed.keys() >= set(own.tasks):
+                held = sum(executor in ids for executor in places.observed.values())
+                heading = sum(executor in ids for executor in places.requested.values())
+                leaving = sum(places.observed.get(task) in ids for task in places.requested)
                 if held - leaving > 0 or heading:
                     raise StateHeldError(
                         f"executors {listed(sorted(ids))} are not released: {held} tasks of query "

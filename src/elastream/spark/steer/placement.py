@@ -69,13 +69,19 @@ class SparkStatePlacement:
                 raise SparkError(f"executor {executor} is not alive; alive are {listed(alive)}")
         idle = self._is_idle(watched)
         ticket.check()
-        watched.asked.update(wanted)
-        taken = frozenset[TaskId]() if self._copies is None else self._copies.take(wanted)
-        for task, executor in wanted.items():
-            ticket.check()
-            if task not in taken:
+        watched.places.request(wanted)  # before they go: who reads it shall know of all
+        unreported = set(wanted)
+        try:
+            taken = frozenset[TaskId]() if self._copies is None else self._copies.take(wanted)
+            unreported -= taken
+            for task in [task for task in wanted if task not in taken]:
+                ticket.check()
+                unreported.discard(task)
                 for store in watched.stores(task):
-                    self._door.report(store.id, alive[executor])
+                    self._door.report(store.id, alive[wanted[task]])
+        except BaseException:
+            watched.places.withdraw(unreported)
+            raise
         for executor in lost:
             self._reassignment.away_from(executor)
         return Placed(idle and self._is_idle(watched), taken)

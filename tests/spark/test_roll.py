@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from queue import Queue
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.interleaving import SecondThread, WatchedLock
+from tests.spark.running_query import PATIENCE_S
+
+from elastream.loop.events import ExecutorsChanged, Fact
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.roll import ExecutorRoll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+
+class Alike(str):
+    """An executor's id; all of them have one hash, so that sets compare them."""
+
+    compared: Callable[[], None] = staticmethod(lambda: None)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        type(self).compared()
+        return str(self) == str(other)
+
+
+def test_no_executor_is_forgotten_that_two_threads_warm_at_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roll, lock = ExecutorRoll(PrivateDoor.of(spark)), WatchedLock()
+    roll._lock = lock  # type: ignore[assignment]
+    others: list[SecondThread] = []
+
+    def warm_another() -> None:
+        name = f"other {len(others)}"
+        others.append(SecondThread(lock, lambda: roll.warmed([name])))
+        others[-1]()
+
+    roll.warmed([Alike("first")])
+    monkeypatch.setattr(Alike, "compared", staticmethod(warm_another))
+    assert roll.warmed([Alike("second")])
+    monkeypatch.undo()
+    for other in others:
+        other.join()
+    names = {"first", "second", *(f"other {number}" for number in range(len(others)))}
+    assert others
+    assert {str(name) for name in roll.warm} == names
+
+
+def test_an_executor_that_was_warmed_is_told_whoever_else_reads_the_roll(
+    spark: SparkSession,
+) -> None:
+    door = PrivateDoor.of(spark)
+    roll = ExecutorRoll(door)
+    facts: Queue[Fact] = Queue()
+    monitor = SparkMonitor(door, roll, lambda _: False)
+    monitor.subscribe(facts.put)
+    with monitor:
+        told: Fact = facts.get(timeout=PATIENCE_S)
+        while not isinstance(told, ExecutorsChanged):
+            told = facts.get(timeout=PATIENCE_S)
+        first = told.executors[0].id
+        with monitor._lock:  # the monitor does not look before the pool has read the roll
+            monitor._synced_s = float("inf")  # nor because a while has passed
+            monitor._changing_until_s = 0.0
+            assert roll.warmed([first])
+            assert roll.is_warm(first)
+            assert roll.executors()[0].warm
+        told = facts.get(timeout=PATIENCE_S)
+        while not isinstance(told, ExecutorsChanged):
+            told = facts.get(timeout=PATIENCE_S)
+        assert told.executors[0].warm
