@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.interleaving import SecondThread, WatchedLock
 from tests.spark.running_query import back_to_two, until
 
 from elastream.model.errors import UnsupportedSparkError
@@ -77,6 +78,36 @@ def test_the_session_of_our_own_is_one_and_follows_the_settings(spark: SparkSess
         assert door.own_session(anew=True) is not own
     finally:
         spark.conf.unset("spark.elastream.told")
+
+
+def test_two_threads_that_need_the_session_of_our_own_get_the_same(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, lock, found = PrivateDoor.of(spark), WatchedLock(), []
+    monkeypatch.setattr(door, "_own_lock", lock)
+    second = SecondThread(lock, lambda: found.append(door.own_session()))
+    cloned = door.cloned_session
+
+    def cloned_meanwhile() -> SparkSession:
+        second()
+        return cloned()
+
+    monkeypatch.setattr(door, "cloned_session", cloned_meanwhile)
+    own = door.own_session()
+    second.join()
+    assert found == [own]
+
+
+def test_jobs_with_settings_of_their_own_do_not_change_those_of_others(spark: SparkSession) -> None:
+    door, name = PrivateDoor.of(spark), "spark.sql.shuffle.partitions"
+    usual = spark.conf.get(name)
+    warm_up_s = door.own_session("warm-up", {name: "8", "spark.elastream.own": "on"})
+    first_job_s = door.own_session("first job", {name: "1"})
+    jobs = door.own_session()
+    assert [each.conf.get(name) for each in (warm_up_s, first_job_s, jobs)] == ["8", "1", usual]
+    again = door.own_session("warm-up", {name: None, "spark.elastream.own": None})
+    assert again is warm_up_s
+    assert again.conf.get("spark.elastream.own", None) is None
 
 
 def test_folders_that_begin_alike_are_deleted_and_no_others(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -58,7 +59,9 @@ class PrivateDoor:
         self.context = context
         self.coordinator = coordinator
         self.running_jobs = context.dagScheduler().activeJobs()
-        self._own: SparkSession | None = None
+        self._own: dict[str, SparkSession] = {}
+        """The sessions for elastream's own jobs, by purpose."""
+        self._own_lock = threading.Lock()
         # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
         self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
         self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
@@ -135,23 +138,34 @@ class PrivateDoor:
 
         return SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
 
-    def own_session(self, *, anew: bool = False) -> SparkSession:
+    def own_session(
+        self,
+        purpose: str = "jobs",
+        settings: Mapping[str, str | None] | None = None,
+        *,
+        anew: bool = False,
+    ) -> SparkSession:
         """Return a session for elastream's own jobs, with the settings that the user's has now.
 
-        Every clone leaves a listener on the application's bus for as long as that lives, so one
-        is made and kept. It does not know data sources that were registered since: ``anew`` does.
+        ``settings`` go before those; ``None`` is one that is not set. Several threads have jobs at
+        a time, so that jobs with settings of their own need a session of their own, by
+        ``purpose``. Every clone leaves a listener on the application's bus for as long as that
+        lives, so one is made for each purpose and kept. It does not know data sources that were
+        registered since: ``anew`` does.
         """
-        if self._own is None or anew:
-            self._own = self.cloned_session()
-        conf, wanted = self._own.conf, self.spark.conf.getAll
-        for name, value in conf.getAll.items():
-            if name not in wanted:
+        with self._own_lock:
+            if anew or purpose not in self._own:
+                self._own[purpose] = self.cloned_session()
+            session = self._own[purpose]
+            both: dict[str, str | None] = {**self.spark.conf.getAll, **(settings or {})}
+            wanted = {name: value for name, value in both.items() if value is not None}
+            conf, now = session.conf, session.conf.getAll
+            for name in now.keys() - wanted.keys():
                 conf.unset(name)
-            elif wanted[name] != value:
-                conf.set(name, wanted[name])
-        for name in wanted.keys() - conf.getAll.keys():
-            conf.set(name, wanted[name])
-        return self._own
+            for name, value in wanted.items():
+                if now.get(name) != value:
+                    conf.set(name, value)
+        return session
 
     def listener_bus(self) -> Any:
         """Return the bus on which Spark tells what happens."""

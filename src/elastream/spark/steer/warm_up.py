@@ -56,7 +56,7 @@ def aggregation_stream(spark: SparkSession) -> DataFrame:
 
 def first_job(door: PrivateDoor, executor: ExecutorEntry) -> None:
     """Run a tiny job with a shuffle whose first stage runs on this executor alone."""
-    session = _session(door, partitions=1)
+    session = _session(door, "first job", partitions=1)
     with marked(session):
         rows = door.rows_on(executor, session, _FIRST_TASKS)
         rows.groupBy("value").count().write.format("noop").mode("overwrite").save()
@@ -83,9 +83,9 @@ def warm_up(
         beside = None
     with _checkpoint(door, beside) as checkpoint, marked(door.spark):
         try:
-            frame = stream(_session(door, partitions=partitions))
+            frame = stream(_session(door, "warm-up", partitions=partitions))
         except AnalysisException:  # it may know too little: a data source came since
-            frame = stream(_session(door, partitions=partitions, anew=True))
+            frame = stream(_session(door, "warm-up", partitions=partitions, anew=True))
         query = _start(frame, checkpoint)
         try:
             _steer(door, query, executors, batches, ticket or Ticket())
@@ -108,12 +108,15 @@ def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
         return writer.outputMode("append").start()
 
 
-def _session(door: PrivateDoor, *, partitions: int, anew: bool = False) -> SparkSession:
-    session = door.own_session(anew=anew)
-    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
-    session.conf.unset("spark.sql.streaming.checkpointLocation")
-    return session
+def _session(
+    door: PrivateDoor, purpose: str, *, partitions: int, anew: bool = False
+) -> SparkSession:
+    settings = {
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        "spark.sql.streaming.checkpointLocation": None,
+    }
+    return door.own_session(purpose, settings, anew=anew)
 
 
 @contextlib.contextmanager
