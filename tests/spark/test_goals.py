@@ -27,7 +27,9 @@ from elastream import (
 )
 from elastream.loop.goals.goal import Goal
 from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.host_delays import HostProbe
+from elastream.spark.observe.task_events import TASK_COUNTERS
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:
@@ -198,6 +200,26 @@ def test_executors_measure_the_way_to_each_other(spark: SparkSession) -> None:
     told = HostProbe(door).from_executor(one, [other])
     assert set(told) == {other.host}
     assert 0 < told[other.host] < 1000
+
+
+def test_probes_are_our_own_work_and_share_one_session(spark: SparkSession) -> None:
+    door = PrivateDoor.of(spark)
+    one, other = door.executors()[:2]
+    tap = EventTap(door)
+    try:
+        found, sessions = [], []
+        for source, target in ((one, other), (other, one)):
+            assert HostProbe(door).from_executor(source, [target])
+            door.listener_bus().waitUntilEmpty()
+            found.append(tap.fetch(TASK_COUNTERS))
+            sessions.append(int(door.listener_bus().listeners().size()))
+    finally:
+        tap.close()
+    for work in found:
+        assert {task.executor for task in work.tasks} <= {one.id, other.id}
+        assert [job.own for job in work.jobs if job.query is None] == [True]
+        assert work.tasks
+    assert sessions[0] == sessions[1]
 
 
 def test_hosts_that_have_no_executor_are_left_out(spark: SparkSession) -> None:

@@ -3,18 +3,17 @@
 A probe is a TCP connection from one executor to the port where another serves shuffle blocks, made
 and closed: that takes one round trip (Vivaldi, section 2.3, probes likewise). A task on the probing
 host makes them all, each a few times, and the shortest counts. The job needs Python on the
-executors, as PySpark's own functions do; nothing is written, and nothing is asked of the peer.
+executors, as PySpark's own functions do; nothing is written, and nothing is asked of the peer. Its
+work is elastream's own and counts for nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from elastream.spark.steer.own_work import marked
 
 __all__ = ["HostProbe"]
 
@@ -77,12 +76,11 @@ class HostProbe:
             columns = [pa.array(hosts, pa.string()), pa.array(times, pa.float64())]
             yield pa.RecordBatch.from_arrays(columns, names=["host", "round_trip_ms"])
 
-        rows = self._door.rows_on(source, self._session(), 1)
+        with marked(self._door.spark):
+            rows = self._door.rows_on(source, self._door.own_session(), 1)
+            measured = rows.mapInArrow(probed, _COLUMNS).collect()
         best: dict[str, float] = {}
-        for row in rows.mapInArrow(probed, _COLUMNS).collect():
+        for row in measured:
             host, ms = row["host"], row["round_trip_ms"]
             best[host] = min(ms, best.get(host, ms))
         return best
-
-    def _session(self) -> SparkSession:
-        return self._door.spark.newSession()
