@@ -22,6 +22,10 @@ def test_sizes_are_rounded_down_by_less_than_a_tick_and_fill_the_bits(
         exact = Fraction(size) * Fraction(2) ** ticks.exponent
         assert count <= exact < count + 1
     assert sum(ticks.sizes) < 2**bits
+    tick = Fraction(2) ** -ticks.exponent
+    assert ticks.exact == all(
+        count * tick == size for size, count in zip(state, ticks.sizes, strict=True)
+    )
     if any(state):
         assert sum(ticks.sizes) > 2 ** (bits - 3) - len(state)
 

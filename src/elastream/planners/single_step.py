@@ -16,6 +16,11 @@ taken in the order of the tasks, on which the dynamic program rests. Two runs ch
 without copies, one as if tasks with copies had no state. The intervals of each are given to the
 nodes where the least has to be loaded, and the cheaper plan is taken. The second run leaves out
 only what may be free, so its cost is a lower bound; a plan that meets it is called optimal.
+
+State is counted in ticks (:mod:`~elastream.planners.state_ticks`): exact below 2⁵⁷ bytes in all.
+Where sizes had to be rounded down the plan is optimal only if it meets the bound that they prove.
+If it does not, sizes are cut to its cost, since no cheaper plan moves a larger task; that leaves
+more digits for the smaller ones.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate
 
 import numpy as np
 
@@ -31,9 +38,13 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.planners.cuts import intervals_of, nearest_copies, prefix_sums
 from elastream.planners.interval_gain import least_moved
-from elastream.planners.state_ticks import Ticks
+from elastream.planners.state_ticks import Ticks, plan_with_bound
 
 __all__ = ["cheapest_intervals", "single_step"]
+
+_TICK_BITS = 58
+"""Sums of ticks stay below two to this power: far from what the program takes for impossible."""
+_REFINEMENTS = 4
 
 
 def single_step(problem: StepProblem) -> StepPlan | Infeasible:
@@ -49,7 +60,25 @@ def single_step(problem: StepProblem) -> StepPlan | Infeasible:
     nodes_of_tasks = _placed(problem, cuts)
     if problem.copies:
         return _with_copies(problem, nodes_of_tasks)
-    return step_plan(problem, nodes_of_tasks, optimal=True)
+    if cuts.exact:
+        return step_plan(problem, nodes_of_tasks, optimal=True)
+    return _refined(problem, old, plan_with_bound(problem, nodes_of_tasks, cuts.moved))
+
+
+def _refined(problem: StepProblem, old: Sequence[Interval], plan: StepPlan) -> StepPlan:
+    """Plan again with more digits while rounding keeps the plan from its proof."""
+    for _ in range(_REFINEMENTS):
+        if plan.status == "optimal":
+            break
+        state = tuple(min(size, plan.cost) for size in problem.state)
+        cuts = _solve(replace(problem, state=state), old, problem.limit, flattest=True)
+        if cuts is None:  # what fits does not depend on state
+            raise RuntimeError("tasks that fit no longer do")
+        closer = plan_with_bound(problem, _placed(problem, cuts), cuts.moved)
+        if closer.cost >= plan.cost:
+            return plan_with_bound(problem, plan.assignment.nodes_of_tasks, cuts.moved)
+        plan = closer
+    return plan
 
 
 def cheapest_intervals(problem: StepProblem) -> tuple[int, ...] | None:
@@ -73,9 +102,7 @@ def _with_copies(problem: StepProblem, nodes_of_tasks: tuple[int, ...]) -> StepP
         raise RuntimeError("tasks that fit no longer do")
     ignoring = _placed(others, cuts)
     plans = [
-        step_plan(
-            problem, nearest_copies(problem, nodes), lower_bound=step_plan(others, ignoring).cost
-        )
+        plan_with_bound(problem, nearest_copies(problem, nodes), cuts.moved)
         for nodes in (nodes_of_tasks, ignoring)
     ]
     return min(plans, key=lambda plan: plan.cost)
@@ -88,6 +115,10 @@ class _Cuts:
     bounds: list[int]
     nodes: list[int | None]
     """The node whose tasks stay in the interval; ``None`` where none do."""
+    moved: Fraction
+    """State that moves, in bytes, its sizes rounded down: no solution moves less."""
+    exact: bool
+    """Whether no size was rounded."""
 
 
 def _solve(
@@ -101,11 +132,13 @@ def _solve(
     grain = 0.5 if type(sum(problem.work)) is int else limit * LOAD_TOLERANCE
     if not flattest:
         grain = math.inf  # all loads count as equal, so the first solution is taken
+    ticks = Ticks.of(problem.state, bits=_TICK_BITS)
+    state = np.array([0, *accumulate(ticks.sizes)], dtype=np.int64)
     cuts, match = np.empty((2, levels + 1), dtype=np.int64)
     effort = 100.0 * (m + levels) + 12.0 * m * levels
     count = least_moved.for_operations(effort)(
         prefix_sums(problem.work),
-        prefix_sums(Ticks.for_floats(problem.state).sizes).astype(np.int64),
+        state,
         starts,
         np.repeat(np.arange(len(blocks)), starts[1:] - starts[:-1]),
         limit * (1 + LOAD_TOLERANCE),
@@ -115,9 +148,17 @@ def _solve(
     )
     if count == 0:
         return None
+    bounds, matched = cuts[count::-1].tolist(), match[:count][::-1].tolist()
+    kept = sum(
+        int(state[min(ub, blocks[b][1])] - state[max(lb, blocks[b][0])])
+        for lb, ub, b in zip(bounds[:-1], bounds[1:], matched, strict=True)
+        if b >= 0
+    )
     return _Cuts(
-        cuts[count::-1].tolist(),
-        [blocks[b][2] if b >= 0 else None for b in match[:count][::-1].tolist()],
+        bounds,
+        [blocks[b][2] if b >= 0 else None for b in matched],
+        (int(state[-1]) - kept) / Fraction(2) ** ticks.exponent,
+        ticks.exact,
     )
 
 

@@ -3,6 +3,10 @@
 A size is a whole number of *ticks*, a power of two of them to the byte, so that all sizes together
 are a little under a given number of ticks. What does not fit is rounded down: a cost in ticks is
 never more than the true one, so a lower bound in ticks is one in bytes.
+
+What that proves: a plan of whole sizes is optimal only if it meets its bound to the byte. Fractions
+are rounded as floats anyway; there a plan is optimal if none costs less by more than one part in
+10⁹.
 """
 
 from __future__ import annotations
@@ -10,10 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
 
 from elastream.model.checks import Number
+from elastream.model.migration import StepProblem
+from elastream.model.plan import StepPlan, step_plan
 
-__all__ = ["Ticks"]
+__all__ = ["PROVEN", "Ticks", "is_proven", "plan_with_bound", "rounded_down", "sums_as_floats"]
+
+PROVEN: Final = 10**9
+"""Where sizes are fractions a plan is optimal if none costs less by more than one part in so many.
+"""
 
 _FLOAT_BITS = 53
 """Whole numbers below two to this power are exact as floats."""
@@ -26,6 +38,8 @@ class Ticks:
     sizes: tuple[int, ...]
     exponent: int
     """A byte has ``2**exponent`` ticks."""
+    exact: bool = True
+    """Whether no size was rounded."""
 
     @classmethod
     def of(cls, state: Sequence[Number], *, bits: int) -> Ticks:
@@ -33,18 +47,64 @@ class Ticks:
         total = sum(state)
         magnitude = total.bit_length() if type(total) is int else math.frexp(total)[1]
         exponent = bits - magnitude - 1 if total else 0
-        return cls(tuple(_scaled(size, exponent) for size in state), exponent)
+        sizes = tuple(_scaled(size, exponent) for size in state)
+        exact = (type(total) is int and exponent >= 0) or all(
+            _in_bytes(count, size, exponent) == size
+            for count, size in zip(sizes, state, strict=True)
+        )
+        return cls(sizes, exponent, exact)
 
     @classmethod
     def for_floats(cls, state: Sequence[Number]) -> Ticks:
         """Return sizes whose sums are exact as floats too: bytes where they serve."""
-        total = sum(state)
-        if type(total) is int and total < 1 << _FLOAT_BITS:
+        if _all_whole(state) and sums_as_floats(state):
             return cls(tuple(map(int, state)), 0)
         return cls.of(state, bits=_FLOAT_BITS)
+
+
+def sums_as_floats(state: Sequence[Number]) -> bool:
+    """Whether sums of these sizes as floats are as exact as the sizes: not where they are rounded.
+
+    Sums of fractions are rounded like fractions themselves, and count as exact here.
+    """
+    return not _all_whole(state) or sum(state) < 1 << _FLOAT_BITS
+
+
+def is_proven(cost: Fraction, bound: Fraction, *, whole: bool) -> bool:
+    """Whether a bound proves that nothing costs less; ``whole`` says that all sizes are whole."""
+    return cost <= bound or (not whole and (cost - bound) * PROVEN <= cost)
+
+
+def plan_with_bound(
+    problem: StepProblem, nodes_of_tasks: tuple[int, ...], bound: Fraction
+) -> StepPlan:
+    """Return the plan with a proven bound on the cost of any, called optimal where it meets it."""
+    whole = _all_whole(problem.state)
+    lower_bound = math.ceil(bound) if whole else rounded_down(bound)
+    plan = step_plan(problem, nodes_of_tasks, lower_bound=lower_bound)
+    if plan.status == "feasible" and is_proven(Fraction(plan.cost), bound, whole=whole):
+        return step_plan(problem, nodes_of_tasks, optimal=True)
+    return plan
+
+
+def rounded_down(bound: Fraction) -> float:
+    """Return the largest float that is not above the bound."""
+    near = float(bound)
+    return math.nextafter(near, -math.inf) if Fraction(near) > bound else near
+
+
+def _all_whole(state: Sequence[Number]) -> bool:
+    return all(type(size) is int for size in state)
 
 
 def _scaled(size: Number, exponent: int) -> int:
     if isinstance(size, float):
         return math.floor(math.ldexp(size, exponent))
     return size << exponent if exponent >= 0 else size >> -exponent
+
+
+def _in_bytes(count: int, size: Number, exponent: int) -> Number:
+    """Return the ticks of a size in bytes."""
+    if isinstance(size, float):
+        return math.ldexp(count, -exponent)
+    return count >> exponent if exponent >= 0 else count << -exponent

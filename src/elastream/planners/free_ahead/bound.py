@@ -9,6 +9,8 @@ its discount.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from elastream.model.ahead import FreeAheadProblem
@@ -18,6 +20,7 @@ from elastream.model.migration import StepProblem, Target
 from elastream.planners.free_ahead.futures import LookAhead, ahead_of
 from elastream.planners.free_step.keeping import keep
 from elastream.planners.free_step.whole_step import whole_step
+from elastream.planners.state_ticks import rounded_down
 
 __all__ = ["least_total"]
 
@@ -32,7 +35,7 @@ def least_total(problem: FreeAheadProblem, look: LookAhead, now: Number) -> tupl
     known: dict[tuple[int, int, float], float] = {}
     totals = np.zeros(len(ahead.odds))
     for s in range(len(totals)):
-        reached, weight = float(now), 1.0
+        reached, weight = rounded_down(Fraction(now)), 1.0
         totals[s] = reached
         for i in range(ahead.allowed.shape[1]):
             size, row, limit = (
@@ -61,4 +64,4 @@ def _direct(step: StepProblem, work: list[float], size: int, limit: float) -> fl
     current = step.current
     wide = Assignment(current.nodes_of_tasks, max(current.nodes, size))
     whole = whole_step(StepProblem(tuple(work), step.state, wide, Target(size, tau)))
-    return float(keep(whole).lower_bound * whole.state_unit)
+    return rounded_down(keep(whole).lower_bound * whole.state_unit)

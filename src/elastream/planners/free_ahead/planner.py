@@ -39,6 +39,7 @@ from elastream.planners.free_ahead.futures import Ahead, LookAhead, ahead_of, as
 from elastream.planners.free_ahead.listing import listed, nodes_of_groups
 from elastream.planners.free_step.planner import free_step
 from elastream.planners.interval_gain import Floats, Ints
+from elastream.planners.state_ticks import sums_as_floats
 
 __all__ = ["FreeAheadPlanner", "free_ahead"]
 
@@ -68,7 +69,13 @@ def free_ahead(
         plan = step_plan(step, nodes, lower_bound=free.lower_bound)
         later = float(every.later[every.best]) / problem.gamma if problem.gamma else 0.0
         return FreeAheadPlan(
-            "optimal", plan, later, 0.0, free.cost, float(plan.cost), len(every.now)
+            "optimal" if sums_as_floats(step.state) else "feasible",
+            plan,
+            later,
+            0.0,
+            free.cost,
+            float(plan.cost),
+            len(every.now),
         )
     look = look.within_reach(len(step.work), len(problem.futures))
     ahead = ahead_of(problem, look)

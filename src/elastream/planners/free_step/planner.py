@@ -20,8 +20,9 @@ climbs a ladder and stops on the first rung that proves a plan optimal:
 The first four take a bounded number of steps, whatever the size and the machine: O(m log m) and
 some hundred million inner steps, a few seconds; what they leave open comes back as a feasible plan
 with the bound. Loads and costs are whole numbers throughout
-(:mod:`~elastream.planners.free_step.whole_step`), so their bounds are exact; what HiGHS proves on
-the last holds to one part in 10⁹ of the cost, and so does "optimal" here.
+(:mod:`~elastream.planners.free_step.whole_step`), so their bounds are exact; from what HiGHS proves
+on the last its tolerance is taken off. Where sizes had to be rounded for that the bound is a little
+lower, and :mod:`~elastream.planners.state_ticks` says what it proves.
 
 *Copies.* Every rung takes a task to be at home where it is and where copies of its state are; those
 that prove are exact about it (:mod:`~elastream.planners.free_step.contents` has the bound). What
@@ -35,16 +36,15 @@ the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.model.checks import Number, amount
+from elastream.model.checks import amount
 from elastream.model.migration import StepProblem
-from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.model.plan import Infeasible, StepPlan
 from elastream.planners.free_step.annealing import anneal
 from elastream.planners.free_step.assignment_milp import assignment_milp
 from elastream.planners.free_step.content_choice import content_choice
@@ -55,14 +55,13 @@ from elastream.planners.free_step.packing import crowd, level, return_home, sett
 from elastream.planners.free_step.scarce_room import scarce_room
 from elastream.planners.free_step.whole_step import Answer, Ints, WholeStep, whole_step
 from elastream.planners.single_step import cheapest_intervals
+from elastream.planners.state_ticks import PROVEN, plan_with_bound
 
 __all__ = ["EFFORT", "free_step"]
 
 EFFORT = 3_000_000
 """What an integer program may take where nothing else is said: its variables times its branches."""
 
-_PROVEN = 10**9
-"""A plan is optimal if no plan costs less by more than one part in so many."""
 _REFINEMENTS = 4
 _FEW_STEPS = 10_000_000
 """Inner steps of a search that need not succeed."""
@@ -94,15 +93,18 @@ def free_step(problem: StepProblem, *, effort: float = EFFORT) -> StepPlan | Inf
 
 def _refined(problem: StepProblem, step: WholeStep, plan: StepPlan, effort: float) -> StepPlan:
     """Plan again in finer units while their rounding alone keeps the plan from its proof."""
+    whole = all(type(size) is int for size in problem.state)
     for _ in range(_REFINEMENTS):
         open_gap = Fraction(plan.cost) - Fraction(plan.lower_bound)
         error = step.state_error
-        if plan.status != "feasible" or open_gap > error or error * _PROVEN <= plan.cost:
+        fine = error == 0 if whole else error * PROVEN <= plan.cost
+        if plan.status != "feasible" or open_gap > error or fine:
             break
         step = whole_step(problem, ceiling=plan.cost)
         closer = _plan(problem, step, _climb(problem, step, effort))
         if closer.cost >= plan.cost:
-            return _bounded(problem, plan.assignment.nodes_of_tasks, closer.lower_bound)
+            bound = Fraction(closer.lower_bound)
+            return plan_with_bound(problem, plan.assignment.nodes_of_tasks, bound)
         plan = closer
     return plan
 
@@ -204,21 +206,9 @@ def _plan(problem: StepProblem, step: WholeStep, found: Answer) -> StepPlan:
         place = crowd(step, place, kept.open_nodes)
     else:
         place = level(step, found.place, _open_nodes(step, found.place))
-    bound = found.lower_bound * step.state_unit
-    whole = bound.denominator == 1
-    lower_bound = int(bound) if whole else math.nextafter(float(bound), 0)
-    return _bounded(problem, tuple(step.nodes[place].tolist()), lower_bound)
-
-
-def _bounded(
-    problem: StepProblem, nodes_of_tasks: tuple[int, ...], lower_bound: Number
-) -> StepPlan:
-    """Return the plan, called optimal where the bound comes close enough to its cost."""
-    plan = step_plan(problem, nodes_of_tasks, lower_bound=lower_bound)
-    cost = Fraction(plan.cost)
-    if plan.status == "feasible" and (cost - Fraction(lower_bound)) * _PROVEN <= cost:
-        return step_plan(problem, nodes_of_tasks, optimal=True)
-    return plan
+    return plan_with_bound(
+        problem, tuple(step.nodes[place].tolist()), found.lower_bound * step.state_unit
+    )
 
 
 def _open_nodes(step: WholeStep, place: Ints) -> NDArray[np.bool_]:

@@ -45,6 +45,8 @@ class Chain:
     """Every sum of weighed states is a multiple of this."""
     tick: Fraction
     """What a tick adds to the weighted cost, in bytes."""
+    exact: bool
+    """Whether no weighed size was rounded."""
 
     @property
     def tasks(self) -> int:
@@ -87,6 +89,12 @@ def chain_of(
         graphs=(fixed_cut(current), *graphs),
         unit=math.gcd(*(math.gcd(*weighed) for weighed in sizes.values())) or 1,
         tick=weights[0] / finer / Fraction(2) ** ticks.exponent,
+        exact=ticks.exact
+        and all(
+            size * share.numerator % share.denominator == 0
+            for share in sizes
+            for size in ticks.sizes
+        ),
     )
 
 

@@ -42,6 +42,7 @@ from elastream.planners.sequence.reduction import needed_steps, stretch
 from elastream.planners.sequence.search import search
 from elastream.planners.sequence.weights import StepWeights
 from elastream.planners.single_step import single_step
+from elastream.planners.state_ticks import is_proven
 
 __all__ = ["EFFORT", "sequence"]
 
@@ -81,7 +82,8 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     )
     found = search(chain, [cut_of(plan.steps[step].assignment) for step in searched], effort)
     most_kept = found.bound // chain.unit * chain.unit
-    bound = None if most_kept <= found.kept else max(least, chain.tick * (chain.total - most_kept))
+    proven = chain.exact and most_kept <= found.kept
+    bound = None if proven else max(least, chain.tick * (chain.total - most_kept))
     reached = stretch(graphs[: searched[-1] + 1], current, searched, found.cuts)[-1]
     rest = _greedy(problem, _assignment(reached), needed[len(searched) :])
     return _plan(problem, weights, stretch(graphs, current, needed, [*found.cuts, *rest]), bound)
@@ -127,7 +129,8 @@ def _plan(
         steps.append(step_plan(step, nodes_of_cut(step, cut)))
         current = steps[-1].assignment
     cost = exact_sum(move.state for step in steps for move in step.moves)
-    weighted = weights.rounded(weights.cost(steps)) if weights.falling else cost
-    if least is None or weights.rounded(least) >= weighted:
+    exact = weights.cost(steps)
+    weighted = weights.rounded(exact) if weights.falling else cost
+    if least is None or is_proven(exact, least, whole=weights.whole):
         return SequencePlan("optimal", cost, tuple(steps), weighted, weighted)
     return SequencePlan("feasible", cost, tuple(steps), weights.rounded_down(least), weighted)

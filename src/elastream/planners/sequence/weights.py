@@ -59,8 +59,12 @@ class StepWeights:
         return self._weighed([self._moved(step) for step in steps])
 
     def least(self, direct: Sequence[StepPlan]) -> Fraction:
-        """Return a bound from the cheapest way to each migration, each on its own."""
-        dearest = accumulate((self._moved(step) for step in direct), max, initial=Fraction(0))
+        """Return a bound from bounds on the way to each migration, each on its own."""
+        bounds = (
+            self._moved(step) if step.status == "optimal" else Fraction(step.lower_bound)
+            for step in direct
+        )
+        dearest = accumulate(bounds, max, initial=Fraction(0))
         return self._weighed([high - low for low, high in pairwise(dearest)])
 
     def searched(self, steps: Sequence[int]) -> list[int]:

@@ -40,6 +40,7 @@ from elastream.model.words import counted
 from elastream.planners.cuts import Cut, cut_of, nodes_of_cut
 from elastream.planners.interval_gain import Floats, Ints
 from elastream.planners.single_step import single_step
+from elastream.planners.state_ticks import sums_as_floats
 from elastream.planners.transition.ground import Ground
 from elastream.planners.transition.growth import GrowthSettings, Round
 from elastream.planners.transition.neighbourhood import targets
@@ -142,9 +143,10 @@ class TransitionPlanner:
             problem.state,
             problem.tau,
         )
-        proven = same and self._values.complete and not step.copies
+        complete = same and self._values.complete and not step.copies
+        proven = complete and sums_as_floats(step.state)
         current = cut_of(step.current)
-        chosen = self._chosen(step, state, current, members_only=proven)
+        chosen = self._chosen(step, state, current, members_only=complete)
         if chosen is None:
             return self._greedy(step)
         cut, value = chosen
