@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.interleaving import Interrupted, SecondThread, WatchedLock
 
 from elastream import ByHand, Policy, Utilisation
 from elastream.line_files import lines_of
@@ -185,6 +186,29 @@ def test_the_lines_of_a_log_lead_to_the_last_scene(tmp_path: Path) -> None:
     whole = [entry for entry in entries if isinstance(entry, dict) and entry.get("whole")]
     assert whole[0] is next(entry for entry in entries if isinstance(entry, dict))
     assert all(isinstance(entry, Decision | Sample) for entry in read_log(path))
+
+
+def test_two_threads_that_write_scenes_write_one_after_the_other(tmp_path: Path) -> None:
+    with looked_at() as (cluster, _, scenes):
+        cluster.advance(100)
+    first, second = scenes[-1], replace(scenes[20], at_ms=scenes[-1].at_ms + 1)
+    path, lock = tmp_path / "decisions.jsonl", WatchedLock()
+    log = DecisionLog(path)
+    log._lock = lock  # type: ignore[assignment]
+    other = SecondThread(lock, lambda: log.append(second))
+    log.append(scenes[0])
+    log.append(replace(first, tasks=Interrupted(first.tasks, other)))
+    other.join()
+    log.append(replace(second, at_ms=second.at_ms + 1))
+    entries = [entry_of(where, line) for where, line in lines_of(path)]
+    seen: dict[str, Any] = {}
+    told = []
+    for entry in entries:
+        assert isinstance(entry, dict)
+        seen = laid_over(seen, entry)
+        told.append(seen)
+    for has, expected in zip(told[:3], (scenes[0], first, second), strict=True):
+        assert_close(has, whole_record(expected))
 
 
 def test_a_log_grows_by_less_than_two_kilobytes_a_batch(tmp_path: Path) -> None:

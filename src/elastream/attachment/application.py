@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -88,7 +87,7 @@ class Application:
         self.door = door
         self.id = door.application_id()
         """Spark's; asked for while there is somebody to ask."""
-        self.recent: deque[Decision] = deque(maxlen=_RECENT)
+        self.recent: tuple[Decision, ...] = ()
         """What was decided last, holds and waits left out."""
         self._wanted: tuple[Wanted, ...] = ()
         self._leaving = False
@@ -210,7 +209,7 @@ class Application:
 
     def _remember(self, entry: LogEntry) -> None:
         if isinstance(entry, Decision) and entry.kind not in _QUIET:
-            self.recent.append(entry)
+            self.recent = (*self.recent, entry)[-_RECENT:]
 
     def _await_pause(self) -> None:
         """Let a query that is paused be started again before nobody looks after it."""

@@ -170,7 +170,7 @@ class Attachment:
 
     def _repr_html_(self) -> str:
         """Return a small table of executors and what was decided last, for notebooks."""
-        return summary_html(self.state, tuple(self._application.recent), self.page)
+        return summary_html(self.state, self._application.recent, self.page)
 
     def _refuse_advice(self) -> None:
         if self._application.controller.policy.advise_only:

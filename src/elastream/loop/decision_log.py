@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,20 +42,25 @@ LogWriter = Callable[[LogEntry], None]
 
 
 class DecisionLog:
-    """Appends decisions, samples and scenes to a file; refuses one that is something else."""
+    """Appends decisions, samples and scenes to a file; refuses one that is something else.
+
+    For any thread: where a write hangs, the loop goes on to write in another one.
+    """
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
         self.path = path
         self._lines = LineFile(path, "decision log", max_bytes=max_bytes, keep=keep)
         self._scenes = SceneTeller()
+        self._lock = threading.Lock()
 
     def append(self, told: LogEntry) -> None:
         """Write one line, whole or not at all; raises ``OSError`` where it cannot be."""
-        try:
-            self._lines.append(self._line(told))
-        except OSError:
-            self._scenes.begin_anew()
-            raise
+        with self._lock:
+            try:
+                self._lines.append(self._line(told))
+            except OSError:
+                self._scenes.begin_anew()
+                raise
 
     def _line(self, told: LogEntry) -> str:
         if isinstance(told, Decision):

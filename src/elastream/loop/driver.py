@@ -296,8 +296,10 @@ class Controller:
 
     def _tick(self) -> None:
         while not self.ended.wait(_TICK_S):
+            with self._lock:
+                lanes = tuple(self._lanes.values())
             try:
-                for lane in tuple(self._lanes.values()):
+                for lane in lanes:
                     lane.look()
             except Exception as error:  # such as where no thread can be started
                 with self._lock:

@@ -5,6 +5,8 @@ Entries come from the loop as it decides, or from the lines of its log; what fol
 
 from __future__ import annotations
 
+import threading
+
 from elastream.loop.decision_log import LogEntry
 from elastream.loop.decisions import Decision, line_of
 from elastream.loop.samples import Sample
@@ -30,15 +32,17 @@ class Run:
         self._teller = SceneTeller()
         self._scene: Scene | None = None
         self._seen: Json | None = None
+        self._taking = threading.Lock()
 
     def take(self, entry: LogEntry) -> None:
-        """Take an entry of the loop in: it writes to this as to a log."""
-        if isinstance(entry, Decision):
-            self._take_decision(entry, line_of(entry))
-        elif isinstance(entry, Scene):
-            record, line = self._teller.tell(entry)
-            self._scene = entry
-            self._take_scene(record, line)
+        """Take an entry of the loop in: it writes to this as to a log, from any thread."""
+        with self._taking:
+            if isinstance(entry, Decision):
+                self._take_decision(entry, line_of(entry))
+            elif isinstance(entry, Scene):
+                record, line = self._teller.tell(entry)
+                self._scene = entry
+                self._take_scene(record, line)
 
     def take_line(self, entry: Decision | Sample | Json, line: str) -> None:
         """Take a line of a log in, and what it tells."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import MutableMapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ __all__ = ["compiled", "generated_code"]
 _FACTORY: Final = "org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass"
 _factories: Final[MutableMapping[Any, dict[str, Any]]] = WeakKeyDictionary()
 """What makes the objects of each text, by JVM and name."""
+_lock: Final = threading.Lock()
 
 
 def generated_code(jvm: Any, *names: str) -> Any:
@@ -36,10 +38,11 @@ def compiled(door: PrivateDoor, name: str, references: Sequence[Any]) -> Any:
     name, and a text's classes the same names each time it is compiled, which is again once a
     hundred others were: so a factory is kept here, and called by the class that all extend.
     """
-    factories = _factories.setdefault(door.jvm, {})
-    if name not in factories:
-        codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-        factories[name] = codegen.CodeGenerator.compile(generated_code(door.jvm, name))._1()
+    with _lock:
+        factories = _factories.setdefault(door.jvm, {})
+        if name not in factories:
+            codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+            factories[name] = codegen.CodeGenerator.compile(generated_code(door.jvm, name))._1()
     declared = door.jvm.java.lang.Class.forName(_FACTORY).getMethods()
     generate = next(each for each in declared if each.getName() == "generate")
     return generate.invoke(factories[name], door.java_objects([door.java_objects(references)]))
