@@ -9,7 +9,7 @@ from html import escape
 from elastream.loop.decisions import Decision
 from elastream.loop.scenes import Scene, SceneExecutor, take_scene
 from elastream.loop.state import LoopState
-from elastream.model.words import counted, listed
+from elastream.model.words import counted, listed, printable
 
 __all__ = ["summary_html", "summary_text"]
 
@@ -21,7 +21,7 @@ def summary_text(state: LoopState) -> str:
     busy = scene.loop.utilisation
     used = "" if busy is None else f", {busy:.0%} busy"
     executors = counted(len(scene.executors), "executor")
-    return f"<Attachment of {queries}: {_doing(scene)}; {executors}{used}>"
+    return printable(f"<Attachment of {queries}: {_doing(scene)}; {executors}{used}>")
 
 
 def summary_html(state: LoopState, decisions: Sequence[Decision], page: str | None) -> str:

@@ -16,9 +16,9 @@ from elastream.cli.conf import Conf, settings_of
 from elastream.model.errors import ElastreamError
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
+    from elastream.cli.screen import Screen
     from elastream.doctor.findings import Report
 
 __all__ = ["doctor"]
@@ -67,25 +67,24 @@ def doctor(
       elastream doctor --master spark://master:7077 --checkpoint hdfs://name/checkpoints
       elastream doctor --app app.py --conf spark.executor.memory=2g --json
     """
-    from rich.console import Console
-
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+    from elastream.cli.screen import Screen, literal
     from elastream.doctor.examination import examined
     from elastream.doctor.settings import DoctorSettings
 
     settings = DoctorSettings(master, settings_of(conf), checkpoint, executors, patience, app)
-    screen = Console(stderr=True)
+    screen = Screen(stderr=True)
     with (
         ended_like_by_ctrl_c(),
         java_kept_quiet(),
         _warnings_in_findings(),
         screen.status("looking") as status,
     ):
-        report = examined(settings, lambda check: status.update(check.doing))
+        report = examined(settings, lambda check: status.update(literal(check.doing)))
     if as_json:
         typer.echo(json.dumps(_as_data(report), indent=2))
     else:
-        _print(report, Console())
+        _print(report, Screen())
     failure = report.first_failure
     if failure is not None:
         raise ElastreamError(f"attaching would not work here: {failure.name}: {failure.found}")
@@ -103,7 +102,7 @@ def _warnings_in_findings() -> Iterator[None]:
         ours.setLevel(before)
 
 
-def _print(report: Report, console: Console) -> None:
+def _print(report: Report, console: Screen) -> None:
     console.print(_table(report))
     if report.would_attach:
         console.print("attaching would work here", style="bold green")
@@ -113,14 +112,16 @@ def _table(report: Report) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from elastream.cli.screen import literal
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("check", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("found, and what to do", overflow="fold", ratio=1)
     for finding in report.findings:
-        told = Text(finding.found)
+        told = literal(finding.found)
         if finding.todo:
-            told.append(f"\n→ {_spelled(finding.todo)}", style="italic")
+            told.append_text(literal(f"\n→ {_spelled(finding.todo)}", "italic"))
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
         table.add_row(finding.name, verdict, told)
     return table

@@ -18,6 +18,7 @@ from elastream.cli.conf import Conf, settings_of
 from elastream.cli.handover_sides import SideRun, run_origin, run_target
 from elastream.cli.manage import manage
 from elastream.cli.query_named import ms_of, query_named
+from elastream.cli.terminal import say
 from elastream.model.checks import amount
 from elastream.model.errors import ProblemError, SparkError
 
@@ -101,8 +102,8 @@ def serve(
     expect_unyielded(kept)
     token = read_token(token_file or folder / "token", create=True)
     write = _writer(folder)
-    server = OriginServer(where, token, turned_away=lambda why: typer.echo(f"refused: {why}"))
-    typer.echo(f"listening on {server.address}, token in {token_file or folder / 'token'}")
+    server = OriginServer(where, token, turned_away=lambda why: say(f"refused: {why}"))
+    say(f"listening on {server.address}, token in {token_file or folder / 'token'}")
     stop = threading.Event()
 
     def run(stream: OriginStream) -> object:
@@ -224,6 +225,6 @@ def _writer(folder: Path) -> Callable[[Note], None]:
 
     def write(note: Note) -> None:
         log.append(note, at_ms=time.time_ns() // 1_000_000)
-        typer.echo(f"{note.kind}: {note.reason}")
+        say(f"{note.kind}: {note.reason}")
 
     return write

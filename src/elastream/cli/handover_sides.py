@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
+from elastream.cli.terminal import say
 from elastream.model.errors import SparkError
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def run_target(side: SideRun, run: Callable[[TargetStream], object], since_ms: i
 
 def _logged(side: SideRun, spark: SparkSession) -> AbstractContextManager[object]:
     """Tell on which Spark the side runs, since the other may be on another; log what it costs."""
-    typer.echo(f"Spark {spark.version} on {spark.sparkContext.master}")
+    say(f"Spark {spark.version} on {spark.sparkContext.master}")
     if side.log is None:
         return nullcontext()
     from elastream.attachment.attaching import attach
@@ -105,7 +104,7 @@ def _beside(side: SideRun, stream: OriginStream | TargetStream, act: Callable[[]
         stream.stop()
         if stream.late_rows:
             allowed = f"later than the {side.windowed.shape.lateness} ms that the query allows"
-            typer.echo(f"late: {stream.late_rows} rows came {allowed}, and were dropped")
+            say(f"late: {stream.late_rows} rows came {allowed}, and were dropped")
     if failures:
         raise failures[0]
     if ended is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.cli.terminal import say
 from elastream.loop.decision_log import read_decisions
 from elastream.loop.decisions import Decision, line_of
 
@@ -59,11 +60,11 @@ def log(file: LogFile, as_json: AsJson = False) -> None:
         for decision in decisions:
             typer.echo(line_of(decision))
     else:
-        from rich.console import Console
+        from elastream.cli.screen import Screen
 
-        Console(soft_wrap=False).print(_table(list(_rows(decisions))))
+        Screen().print(_table(list(_rows(decisions))))
     for where in torn:
-        typer.echo(f"{where} was torn by a crash or a full disk and is passed over", err=True)
+        say(f"{where} was torn by a crash or a full disk and is passed over", err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ def _table(rows: Sequence[_Row]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from elastream.cli.screen import literal
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     several = len(frozenset[str]().union(*(row.queries for row in rows))) > 1
     table.add_column("time (UTC)", no_wrap=True)
@@ -147,7 +150,7 @@ def _table(rows: Sequence[_Row]) -> Table:
             str(row.last.executors),
             _utilisation(row),
             Text(row.last.kind + times, style=_STYLES.get(row.last.kind, "")),
-            Text(row.last.reason),
+            literal(row.last.reason),
         )
     return table
 

@@ -19,7 +19,9 @@ from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
 from elastream.cli.option_names import with_option_names
 from elastream.cli.plan import app as plan
+from elastream.launch.reporting import report
 from elastream.model.errors import ElastreamError
+from elastream.model.words import printable
 
 __all__ = ["main"]
 
@@ -168,12 +170,12 @@ def _misused(message: str) -> int:
     """Say what is wrong with the command line; without any argument that is the help."""
     if "\n\n" not in message:
         return _fail(message, BAD_INPUT)
-    print(message, file=sys.stderr)
+    print("\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     return BAD_INPUT
 
 
 def _fail(line: str, code: int) -> int:
-    print(f"elastream: {' '.join(line.split())}", file=sys.stderr)
+    report(line)
     return code
 
 

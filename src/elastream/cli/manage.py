@@ -16,6 +16,7 @@ import typer
 from elastream.cli.exits import INFEASIBLE
 from elastream.cli.managed import Managed, load_of, read_managed
 from elastream.cli.managed_moves import hand_over, migrate
+from elastream.cli.terminal import say
 from elastream.model.checks import positive
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
@@ -57,7 +58,7 @@ def _look_again(file: Path, *, act: bool) -> None:
     try:
         _look(file, act=act)
     except NoLoadYetError as error:
-        typer.echo(str(error))
+        say(str(error))
 
 
 def _look(file: Path, *, act: bool) -> Relief | Infeasible | None:
@@ -66,9 +67,9 @@ def _look(file: Path, *, act: bool) -> Relief | Infeasible | None:
     outcome = relief(loads, marks)
     if outcome is None:
         busy = ", ".join(f"{each.name} {each.work / each.cores:.0%}" for each in loads)
-        typer.echo(f"nothing to do: {busy}")
+        say(f"nothing to do: {busy}")
         return None
-    typer.echo(outcome.reason)
+    say(outcome.reason)
     if act and isinstance(outcome, Relief):
         named = {each.name: each for each in applications}
         _act(file, outcome, named[outcome.origin], named[outcome.target])

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from elastream.cli.managed import Door, Start
+from elastream.cli.terminal import say
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 
 __all__ = ["hand_over", "migrate"]
@@ -33,10 +32,10 @@ def hand_over(query: str, start: Start, door: Door | None) -> None:
     finished = None if door is None else _Lines(door.folder / "handover.jsonl")
     target = _Process(start)
     target.watch(lambda: taken.tell("own"), "without the query")
-    typer.echo(f"the target owns its windows; see {log}")
+    say(f"the target owns its windows; see {log}")
     if finished is not None:
         target.watch(lambda: finished.tell("finish"), "after it had taken the query")
-        typer.echo(f"the origin has put out its last window of {query!r}")
+        say(f"the origin has put out its last window of {query!r}")
 
 
 def migrate(query: str, door: Door, start: Start) -> None:
@@ -60,18 +59,18 @@ def migrate(query: str, door: Door, start: Start) -> None:
     finally:
         link.close()
     stopped = time.monotonic()
-    typer.echo(f"{query!r} has stopped between two batches")
+    say(f"{query!r} has stopped between two batches")
     with taken(records, patience_s=_PATIENCE_S):
         try:
             carried = carry(door.folder, start.folder)
         except ElastreamError as error:
             raise given_up(records, query, error) from None
-    typer.echo(f"{carried.size} bytes in {carried.files} files are in {start.folder}")
+    say(f"{carried.size} bytes in {carried.files} files are in {start.folder}")
     before = _committed(start.folder)
     target = _Process(start)
     whole = f"before its first batch; the checkpoint is whole in {start.folder}: start it there"
     target.watch(lambda: _committed(start.folder) > before, whole)
-    typer.echo(f"{query!r} goes on there; it paused for {time.monotonic() - stopped:.1f} s")
+    say(f"{query!r} goes on there; it paused for {time.monotonic() - stopped:.1f} s")
 
 
 class _Process:
@@ -90,7 +89,7 @@ class _Process:
             why = f"{start.command[0]} cannot be started: {error}"
             raise ProblemError("command", why) from None
         threading.Thread(target=self._process.wait, daemon=True).start()
-        typer.echo(f"started process {self._process.pid}; what it says is in {self._told}")
+        say(f"started process {self._process.pid}; what it says is in {self._told}")
 
     def watch(self, holds: Callable[[], bool], when: str) -> None:
         """Wait until something holds; raise where the process ends before."""

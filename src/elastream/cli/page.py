@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
+from elastream.cli.terminal import say
+
 __all__ = ["PAGE", "PAGE_NAME", "page", "with_port"]
 
 _PORT: Final = 4060
@@ -60,8 +62,8 @@ def page(
     tail = Tail(file)
     with ended_like_by_ctrl_c(), PageServer(tail.run, address, names=names) as server:
         for where in tail.torn:
-            typer.echo(f"{where} is torn, and passed over", err=True)
-        typer.echo(f"{file} is shown on {server.url} (Ctrl-C ends it)")
+            say(f"{where} is torn, and passed over", err=True)
+        say(f"{file} is shown on {server.url} (Ctrl-C ends it)")
         tail.start()
         try:
             threading.Event().wait()

@@ -19,14 +19,18 @@ class Tell(Protocol):
 @contextmanager
 def progress(text: str, total: int, completed: int = 0) -> Iterator[Tell]:
     """Show how far a long computation is; nothing is printed but to a terminal."""
-    from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    from elastream.cli.screen import Screen
+
+    console = Screen(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task(text, total=total, completed=completed)
+        task = shown.add_task(escape(text), total=total, completed=completed)
 
         def tell(completed: int, text: str | None = None) -> None:
-            shown.update(task, completed=completed, description=text)
+            shown.update(
+                task, completed=completed, description=None if text is None else escape(text)
+            )
 
         yield tell

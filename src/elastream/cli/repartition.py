@@ -8,6 +8,7 @@ import typer
 
 from elastream.cli.exits import BROKEN
 from elastream.cli.extras import expect_installed
+from elastream.cli.terminal import say
 from elastream.model.errors import SparkError
 
 __all__ = ["repartition"]
@@ -54,18 +55,18 @@ def repartition(
         looked = read_checkpoint(checkpoint_files(checkpoint), checkpoint)
         checked_repartitioning(looked, partitions)
         found = f"{looked.partitions} partitions after batch {looked.committed}"
-        typer.echo(f"{checkpoint}: {found}; starting Spark", err=True)
+        say(f"{checkpoint}: {found}; starting Spark", err=True)
     settings = state_settings() | (local_disk_settings() if here else {})
     session = batch_session("elastream repartition", master=master, config=settings)
     with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
-        typer.echo(f"{checkpoint}: repartitioning to {partitions}", err=True)
+        say(f"{checkpoint}: repartitioning to {partitions}", err=True)
         try:
             done = repartition_checkpoint(spark, checkpoint, partitions, looked=looked)
         except SparkError as error:
-            typer.echo(f"elastream: {error}", err=True)
+            say(f"elastream: {error}", err=True)
             raise typer.Exit(BROKEN) from None
         except KeyboardInterrupt:
-            typer.echo(f"elastream: {checkpoint}: the same command ends what was begun", err=True)
+            say(f"elastream: {checkpoint}: the same command ends what was begun", err=True)
             raise
     change = f"{done.before} -> {done.partitions} partitions in {done.seconds:.1f} s"
-    typer.echo(f"{checkpoint}: {change}, batch {done.batch}; start its query again")
+    say(f"{checkpoint}: {change}, batch {done.batch}; start its query again")

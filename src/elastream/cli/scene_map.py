@@ -9,6 +9,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
+from elastream.cli.screen import literal
 from elastream.loop.goals.goal import Marks
 from elastream.loop.scenes import Scene, SceneExecutor, SceneTask
 from elastream.model.observation import TaskId
@@ -43,10 +44,10 @@ def scene_map(scene: Scene) -> Table:
     for number, (name, executor) in enumerate(scene.executors.items()):
         cells = Text(style=_COLOURS[number % len(_COLOURS)])
         for label, group in _groups(held.get(name, []), several=several):
-            cells.append(f"{label} " if label else "", "italic")
+            cells.append_text(literal(f"{label} " if label else "", "italic"))
             cells.append_text(_cells(group, executor))
         for label, group in _groups(copies.get(name, []), several=several):
-            cells.append(f"{label} " if label else "", "dim italic")
+            cells.append_text(literal(f"{label} " if label else "", "dim italic"))
             cells.append(f"{_copies(group)} ", "dim")
         table.add_row(f"executor {name}", _bar(executor, scene.loop.marks), _busy(executor), cells)
     return table
@@ -78,7 +79,7 @@ def _cells(tasks: Tasks, executor: SceneExecutor) -> Text:
         share = each.work / executor.cores
         shade = _SHADES[sum(share > step for step in _STEPS)]
         cells.append(f"{task.partition}", shade)
-        cells.append(f">{each.heading} " if each.heading is not None else " ", "bold")
+        cells.append_text(literal(f">{each.heading} " if each.heading is not None else " ", "bold"))
     return cells
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from elastream.cli.terminal import say
 from elastream.model.errors import ProblemError
 
 __all__ = ["app"]
@@ -57,8 +58,8 @@ def from_log(
         overwrite=overwrite,
     )
     low, high = min(made.nodes), max(made.nodes)
-    typer.echo(f"{made.intervals:,} intervals of {every}, {low} to {high} executors")
-    typer.echo(f"{out}: work and state of {len(made.tasks):,} tasks")
+    say(f"{made.intervals:,} intervals of {every}, {low} to {high} executors")
+    say(f"{out}: work and state of {len(made.tasks):,} tasks")
 
 
 @app.command("nodes")
@@ -87,8 +88,8 @@ def nodes(
     counts = node_counts(totals, least, most, low=floor, high=ceiling)
     about = {"min": least, "max": most, "of": of, "low": floor, "high": ceiling}
     write_nodes(trace, {**about, "nodes": counts})
-    typer.echo(f"{least} to {most} nodes for totals from {floor:g} to {ceiling:g} {of}")
-    typer.echo(f"{len(migrations(counts)) - 1} migrations in {len(counts)} intervals")
+    say(f"{least} to {most} nodes for totals from {floor:g} to {ceiling:g} {of}")
+    say(f"{len(migrations(counts)) - 1} migrations in {len(counts)} intervals")
 
 
 @app.command("chain")

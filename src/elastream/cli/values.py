@@ -14,6 +14,7 @@ from elastream.cli.plan.printing import refuse
 from elastream.cli.plan.transition import chain_of
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.cli.progress import progress
+from elastream.cli.terminal import say
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.model.transition import ProjectionProblem
@@ -97,7 +98,7 @@ def build(
         on_spark = master is not None or many
     resumed = read_round(out, problem, settings)
     if resumed is not None:
-        typer.echo(f"going on after round {resumed.number}", err=True)
+        say(f"going on after round {resumed.number}", err=True)
     done = 0 if resumed is None else resumed.number
     bar = progress("growing the pool", rounds, done)
     with _spark_or_not(on_spark, master) as bulk, bar as tell:
@@ -114,7 +115,7 @@ def build(
     write_values(out, values)
     forget_rounds(out)
     which = "all" if values.complete else "a pool of"
-    typer.echo(f"{out}: {which} {len(values.members):,} partitions, {problem.fingerprint[:12]}")
+    say(f"{out}: {which} {len(values.members):,} partitions, {problem.fingerprint[:12]}")
 
 
 def _problem(

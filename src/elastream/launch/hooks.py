@@ -16,11 +16,11 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from elastream.launch.reporting import report
 from elastream.launch.session import LaunchedSession
 from elastream.model.errors import ElastreamError, UnsupportedSparkError
 from elastream.spark.door.variants import installed_variant
@@ -154,15 +154,11 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except ElastreamError as error:
-        _say(str(error))
+        report(str(error))
         raise Refused(_REFUSED) from None
     except Exception as error:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
         about = f"{type(error).__name__}: {error}".splitlines()[0]
-        _say(f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)")
+        report(f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)")
         raise Refused(_BROKEN) from None
-
-
-def _say(line: str) -> None:
-    print(f"elastream: {' '.join(line.split())}", file=sys.stderr)

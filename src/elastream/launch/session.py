@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.attachment import Attachment, attach
 from elastream.launch.given import MASTER, Given, settings_around
+from elastream.launch.reporting import report
 from elastream.launch.restarts import CaughtQueries
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import SparkError
@@ -60,7 +60,7 @@ class LaunchedSession:
         else:
             needed[MASTER] = chosen
         for wrong in given.contradictions():
-            print(f"elastream: overridden: {wrong}", file=sys.stderr)
+            report(f"overridden: {wrong}")
         self._overridden = {
             name: value for name, value in needed.items() if given.all.get(name, value) != value
         }

@@ -8,7 +8,6 @@ the program goes on, as a rule to its end.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.launch.hooks import hooked
 from elastream.launch.program import Program, run_to_end
+from elastream.launch.reporting import report
 from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
 from elastream.model.checks import count
@@ -69,7 +69,7 @@ def run_measured(program: Program, settings: RunSettings, trial: ProgramTrial) -
     if session.line is None:
         session.line = "the program ended before its queries were measured"
     if not session.written:
-        print(f"elastream: {session.line}", file=sys.stderr)
+        report(session.line)
     return 0 if session.written else 2
 
 
@@ -107,7 +107,7 @@ class _MeasuredSession(LaunchedSession):
                 return
             names = ", ".join(query.name or str(query.id) for query in queries)
             batches = self._trial.batches
-            print(f"elastream: measuring {batches} batches of {names}", file=sys.stderr)
+            report(f"measuring {batches} batches of {names}")
             self._write(queries)
             for query in queries:
                 self._stop(query)
@@ -130,7 +130,7 @@ class _MeasuredSession(LaunchedSession):
         )
         pairs, nodes = len(found.graph.operators), len(found.capacity)
         line = f"{trial.out}: {pairs} pairs on {nodes} executors; rows seen: {rates}"
-        print(f"elastream: {line}", file=sys.stderr)
+        report(line)
 
     def _queries(self, spark: SparkSession) -> list[StreamingQuery]:
         """Return the program's stateful queries, once it starts no more; none where it ends."""

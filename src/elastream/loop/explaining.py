@@ -10,7 +10,7 @@ from elastream.loop.scenes import unknowns
 from elastream.loop.spans import expected_left_s, phase_name
 from elastream.loop.state import Detached, LoopState
 from elastream.loop.steady import Steady, held_back
-from elastream.model.words import counted
+from elastream.model.words import counted, printable
 
 __all__ = ["explained"]
 
@@ -27,7 +27,7 @@ def explained(state: LoopState) -> str:
         lines += _resting(state)
     lines += _partitions(state)
     lines += [f"Not known: {what}." for what in unknowns(state)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _now(state: LoopState) -> str:

@@ -12,8 +12,7 @@ from elastream.cli.exits import BROKEN
 from elastream.cli.page import PAGE
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from elastream.cli.screen import Screen
     from elastream.demo.run import Demo
 
 __all__ = ["demo"]
@@ -72,12 +71,11 @@ def demo(
       elastream demo --picture day.png
       elastream demo --input tweets.parquet --time time --text text --json summary.json
     """
-    from rich.console import Console
-
     from elastream.cli.demo.summary import summary
     from elastream.cli.demo.view import watched
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_picture, checked_target, failure_written
+    from elastream.cli.screen import Screen
     from elastream.demo.run import prepared, run
     from elastream.demo.settings import DemoSettings
     from elastream.loop.decision_log import DecisionLog
@@ -103,7 +101,7 @@ def demo(
     if page is not None:
         checked_address(page)
     began = time.monotonic()
-    console = Console()
+    console = Screen()
     with prepared(settings) as made:
         with (
             failure_written(json_file, lambda why: summary(made, time.monotonic() - began, why)),
@@ -118,7 +116,7 @@ def demo(
 
 
 def _tell(
-    made: Demo, console: Console, seconds: float, json_file: Path | None, picture: Path | None
+    made: Demo, console: Screen, seconds: float, json_file: Path | None, picture: Path | None
 ) -> None:
     from elastream.cli.demo.picture import draw_picture
     from elastream.cli.demo.summary import shown, summary

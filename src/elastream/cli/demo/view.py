@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from elastream.cli.scene_map import scene_map
+from elastream.cli.screen import Screen, literal
 from elastream.demo.run import Demo
 from elastream.loop.decisions import Decision
 
@@ -26,7 +27,7 @@ _LINE_EVERY_S = 10.0
 
 
 @contextmanager
-def watched(console: Console) -> Iterator[Callable[[Demo], None]]:
+def watched(console: Screen) -> Iterator[Callable[[Demo], None]]:
     """Give the function that shows a demo: a live picture on a terminal, lines elsewhere."""
     if not console.is_terminal:
         yield _Lines(console)
@@ -38,7 +39,7 @@ def watched(console: Console) -> Iterator[Callable[[Demo], None]]:
 class _Lines:
     """Prints a line now and then, and one for each decision that changes something."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Screen) -> None:
         self._console = console
         self._told = 0
         self._doing = ""
@@ -65,7 +66,7 @@ class _Lines:
 
 def drawn(demo: Demo) -> RenderableType:
     """Return the picture of this moment."""
-    title = f"elastream demo: {demo.doing}"
+    title = literal(f"elastream demo: {demo.doing}")
     if demo.start_ms is None:
         return Panel(Text(f"{demo.recording.rows:,} posts are ready"), title=title)
     parts: list[RenderableType] = [_status(demo), Text(), _curves(demo), Text()]
@@ -74,11 +75,12 @@ def drawn(demo: Demo) -> RenderableType:
     told = [d for d in demo.decisions if d.kind not in _QUIET][-_DECISIONS:]
     parts += [Text(), *(_decision(decision) for decision in told)]
     if demo.decisions and demo.decisions[-1].kind in _QUIET:
-        parts.append(Text(f"{demo.decisions[-1].kind}: {demo.decisions[-1].reason}", "dim"))
+        parts.append(literal(f"{demo.decisions[-1].kind}: {demo.decisions[-1].reason}", "dim"))
     if demo.service_us:
         slept = f"each word sleeps {demo.service_us:g} µs where its state is, in place of work"
         parts.append(Text(slept, "dim italic"))
-    return Panel(Group(*parts), title=title, subtitle=demo.page)
+    subtitle = None if demo.page is None else Text(demo.page)
+    return Panel(Group(*parts), title=title, subtitle=subtitle)
 
 
 def _status(demo: Demo) -> Text:
@@ -116,7 +118,7 @@ def _curves(demo: Demo) -> Table:
 
 
 def _decision(decision: Decision) -> Text:
-    return Text.assemble((f"{decision.kind}: ", "bold"), decision.reason)
+    return Text.assemble((f"{decision.kind}: ", "bold"), literal(decision.reason))
 
 
 def _rate(demo: Demo, at_s: float) -> float:

@@ -163,10 +163,9 @@ def _moves(plan: StepPlan) -> list[dict[str, Number]]:
 
 
 def _draw(steps: list[tuple[StepProblem, StepPlan]]) -> None:
-    from rich.console import Console
-
     from elastream.cli.drawing import migration
+    from elastream.cli.screen import Screen
 
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     for problem, plan in steps:
         console.print(migration(problem, plan))

@@ -138,8 +138,9 @@ def _given(data: Fields, field: str) -> list[Any] | None:
 
 
 def _draw(plan: ResilientPlan, model: LoadModel | None) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from elastream.cli.screen import Screen
 
     streams = range(len(plan.weights[0]))
     names = model.variables if model is not None else [f"stream {k}" for k in streams]
@@ -151,7 +152,7 @@ def _draw(plan: ResilientPlan, model: LoadModel | None) -> None:
     for node, row in enumerate(plan.weights):
         held = [str(j) for j, place in enumerate(plan.allocation) if place == node]
         table.add_row(str(node), *(f"{weight:.3f}" for weight in row), " ".join(held))
-    Console(stderr=True).print(table)
+    Screen(stderr=True).print(table)
 
 
 def _title(borne: FeasibleSet) -> str:

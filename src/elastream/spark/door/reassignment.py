@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from elastream.model.words import printable
 from elastream.spark.door.java_text import compiled
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class Reassignment:
             return int(self._compiled.apply(executor))
         except Py4JError as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-            _log.warning("tasks wait for executor %s though it is gone: %s", executor, first)
+            _log.warning(
+                "tasks wait for executor %s though it is gone: %s", executor, printable(first)
+            )
             return 0
 
     def _compile(self) -> Any:

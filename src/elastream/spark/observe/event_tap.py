@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from elastream.model.words import printable
 from elastream.spark.door.digest import Digest
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.observe.shapes import OWN_PROPERTY
@@ -183,7 +184,9 @@ def _each(lines: Iterable[str], read: Callable[[str], None]) -> None:
         try:
             read(line)
         except (KeyError, ValueError, IndexError):
-            _log.warning("an event of Spark cannot be read and is passed over: %.200s", line)
+            _log.warning(
+                "an event of Spark cannot be read and is passed over: %.200s", printable(line)
+            )
 
 
 def _query_event(kind: str, rest: str) -> QueryEvent:

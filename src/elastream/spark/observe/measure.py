@@ -23,6 +23,7 @@ from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import BatchObservation
 from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
+from elastream.model.words import printable
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -259,7 +260,8 @@ def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple
                     for side in ("left", "right")
                 )
         except Exception as error:  # as long on both sides, then
-            _log.warning("the state of %s was not counted: %s", watched.name, error)
+            name, why = printable(watched.name), printable(str(error))
+            _log.warning("the state of %s was not counted: %s", name, why)
             continue
         found[leads[operator.id]] = left, right
     return found

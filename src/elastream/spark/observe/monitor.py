@@ -30,6 +30,7 @@ from elastream.loop.events import (
     Status,
 )
 from elastream.model.observation import Executor
+from elastream.model.words import printable
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery
 from elastream.spark.observe.endings import ending
@@ -335,7 +336,8 @@ class SparkMonitor:
         try:
             observed = watched.observed(progress, self._committed_ms(progress))
         except Exception:
-            _log.warning("batch %s of query %s cannot be read", batch, watched.name, exc_info=True)
+            name = printable(watched.name)
+            _log.warning("batch %s of query %s cannot be read", batch, name, exc_info=True)
             observed = None
         self._stages = {
             stage: (query, of)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
+from elastream.model.words import printable
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.queries import RunningQuery, StatefulOperator
 from elastream.spark.observe.event_tap import TaskEvent
@@ -152,7 +153,8 @@ class WatchedQuery:
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
         if not self._complained:
-            _log.warning("the backlog of query %s is not known: %s", self.name, wrong)
+            name, why = printable(self.name), printable(wrong)
+            _log.warning("the backlog of query %s is not known: %s", name, why)
             self._complained = True
         return None
 
