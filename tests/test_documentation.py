@@ -135,3 +135,11 @@ def test_every_elastream_command_that_is_named_exists(capsys: pytest.CaptureFixt
     for command in sorted(named):
         assert main([*shlex.split(command), "--help"]) == 0, command
     capsys.readouterr()
+
+
+def test_a_keeper_polls_as_often_as_the_docs_say() -> None:
+    java = (ROOT / "src/elastream/spark/door/keeper.java").read_text()
+    page = (ROOT / "docs/mechanisms/ahead.md").read_text()
+    every_ms = [re.search(rf"{name} = (\d+);", java) for name in ("ALERT_MS", "CALM_MS")]
+    alert, calm = (1000 // int(found[1]) for found in every_ms if found)
+    assert f"at most {alert} times a second\nwhile tasks are about to move and {calm} times" in page
