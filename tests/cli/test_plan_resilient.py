@@ -93,6 +93,41 @@ def test_an_unknown_selectivity_is_null(plan: Any) -> None:
     assert json.loads(out)["variables"] == ["I1", "I2", "o1"]
 
 
+TASKS = [{"query": "zeta", "operator": 0, "partition": p} for p in range(2)]
+NAMES = {"tasks": TASKS, "executors": ["7", "3"]}
+
+
+def test_a_plan_repeats_the_names_of_what_it_places(plan: Any) -> None:
+    code, out, err = plan(GRAPH | NAMES)
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert {name: found.pop(name) for name in NAMES} == NAMES
+    assert found == json.loads(plan(GRAPH)[1])
+    four = [*TASKS, *({"query": "alpha", "operator": 1, "partition": p} for p in range(2))]
+    assert json.loads(plan(EXAMPLE | {"tasks": four})[1])["tasks"] == four
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ({"tasks": TASKS[:1]}, "tasks: has 1 entries; there are 2 operators"),
+        ({"tasks": [TASKS[0]] * 2}, "tasks[1]: 'zeta/0/0' is given twice"),
+        ({"tasks": ["zeta/0/0"] * 2}, "tasks[0]: 'zeta/0/0' is not an object"),
+        ({"tasks": [TASKS[0] | {"partition": -1}]}, "tasks[0].partition: -1 is too small"),
+        ({"tasks": [TASKS[0] | {"query": 1}]}, "tasks[0].query: 1 is not a name"),
+        ({"tasks": 7}, "tasks: 7 is not a list"),
+        ({"executors": ["1"]}, "executors: has 1 entries; there are 2 nodes"),
+        ({"executors": ["1", "1"]}, "executors[1]: '1' is given twice"),
+        ({"executors": [1, 2]}, "executors[0]: 1 is not a name"),
+    ],
+)
+def test_names_that_fit_nothing_are_refused(names: dict[str, Any], line: str, plan: Any) -> None:
+    code, out, err = plan(GRAPH | names)
+    assert (code, out) == (2, "")
+    assert line in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize("method", ["refined", "rod"])
 def test_every_method_can_be_chosen(method: str, plan: Any) -> None:
     for problem in (EXAMPLE, GRAPH):

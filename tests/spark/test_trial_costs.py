@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from elastream.cli.plan.resilient import resilient_problem
 from elastream.model.errors import ElastreamError, QueryRefusedError, SparkError
 from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
+from elastream.model.resilience.plan import ResilientPlan
+from elastream.model.resilience.problem import ResilientProblem
+from elastream.planners.resilient.planner import resilient
 from elastream.spark.door.queries import StatefulOperator
 from elastream.spark.observe.measure import _measured
 from elastream.spark.observe.trial_costs import (
@@ -16,6 +24,10 @@ from elastream.spark.observe.trial_costs import (
 )
 
 SECOND_MS = 1000.0
+
+
+def problem_of_fields(fields: dict[str, Any]) -> ResilientProblem:
+    return resilient_problem(json.loads(json.dumps(fields)))[0]
 
 
 def operator(number: int, **more: object) -> StatefulOperator:
@@ -129,6 +141,29 @@ def test_work_without_state_grows_with_rates_and_cannot_be_placed() -> None:
     assert (found.rates[0], found.least_rates[0]) == pytest.approx((300, 100))
     assert found.fields(lower_bound=True)["lower_bound"] == [pytest.approx(100)]
     assert found.problem().unplaced == found.unplaced
+
+
+def test_a_plan_places_tasks_by_name_whatever_the_order_of_the_queries() -> None:
+    """The heavy query is given first, and its name is the last of the alphabet."""
+    tasks = {
+        name: [replace(task(p, ms, rows=10), task=TaskId(name, 0, p)) for p in (0, 1)]
+        for name, ms in (("zeta", 80.0), ("alpha", 8.0))
+    }
+    trials = [
+        replace(trial([operator(0)], [batch(tasks[name], (20,), {})]), name=name, streams=(name,))
+        for name in tasks
+    ]
+    found = _measured([Executor(name, "h", 0, True) for name in ("7", "3")], trials)
+    assert [str(name) for name in found.tasks] == [each.name for each in found.graph.operators]
+    assert found.tasks[:2] == (TaskId("zeta", 0, 0), TaskId("zeta", 0, 1))
+    plan = resilient(found.problem())
+    assert isinstance(plan, ResilientPlan)
+    assert plan.placement.keys() == set(found.tasks)
+    for name in tasks:  # each query on both executors: no stream overloads one of them first
+        assert {plan.placement[TaskId(name, 0, p)] for p in (0, 1)} == {"3", "7"}
+    assert found.fields()["executors"] == ["7", "3"]
+    assert found.fields()["tasks"][0] == {"query": "zeta", "operator": 0, "partition": 0}
+    assert problem_of_fields(found.fields()) == found.problem()
 
 
 def join(number: int = 0, **more: object) -> StatefulOperator:

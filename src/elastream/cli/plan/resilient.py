@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
-from elastream.model.checks import shown
+from elastream.model.checks import count, shown
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible
 from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
@@ -29,6 +30,7 @@ class MethodName(StrEnum):
     ROD = "rod"
 
 
+_NAMES: Final = ("tasks", "executors")
 _METHOD = typer.Option("--method", help="ROD as in the paper, or refined by exchanges.")
 _DRAW = typer.Option("--draw", help="Also draw the plan for people, on standard error.")
 
@@ -44,7 +46,8 @@ def resilient(
     (of each node), lower_bound (what each rate never falls below; may be left out), fixed (what
     each operator takes at any rates; may be left out), unplaced (a row for each node, what it needs
     wherever operators are; may be left out). In place of load there may be a graph with inputs,
-    operators and transfer_cost.
+    operators and transfer_cost. tasks and executors, which a measured problem has, name operators
+    and nodes; the plan repeats them.
     """
     from elastream.planners.resilient.planner import resilient as planner
 
@@ -69,13 +72,17 @@ def resilient(
             "feasible_ratio": borne.ratio,
             "plane_distance": borne.plane_distance,
         }
+    if plan.tasks:
+        fields["tasks"] = [task._asdict() for task in plan.tasks]
+    if plan.executors:
+        fields["executors"] = plan.executors
     print_plan(fields)
 
 
 def resilient_problem(data: Fields) -> tuple[ResilientProblem, LoadModel | None]:
     """Return the problem, and the load model where the file has a graph."""
     if "graph" not in data:
-        may_be = ("lower_bound", "graph", "fixed", "unplaced")
+        may_be = ("lower_bound", "graph", "fixed", "unplaced", *_NAMES)
         expect_fields("", data, required=("load", "capacity"), optional=may_be)
         problem = ResilientProblem.of(
             data["load"],
@@ -83,17 +90,21 @@ def resilient_problem(data: Fields) -> tuple[ResilientProblem, LoadModel | None]
             _given(data, "lower_bound"),
             fixed=_given(data, "fixed"),
             unplaced=_given(data, "unplaced"),
+            tasks=_tasks(data),
+            executors=_executors(data),
         )
         return problem, None
     if "load" in data:
         raise ProblemError("graph", "stands in place of load; give one of them")
     from elastream.planners.resilient.load_model import linear_load
 
-    optional = ("lower_bound", "unplaced")
+    optional = ("lower_bound", "unplaced", *_NAMES)
     expect_fields("", data, required=("graph", "capacity"), optional=optional)
     model = linear_load(_graph(data["graph"]))
     least, unplaced = _given(data, "lower_bound"), _given(data, "unplaced")
-    return model.problem(data["capacity"], least, unplaced), model
+    tasks, executors = _tasks(data), _executors(data)
+    problem = model.problem(data["capacity"], least, unplaced, tasks=tasks, executors=executors)
+    return problem, model
 
 
 def _graph(data: object) -> QueryGraph:
@@ -135,6 +146,32 @@ def _given(data: Fields, field: str) -> list[Any] | None:
         raise ProblemError(field, f"{shown(data[field])} is not a list")
     values: list[Any] = data[field]
     return values
+
+
+def _tasks(data: Fields) -> list[TaskId]:
+    return [_task(f"tasks[{j}]", entry) for j, entry in enumerate(_given(data, "tasks") or ())]
+
+
+def _task(field: str, data: object) -> TaskId:
+    if not isinstance(data, dict):
+        raise ProblemError(field, f"{shown(data)} is not an object")
+    expect_fields(f"{field}.", data, required=TaskId._fields)
+    return TaskId(
+        _name(f"{field}.query", data["query"]),
+        count(f"{field}.operator", data["operator"]),
+        count(f"{field}.partition", data["partition"]),
+    )
+
+
+def _executors(data: Fields) -> list[str]:
+    given = _given(data, "executors") or ()
+    return [_name(f"executors[{i}]", name) for i, name in enumerate(given)]
+
+
+def _name(field: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise ProblemError(field, f"{shown(name)} is not a name")
+    return name
 
 
 def _draw(plan: ResilientPlan, model: LoadModel | None) -> None:

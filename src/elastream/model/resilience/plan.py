@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from elastream.model.observation import TaskId
+
 __all__ = ["FeasibleSet", "ResilientPlan"]
 
 
@@ -39,6 +41,19 @@ class ResilientPlan:
     """
     with_transfer: FeasibleSet | None = None
     """With what streams between nodes cost; ``None`` where the problem says nothing of it."""
+
+    tasks: tuple[TaskId, ...] = ()
+    """The task that each operator is, where the problem names them."""
+    executors: tuple[str, ...] = ()
+    """The id of the executor that each node is, where the problem names them."""
+
+    @property
+    def placement(self) -> dict[TaskId, str]:
+        """The executor of each task, by name; empty where the problem does not name both."""
+        if not (self.tasks and self.executors):
+            return {}
+        nodes = zip(self.tasks, self.allocation, strict=True)
+        return {task: self.executors[node] for task, node in nodes}
 
     @property
     def borne(self) -> FeasibleSet:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from elastream.model.checks import Number, Numbers, amounts, shown
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 
 __all__ = ["Arc", "ResilientProblem"]
 
@@ -44,6 +45,10 @@ class ResilientProblem:
     unplaced: tuple[tuple[Number, ...], ...] = ()
     """A row for each node: CPU cycles for a unit of each variable that it needs wherever operators
     are; empty: none."""
+    tasks: tuple[TaskId, ...] = ()
+    """The task that each operator is; empty where operators are none of a running application."""
+    executors: tuple[str, ...] = ()
+    """The id of the executor that each node is; empty likewise."""
 
     @classmethod
     def of(
@@ -55,6 +60,8 @@ class ResilientProblem:
         *,
         fixed: Numbers | None = None,
         unplaced: Sequence[Numbers] | None = None,
+        tasks: Sequence[TaskId] = (),
+        executors: Sequence[str] = (),
     ) -> ResilientProblem:
         """Return the checked problem; without a lower bound every rate may be 0."""
         rows = _rows(load)
@@ -71,7 +78,20 @@ class ResilientProblem:
             amounts(f"arcs[{i}].transfer", arc.transfer, length=streams)
         always = () if fixed is None else amounts("fixed", fixed, length=len(rows))
         apart = () if unplaced is None else _unplaced(unplaced, len(nodes), streams)
-        return cls(rows, nodes, least, tuple(arcs), always, apart)
+        _check_names("tasks", tasks, len(rows), "operators")
+        _check_names("executors", executors, len(nodes), "nodes")
+        named = tuple(tasks), tuple(executors)
+        return cls(rows, nodes, least, tuple(arcs), always, apart, *named)
+
+
+def _check_names(field: str, names: Sequence[TaskId | str], expected: int, what: str) -> None:
+    if names and len(names) != expected:
+        raise ProblemError(field, f"has {len(names)} entries; there are {expected} {what}")
+    seen: set[TaskId | str] = set()
+    for i, name in enumerate(names):
+        if name in seen:
+            raise ProblemError(f"{field}[{i}]", f"{shown(str(name))} is given twice")
+        seen.add(name)
 
 
 def _unplaced(unplaced: object, nodes: int, streams: int) -> tuple[tuple[Number, ...], ...]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from elastream.model.checks import Number, Numbers, amounts
 from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
 from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import Arc, ResilientProblem
 
@@ -52,6 +53,9 @@ class LoadModel:
         capacity: Numbers,
         lower_bound: Numbers | None = None,
         unplaced: Sequence[Numbers] | None = None,
+        *,
+        tasks: Sequence[TaskId] = (),
+        executors: Sequence[str] = (),
     ) -> ResilientProblem:
         """Return the problem of placing the operators.
 
@@ -71,6 +75,8 @@ class LoadModel:
             self.arcs,
             fixed=self.fixed or None,
             unplaced=unplaced,
+            tasks=tasks,
+            executors=executors,
         )
 
     def _whole(self, field: str, values: Numbers) -> tuple[Number, ...]:

@@ -64,6 +64,8 @@ def describe(problem: ResilientProblem, space: Space, place: Ints) -> ResilientP
         feasible,
         tuple(tuple(row) for row in shown.tolist()),
         with_transfer,
+        problem.tasks,
+        problem.executors,
     )
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
-from elastream.model.observation import BatchObservation
+from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.resilience.graph import GraphOperator, QueryGraph
 from elastream.model.resilience.problem import ResilientProblem
 from elastream.model.words import printable
@@ -57,7 +57,7 @@ class Measured:
     """What a trial run found out."""
 
     graph: QueryGraph
-    """An operator for each pair, in the order in which ``place`` wants them."""
+    """An operator for each task, query by query as they were given."""
     capacity: tuple[float, ...]
     """Seconds of run time a second that each executor has: its cores, less what tasks without
     state take at any rates."""
@@ -68,6 +68,10 @@ class Measured:
     input."""
     least_rates: tuple[float, ...] = ()
     """Rows a second that each input had in the batch that had the fewest."""
+    tasks: tuple[TaskId, ...] = ()
+    """The task that each operator of the graph is."""
+    executors: tuple[str, ...] = ()
+    """The ids of the executors."""
 
     def fields(self, *, lower_bound: bool = False) -> dict[str, Any]:
         """Return the problem as ``elastream plan resilient`` reads it.
@@ -85,6 +89,10 @@ class Measured:
             fields["unplaced"] = [list(row) for row in self.unplaced]
         if lower_bound:
             fields["lower_bound"] = list(self.least_rates)
+        if self.tasks:
+            fields["tasks"] = [task._asdict() for task in self.tasks]
+        if self.executors:
+            fields["executors"] = list(self.executors)
         return fields
 
     def problem(self, *, lower_bound: bool = False) -> ResilientProblem:
@@ -92,7 +100,13 @@ class Measured:
         from elastream.planners.resilient.load_model import linear_load
 
         least = self.least_rates if lower_bound else None
-        return linear_load(self.graph).problem(self.capacity, least, self.unplaced or None)
+        return linear_load(self.graph).problem(
+            self.capacity,
+            least,
+            self.unplaced or None,
+            tasks=self.tasks,
+            executors=self.executors,
+        )
 
 
 def _operator_fields(operator: GraphOperator) -> dict[str, Any]:
@@ -268,6 +282,7 @@ def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple
 
 
 def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Measured:
+    from elastream.spark.observe.task_events import tasks_of
     from elastream.spark.observe.trial_costs import operators_of, outside_costs
 
     inputs = tuple(dict.fromkeys(stream for each in readings for stream in each.streams))
@@ -293,6 +308,8 @@ def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Mea
             for each in executors
         ),
         tuple(least[stream] for stream in inputs),
+        tuple(task for each in readings for task in tasks_of(each.name, each.operators)),
+        tuple(each.id for each in executors),
     )
 
 
