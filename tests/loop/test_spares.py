@@ -256,6 +256,18 @@ def test_one_too_many_is_given_back() -> None:
     assert isinstance(run.state.phase, Steady)
 
 
+def test_who_comes_unasked_while_none_is_missing_any_more_is_no_spare() -> None:
+    run = harness({QUERY: 500.0}, policy=replace(SPARE, max_executors=4, spares=2))
+    run.batches(2, answering=False)
+    assert [type(action) for action in run.pending] == [Grow]
+    run.cluster._start(3, warm=True)
+    run.cluster._tell_executors()
+    assert ids(run) == (["0", "1", "4"], ["2", "3"]), "three at work leave room for one spare"
+    run.cluster._start(2, warm=True)
+    run.cluster._tell_executors()
+    assert ids(run) == (["0", "1", "4", "5", "6"], ["2", "3"])
+
+
 def test_a_spare_that_is_being_given_back_is_not_taken() -> None:
     run = with_spare(replace(SPARE, max_executors=4, spares=2))
     assert list(map(len, ids(run))) == [2, 2]

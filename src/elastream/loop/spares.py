@@ -50,7 +50,8 @@ _TRY_AGAIN_S: Final = 60.0
 def with_alive(state: LoopState, alive: tuple[Executor, ...]) -> LoopState:
     """Return the state with the executors that are alive now, oldest first.
 
-    Who comes while a spare is awaited is one. Where nobody is left at work, the spares work.
+    Who comes while a spare is awaited is one, as long as one is missing. Where nobody is left at
+    work, the spares work.
     """
     now = {each.id for each in alive}
     names = set(state.spare_ids & now)
@@ -58,7 +59,7 @@ def with_alive(state: LoopState, alive: tuple[Executor, ...]) -> LoopState:
     if doing is not None and doing.what == "growing":
         known = {each.id for each in state.all_executors}
         came = [each.id for each in alive if each.id not in known]
-        names.update(came[: _missing(state)])
+        names.update(came[: max(0, _missing(state))])
     spare_ids = frozenset(names) if names < now else frozenset()
     return replace(state, all_executors=alive, spare_ids=spare_ids)
 
