@@ -109,6 +109,37 @@ def test_a_batch_that_was_disturbed_breaks_no_bound_and_is_no_usual_one() -> Non
     assert (disturbed.points, disturbed.outside_ms) == ({}, {})
 
 
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_queries_executors_and_hosts_that_have_gone_are_forgotten_after_a_change(
+    disturbed: bool,
+) -> None:
+    goal = Replication(response_ms=600, probes=2)
+    gone = scene({0: "12"}, run_ms=RUN_MS, rows=ROWS, query="gone")
+    stays = scene({0: "01"}, run_ms=RUN_MS, rows=ROWS, query="stays")
+    before = [batch for pair in zip(gone, stays, strict=True) for batch in pair]
+    memory, seen = after_batches(goal, before, executors(3, hosts=True))
+    memory, _, (probe,) = goal.wanted(memory, seen)
+    assert isinstance(probe, Probe)
+    memory, _ = goal.answered(memory, seen, probe, dict.fromkeys(probe.pairs, 7.0))
+
+    nodes = executors(2, hosts=True)
+    last = looked(4, {0: "01"}, run_ms=RUN_MS, rows=ROWS, query="stays")
+    left = observed([*stays, last], nodes)
+    after = goal.heard(memory, left, last, disturbed=disturbed)
+
+    experience, hosts = after.experience, {"host0", "host1"}
+    names = {*after.broken, *after.outside_ms, *(query for query, _ in after.points)}
+    names |= {task.query for task in experience.where}
+    far = {host for pair in (*after.probes, *after.round_trips_ms) for host in pair}
+    kept = (names, {*experience.seen, *experience.speeds}, far | after.probed_hosts)
+    if disturbed:
+        assert kept == ({"gone", "stays"}, {"0", "1", "2"}, hosts | {"host2"})
+    else:
+        assert kept == ({"stays"}, {"0", "1"}, hosts)
+        back = observed([*before, last], executors(3, hosts=True))
+        assert len(probes(goal, after, back)) == 1, "a host that is back is probed"
+
+
 def test_each_query_breaks_the_bound_by_itself() -> None:
     goal = Replication(response_ms=600)
     batches = [
@@ -482,7 +513,8 @@ def test_a_slow_host_gets_less_to_do() -> None:
     run = Run(peak=100.0, settings=hosts, max_executors=2).until(200)
     memory = run.controller.state.memory
     run.controller.detach()
-    assert memory.experience.speeds["0"] < memory.experience.speeds["1"]
+    assert memory.experience.speeds["1"] > 1
+    assert [each.host for each in run.cluster.executors()] == ["fast"], "the slow one is not needed"
 
 
 def test_pins_hold_in_the_loop() -> None:

@@ -12,7 +12,7 @@ the settings hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
@@ -55,6 +55,15 @@ class Experience:
             after = replace(after, speeds=self._speeds(batch))
         places = {task.task: task.executor for task in batch.tasks}
         return replace(after, where={**self.where, **places}, seen=self.seen | set(places.values()))
+
+    def of_those(self, queries: Collection[str], executors: Collection[str]) -> Experience:
+        """Return what is known of these; the rest is forgotten, but not what moves cost."""
+        return replace(
+            self,
+            speeds={name: speed for name, speed in self.speeds.items() if name in executors},
+            where={task: node for task, node in self.where.items() if task.query in queries},
+            seen=self.seen.intersection(executors),
+        )
 
     def bytes_per_s(self, prior: float) -> float:
         """Return how fast an executor loads state."""

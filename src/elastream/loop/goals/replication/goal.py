@@ -98,6 +98,8 @@ class Replication(ReplicationSettings):
         if not slow or disturbed:
             broken[batch.query] = 0
         memory = replace(memory, experience=experience, broken=broken)
+        if not disturbed:  # a query that is paused for a change will be back
+            memory = _of_those_there(memory, observed)
         if disturbed or not batch.interval_ms:
             return memory
         weight = weight_of(batch.interval_ms / 1000, _SMOOTHING_S)
@@ -261,6 +263,27 @@ class Replication(ReplicationSettings):
             return memory, Wanted("rebalance", alive, uneven, figures=figures, firm=True)
         hold = f"; the deployment is the best there is, {plan.response_ms:.0f} ms{short}"
         return replace(memory, deployment=None), self._hold(observed, hold)
+
+
+def _of_those_there(memory: ReplicationMemory, observed: Observed) -> ReplicationMemory:
+    """Return the memory without queries, executors and hosts that have gone."""
+    queries, executors = observed.queries.keys(), observed.alive
+    hosts = {executor.host for executor in observed.executors}
+    seen = memory.experience.seen
+    if memory.broken.keys() <= queries and seen <= executors and memory.probed_hosts <= hosts:
+        return memory
+    return replace(
+        memory,
+        points={key: points for key, points in memory.points.items() if key[0] in queries},
+        outside_ms={name: ms for name, ms in memory.outside_ms.items() if name in queries},
+        broken={name: times for name, times in memory.broken.items() if name in queries},
+        experience=memory.experience.of_those(queries, executors),
+        probes={pair: ms for pair, ms in memory.probes.items() if hosts.issuperset(pair)},
+        round_trips_ms={
+            pair: ms for pair, ms in memory.round_trips_ms.items() if hosts.issuperset(pair)
+        },
+        probed_hosts=memory.probed_hosts & hosts,
+    )
 
 
 def _changes(loads: tuple[OperatorLoad, ...], after: Deployment) -> list[str]:
