@@ -20,8 +20,9 @@ from elastream.loop.events import Cancel, Copy, DropCopies, Instruction, Place
 from elastream.loop.goals.goal import Failure
 from elastream.loop.ports import Copied, Placed
 from elastream.loop.spares import begin_work
+from elastream.loop.standby_places import StandbyPlaces
 from elastream.loop.state import LoopState, Recovery, Standbys, Transition, note
-from elastream.model.observation import Executor, TaskId
+from elastream.model.observation import TaskId
 from elastream.model.words import counted
 
 __all__ = ["choose_standbys", "recover", "recovered", "stand_by", "still_standing", "tend_standbys"]
@@ -32,22 +33,22 @@ _TRY_AGAIN_S: Final = 60.0
 
 def choose_standbys(state: LoopState) -> dict[TaskId, str]:
     """Return where tasks shall have a copy; those that have one keep it while it makes sense."""
-    observed, budget = state.observed, state.policy.standby_bytes
+    observed = state.observed
     loads = {task: load for task, load in observed.tasks() if load.state_bytes > 0}
-    held: dict[str, float] = dict.fromkeys((each.id for each in state.all_executors), 0.0)
+    places = StandbyPlaces(state.all_executors, state.spare_ids)
     chosen: dict[TaskId, str] = {}
-    left = float(budget)
+    left = float(state.policy.standby_bytes)
     has_one = state.standbys.wanted
     for task in sorted(loads, key=lambda task: (task not in has_one, -loads[task].state_bytes)):
-        size = loads[task].state_bytes
-        places = _places(state, observed.where(task))
-        if size > left or not places:
+        size, own = loads[task].state_bytes, observed.where(task)
+        best = places.best(own)
+        if size > left or best is None:
             continue
         kept = has_one.get(task)
-        if kept not in {each.id for each in places}:
-            kept = min(places, key=lambda each: held[each.id]).id
+        if kept is None or not places.is_as_good(kept, best, own):
+            kept = best
         chosen[task] = kept
-        held[kept] += size
+        places.hold(kept, size)
         left -= size
     return chosen
 
@@ -181,14 +182,6 @@ def recovered(state: LoopState, ticket: int, result: object) -> Transition:
     if not state.policy.standbys:
         return state, ()
     return state, (note(state, "standby", reason, query=query.name, figures=figures),)
-
-
-def _places(state: LoopState, own: str) -> list[Executor]:
-    """Return the executors on which a copy makes sense: spares before others, other hosts first."""
-    others = [each for each in state.all_executors if each.id != own]
-    host = next((each.host for each in state.all_executors if each.id == own), None)
-    elsewhere = [each for each in others if each.host != host] or others
-    return [each for each in elsewhere if each.id in state.spare_ids] or elsewhere
 
 
 def _overdue(state: LoopState) -> Transition:
