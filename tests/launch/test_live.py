@@ -78,18 +78,31 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
 rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()
 counts = rows.selectExpr("value % 7 AS key").groupBy("key").count()
-found, batches, enough = {}, [], threading.Event()
+found, batches, locals_seen, enough = {}, [], set(), threading.Event()
+context = spark.sparkContext
+
+
+def thread_locals():
+    names = ("spark.scheduler.pool", "own")
+    tags = [*spark.getTags(), *(tag for tag in context.getJobTags() if tag == "job")]
+    return (*map(context.getLocalProperty, names), *tags)
 
 
 def keep(frame, batch):
     batches.append(batch)
+    locals_seen.add(thread_locals())
     found.update({row["key"]: row["count"] for row in frame.collect()})
     if batch == int(sys.argv[2]):
         enough.set()
 
 
+context.setLocalProperty("spark.scheduler.pool", "pool")
+context.setLocalProperty("own", "value")
+context.addJobTag("job")
+spark.addTag("tag")
 writer = counts.writeStream.outputMode("update").queryName("paused").foreachBatch(keep)
 query = writer.option("checkpointLocation", sys.argv[1]).start()
+context.setLocalProperty("own", "of the next query")
 first = query.runId
 assert query.awaitTermination(1) is False and query.isActive
 while query.runId == first:
@@ -101,6 +114,7 @@ spark.streams.resetTerminated()
 query.awaitTermination()
 assert not query.isActive and query.runId != first
 assert batches == sorted(set(batches)), batches
+assert locals_seen == {("pool", "value", "tag", "job")}, locals_seen
 rows = 50 * len(batches)  # none was cut, or it was repeated
 assert found == {key: len(range(key, rows, 7)) for key in range(7)}, (found, rows)
 print("exact")

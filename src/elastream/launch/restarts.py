@@ -4,7 +4,8 @@ Pause-and-resume stops a query and starts it again. A program that was not writt
 handle of the query, waits for its end, and takes a pause for it. So while the program runs, the
 methods that start a query note how it was started; the handle they gave the program is led over to
 every next run; and whoever asks whether the query has ended, or waits for that, is told only when
-it has, and not when it is paused.
+it has, and not when it is paused. Every next run begins with the local properties (scheduler pool,
+job group, tags) of the thread that started the query.
 
 A handle that the program gets in another way (``spark.streams.active``) is of one run alone, and
 ``processAllAvailable`` of a query that pauses meanwhile is not taken care of.
@@ -14,10 +15,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.spark.steer.pauser import Restart
@@ -69,9 +73,12 @@ class CaughtQueries:
         def starts(writer: Any, *arguments: Any, **named: Any) -> StreamingQuery:
             query = start(writer, *arguments, **named)
             name = query.name or str(query.id)
+            spark = writer._spark
+            at_start = _ThreadLocals.of(spark)
 
             def restart() -> StreamingQuery:
-                resumed = start(writer, *arguments, **named)
+                with at_start.held(spark):
+                    resumed = start(writer, *arguments, **named)
                 query._jsq = resumed._jsq
                 return resumed
 
@@ -144,6 +151,38 @@ class CaughtQueries:
             time.sleep(_LOOK_S)
         # A pause is over only when the handle leads to the next run
         return self._paused(name) or query._jsq is not run
+
+
+@dataclass(frozen=True, slots=True)
+class _ThreadLocals:
+    """What Spark keeps for a thread, and passes on to a query that the thread starts."""
+
+    properties: Any
+    """Java's, with the scheduler pool, the job group and the tags of jobs."""
+    tags: frozenset[str]
+    """Of the session."""
+
+    @staticmethod
+    def of(spark: SparkSession) -> _ThreadLocals:
+        """Return a copy of those of this thread."""
+        properties = spark.sparkContext._jsc.sc().getLocalProperties().clone()
+        return _ThreadLocals(properties, frozenset(spark.getTags()))
+
+    @contextmanager
+    def held(self, spark: SparkSession) -> Iterator[None]:
+        """Let this thread have them for a while."""
+        before = _ThreadLocals.of(spark)
+        self._put(spark)
+        try:
+            yield
+        finally:
+            before._put(spark)
+
+    def _put(self, spark: SparkSession) -> None:
+        spark.sparkContext._jsc.sc().setLocalProperties(self.properties.clone())
+        spark.clearTags()
+        for tag in self.tags:
+            spark.addTag(tag)
 
 
 class _Left:
