@@ -158,6 +158,23 @@ def test_an_answer_goes_to_who_has_asked() -> None:
     assert memory.asked == ()
 
 
+@pytest.mark.parametrize("wish", [OUT, IN])
+def test_an_answer_changes_the_number_only_for_the_first(wish: Wanted) -> None:
+    first, second = Think(lambda: 1), Think(lambda: 2)
+    goal = Combined(how_many=Saying(wish, asks=(first,)), where=Saying(wish, asks=(second,)))
+    memory, _, _ = goal.wanted(goal.memory(), SEEN)
+    memory, wanted = goal.answered(memory, SEEN, second, 2)
+    assert wanted == Wanted("hold", 2, wish.reason, wish.utilisation)
+    assert goal.answered(memory, SEEN, first, 1)[1] == wish
+
+
+def test_an_answer_changes_the_placement_only_for_the_second() -> None:
+    first = Think(lambda: 1)
+    goal = Combined(how_many=Saying(EVEN, asks=(first,)), where=Saying(HOLD))
+    memory, _, _ = goal.wanted(goal.memory(), SEEN)
+    assert goal.answered(memory, SEEN, first, 1)[1] == Wanted("hold", 2, EVEN.reason)
+
+
 def test_questions_that_are_alike_are_told_apart() -> None:
     def work() -> int:
         return 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elastream.loop.application import GoalBounds, Observed
-from elastream.loop.goals.goal import Goal, MadePlanner, Marks, Question, Wanted
+from elastream.loop.goals.goal import Goal, MadePlanner, Marks, Need, Question, Wanted
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation, Executor
@@ -103,15 +103,15 @@ class Combined(Goal):
     def answered(
         self, memory: CombinedMemory, observed: Observed, question: Question, answer: Any
     ) -> tuple[CombinedMemory, Wanted | None]:
-        """Hand the answer to who has asked."""
+        """Hand the answer to who has asked; each wants only what is its business, as before."""
         is_first = next((mine for asked, mine in memory.asked if asked is question), True)
         left = tuple(entry for entry in memory.asked if entry[0] is not question)
         memory = replace(memory, asked=left)
         if is_first:
             kept, wanted = self.how_many.answered(memory.how_many, observed, question, answer)
-            return replace(memory, how_many=kept), wanted
+            return replace(memory, how_many=kept), _unless(wanted, observed, "rebalance")
         kept, wanted = self.where.answered(memory.where, observed, question, answer)
-        return replace(memory, where=kept), wanted
+        return replace(memory, where=kept), _unless(wanted, observed, "scale-out", "scale-in")
 
     def planner(
         self, memory: CombinedMemory, observed: Observed, executors: int
@@ -132,6 +132,15 @@ class Combined(Goal):
     def utilisation(self, observed: Observed) -> float | None:
         """Return it as the first sees it."""
         return self.how_many.utilisation(observed)
+
+
+def _unless(wanted: Wanted | None, observed: Observed, *others: Need) -> Wanted | None:
+    """Return what is wanted; a hold where that is the business of the other goal."""
+    if wanted is None or wanted.need not in others:
+        return wanted
+    figures = {name: value for name, value in wanted.figures.items() if name != "wanted"}
+    alive = len(observed.executors)
+    return replace(wanted, need="hold", executors=alive, figures=figures, firm=False)
 
 
 def _chosen(number: Wanted, places: Wanted) -> Wanted:
