@@ -136,8 +136,7 @@ class SparkStateCopies:
                 case BatchObserved(batch=batch) if batch.run in self._committed:
                     self._committed[batch.run] = batch.batch
                 case QueryLeft(run=run):
-                    self._committed.pop(run, None)
-                    self._books.pop(run, None)
+                    self._forget(run)
                 case Status():
                     pass
                 case _:
@@ -164,12 +163,11 @@ class SparkStateCopies:
         """Return what that asks of each executor, and why some tasks cannot be copied."""
         wishes: dict[str, _Wish] = {}
         refused: dict[TaskId, str] = {}
-        queries: dict[str, WatchedQuery] = {}
+        queries: dict[str, tuple[WatchedQuery, OrderBook]] = {}
         for task, executor in wanted.items():
             if task.query not in queries:
                 queries[task.query] = self._query(task.query)
-            watched = queries[task.query]
-            book = self._books[watched.query.run_id]
+            watched, book = queries[task.query]
             stores = watched.stores(task)
             whys = [book.refused[each.operator] for each in stores if each.operator in book.refused]
             if whys:
@@ -180,20 +178,33 @@ class SparkStateCopies:
             wish.stores.update({_key(run, store): (task, store) for store in stores})
         return wishes, refused
 
-    def _query(self, name: str) -> WatchedQuery:
-        """Return a query whose orders and last batch are known."""
+    def _query(self, name: str) -> tuple[WatchedQuery, OrderBook]:
+        """Return a query whose last batch is known, and its orders.
+
+        It may leave meanwhile, which the monitor's thread tells: then nothing of it is kept.
+        """
         watched = self._monitor.named(name)
         if watched is None:
             raise QueryRefusedError(f"query {name} does not take part")
         run = watched.query.run_id
-        if run not in self._books:
-            self._books[run] = copy_orders(self._door, watched.query)
+        with self._lock:
+            book = self._books.get(run)
+        book = book or copy_orders(self._door, watched.query)
         batch = self._door.queries.committed_batch(watched.query)
         if batch is None:
             raise SparkError(f"query {name} has committed no batch")
         with self._lock:
+            self._books[run] = book
             self._committed[run] = max(batch, self._committed.get(run, batch))
-        return watched
+        if self._monitor.named(name) is not watched:
+            self._forget(run)
+            raise QueryRefusedError(f"query {name} has ended")
+        return watched, book
+
+    def _forget(self, run: str) -> None:
+        with self._lock:
+            self._committed.pop(run, None)
+            self._books.pop(run, None)
 
     def _deliver(self, executor: ExecutorEntry, wish: _Wish, keys: Iterable[str]) -> None:
         orders = []
