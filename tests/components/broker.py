@@ -57,8 +57,10 @@ class Broker:
             _PROPERTIES.format(port=self._port, quorum=quorum, folder=folder)
         )
         name = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
-        options = ["format", "--cluster-id", name, "--config", str(self._properties)]
-        self._run("kafka.tools.StorageTool", *options).wait(_PATIENCE_S)
+        # As one word: an id that begins with "-" would be taken for an option
+        options = ["format", f"--cluster-id={name}", "--config", str(self._properties)]
+        formatted = self._run("kafka.tools.StorageTool", *options).wait(_PATIENCE_S)
+        assert formatted == 0, f"the storage is not formatted: {self._log.read_text()[-2000:]}"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
