@@ -49,6 +49,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -516,6 +517,34 @@ static final class Replay {
     return whole;
   }
 
+  // Before a task writes to a store that came to its version by replay: a snapshot names the files of
+  // the snapshot that was loaded, instead of uploading them again. The owner's maintenance may delete
+  // them once storage has a newer snapshot, which Spark would have loaded. Then the mapping of local
+  // files to those in storage is cleared, and the next snapshot uploads all of its files. Where
+  // storage does not answer, everything is loaded anew.
+  static void forgetDeletableFiles(RocksDB store, long version, Path root, Configuration hadoop) {
+    if (store.loadedVersion() != version) return;
+    try {
+      long loaded = ((Long) Names.ofStore(store, "lastSnapshotVersion")).longValue();
+      if (newestSnapshot(root, hadoop) > loaded) {
+        Names.call(Names.ofStore(store, "rocksDBFileMapping"), "clear");
+      }
+    } catch (Throwable error) {
+      store.loadedVersion_$eq(-1L);
+    }
+  }
+
+  // Snapshots are named by version, in checkpoint format 2 also by id: 12.zip, 12_<id>.zip.
+  private static long newestSnapshot(Path root, Configuration hadoop) throws Exception {
+    long newest = 0;
+    FileStatus[] files = root.getFileSystem(hadoop).listStatus(root);
+    for (int i = 0; i < files.length; i++) {
+      String name = files[i].getPath().getName();
+      if (name.endsWith(".zip")) newest = Math.max(newest, Long.parseLong(name.split("[_.]")[0]));
+    }
+    return newest;
+  }
+
   private static void copyField(RocksDB store, String from, String to) throws Exception {
     Field source = RocksDB.class.getDeclaredField(from);
     Field target = RocksDB.class.getDeclaredField(to);
@@ -569,6 +598,18 @@ static final class Names {
     Field field = StateStore$.class.getDeclaredField("loadedProviders");
     field.setAccessible(true);
     return (scala.collection.mutable.HashMap) field.get(StateStore$.MODULE$);
+  }
+
+  // A private value of a store. In some versions Scala puts the name of the class before its name.
+  static Object ofStore(RocksDB store, String name) throws Exception {
+    Method[] methods = RocksDB.class.getDeclaredMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (methods[i].getName().endsWith(name) && methods[i].getParameterCount() == 0) {
+        methods[i].setAccessible(true);
+        return methods[i].invoke(store, new Object[0]);
+      }
+    }
+    throw new NoSuchMethodException(name);
   }
 
   // Of a provider that is no RocksDB, the newest there could be: it is never replaced.

@@ -35,11 +35,15 @@ static final class CopiedStore extends RocksDB {
   private static final Object LOADING =
     org.apache.spark.sql.execution.streaming.state.LoadStore$.MODULE$;  // what the lock is held for
   volatile long followed = -1;
+  private final Path folder;
+  private final Configuration storage;
 
   public CopiedStore(
       String root, RocksDBConf conf, java.io.File local, Configuration hadoop, String name,
       boolean families, boolean ids, int partition) {
     super(root, conf, local, hadoop, name, families, ids, partition);
+    folder = new Path(root);
+    storage = hadoop;
   }
 
   // Only what came since the last snapshot is known: beyond that, everything is loaded anew.
@@ -58,6 +62,7 @@ static final class CopiedStore extends RocksDB {
   public RocksDB load(long version, scala.Option id, boolean readOnly) {
     lock("acquire", new Object[] { LOADING });
     followed = Replay.follow(this, followed, version, id);
+    if (!readOnly && followed == version) Replay.forgetDeletableFiles(this, version, folder, storage);
     return super.load(version, id, readOnly);
   }
 

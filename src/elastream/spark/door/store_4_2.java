@@ -19,11 +19,15 @@ static final class CopiedProvider extends RocksDBStateStoreProvider {
 
 static final class CopiedStore extends RocksDB {
   volatile long followed = -1;
+  private final Path folder;
+  private final Configuration storage;
 
   public CopiedStore(
       String root, RocksDBConf conf, java.io.File local, Configuration hadoop, String name,
       boolean families, boolean ids, int partition, scala.Option events, scala.Option unique) {
     super(root, conf, local, hadoop, name, families, ids, partition, events, unique);
+    folder = new Path(root);
+    storage = hadoop;
   }
 
   static LineageItem[] way(RocksDB store, long at, long version, scala.Option id) {
@@ -32,7 +36,10 @@ static final class CopiedStore extends RocksDB {
 
   // Replay what can be, then load as Spark does, which finds nothing left to do.
   public RocksDB load(long version, scala.Option id, boolean readOnly, boolean loadEmpty) {
-    if (!loadEmpty) followed = Replay.follow(this, followed, version, id);
+    if (!loadEmpty) {
+      followed = Replay.follow(this, followed, version, id);
+      if (!readOnly && followed == version) Replay.forgetDeletableFiles(this, version, folder, storage);
+    }
     return super.load(version, id, readOnly, loadEmpty);
   }
 }

@@ -54,7 +54,9 @@ _DELIVERY: Final = {
     f"{STATE}.StateStoreCoordinatorRef": ("getLocation", "deactivateInstances"),
     "org.apache.spark.sql.execution.WholeStageCodegenEvaluatorFactory": ("createEvaluator",),
 }
-_ROCKSDB: Final = ("replayChangelog", "load", "loadedVersion_$eq")
+_ROCKSDB: Final = ("replayChangelog", "load", "loadedVersion_$eq", "lastSnapshotVersion")
+_FILES: Final = "rocksDBFileMapping"
+_FILES_4_2: Final = f"{STATE.replace('.', '$')}$RocksDB$${_FILES}"
 
 _4_0: Final = Variant(
     writer=f"{_STREAMING}.StateStoreWriter",
@@ -67,7 +69,7 @@ _4_0: Final = Variant(
     newest_java=23,  # its Hadoop calls what Java 24 took away
     keeper=("keeper.java", "store_4_0.java", "closing_4_0.java"),
     copy_methods={
-        f"{STATE}.RocksDB": (*_ROCKSDB, "acquire", "release"),
+        f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release"),
         f"{STATE}.RocksDBStateStoreProvider": ("rocksDB",),
         f"{STATE}.StateStore$": ("loadedProviders",),
         **_DELIVERY,
@@ -83,14 +85,20 @@ _4_1: Final = replace(
     join_stores=f"{_OPERATORS}.join.SymmetricHashJoinStateManager",
     keeper=("keeper.java", "store_4_1.java", "closing_4_1.java"),
     copy_methods={
-        f"{STATE}.RocksDB": (*_ROCKSDB, "getFullLineage"),
+        f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "getFullLineage"),
         f"{STATE}.RocksDBStateStoreProvider": ("createRocksDB", "getReadStore", "rocksDB"),
         f"{STATE}.StateStore$": ("loadedProviders", "unloadedProvidersToClose"),
         **_DELIVERY,
     },
 )
 _4_2: Final = replace(
-    _4_1, newest_java=None, keeper=("keeper.java", "store_4_2.java", "closing_4_1.java")
+    _4_1,
+    newest_java=None,
+    keeper=("keeper.java", "store_4_2.java", "closing_4_1.java"),
+    copy_methods={
+        **_4_1.copy_methods,
+        f"{STATE}.RocksDB": (*_ROCKSDB, _FILES_4_2, "getFullLineage"),
+    },
 )
 _4_3: Final = replace(
     _4_2,

@@ -1,0 +1,182 @@
+"""Real state stores in the driver: Spark's own, and copies of them, on one checkpoint folder."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.spark.door.java_text import generated_code
+from elastream.spark.door.private_door import PrivateDoor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Store", "Stores"]
+
+RETAINED: Final = 2
+STREAMING: Final = "spark.sql.streaming"
+SETTINGS: Final = {
+    f"{STREAMING}.minBatchesToRetain": str(RETAINED),
+    f"{STREAMING}.ratioExtraSpaceAllowedInCheckpoint": "0",
+    f"{STREAMING}.stateStore.minDeltasForSnapshot": "1",
+    f"{STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # a snapshot that cannot be loaded must fail, not be replaced by an older one
+    f"{STREAMING}.stateStore.autoSnapshotRepair.enabled": "false",
+}
+RUN: Final = "00000000-0000-0000-0000-000000000001"
+DEFAULT: Final = "default"
+
+
+class Stores:
+    """The stores of one partition, each a provider, as different executors would have them."""
+
+    def __init__(self, spark: SparkSession, root: Path, settings: Mapping[str, str]) -> None:
+        self._door = PrivateDoor.of(spark)
+        self.jvm = jvm = self._door.jvm
+        state = jvm.org.apache.spark.sql.execution.streaming.state
+        conf = jvm.org.apache.spark.sql.internal.SQLConf()
+        for name, value in {**SETTINGS, **settings}.items():
+            conf.setConfString(name, value)
+        row = jvm.org.apache.spark.sql.types.StructType.fromDDL("value STRING")
+        nothing = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+        hadoop = jvm.org.apache.hadoop.conf.Configuration()
+        hadoop.set("sql.streaming.runId", RUN)
+        self._spec = state.NoPrefixKeyStateEncoderSpec(row)
+        self._row = row
+        self._opening = (
+            state.StateStoreId(str(root), 0, 0, DEFAULT),
+            *(row, row, self._spec, True, state.StateStoreConf(conf, nothing), hadoop),
+            *(False, jvm.scala.Option.empty()),
+        )
+        self.ids: dict[int, Any] = {0: jvm.scala.Option.empty()}
+        """By version, the id that its files are named by; nothing in checkpoint format 1."""
+        self.root = root / "0" / "0"
+        self._writer = jvm.org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter(1)
+
+    def owner(self) -> Store:
+        """Open a store as Spark does."""
+        state = self.jvm.org.apache.spark.sql.execution.streaming.state
+        return self._opened(state.RocksDBStateStoreProvider())
+
+    def copy(self) -> Store:
+        """Open a store as elastream does ahead of a task."""
+        return self._opened(_copied_provider(self._door).newInstance(self._java()))
+
+    def restarted(self, version: int) -> dict[str, str]:
+        """Return the rows of a version as a restart from the checkpoint finds them."""
+        store = self.owner()
+        try:
+            return store.rows(version)
+        finally:
+            store.close()
+
+    def snapshot_files(self, version: int) -> set[str]:
+        """Return the files of state that a snapshot names."""
+        unique = self.ids[version]
+        name = f"{version}_{unique.get()}" if unique.isDefined() else str(version)
+        with zipfile.ZipFile(self.root / f"{name}.zip") as snapshot:
+            metadata = snapshot.read("metadata").decode().split("\n", 1)[1]
+        return {file["dfsSstFileName"] for file in json.loads(metadata)["sstFiles"]}
+
+    def stored_files(self) -> set[str]:
+        """Return the files of state that storage has."""
+        return {file.name for file in (self.root / "SSTs").glob("*.sst")}
+
+    def row(self, value: str) -> Any:
+        """Return a row of one string, in Spark's own layout."""
+        self._writer.reset()
+        self._writer.write(0, self.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(value))
+        return self._writer.getRow().copy()
+
+    def family(self, store: Any, name: str) -> None:
+        """Make a column family, as an operator does as its task begins."""
+        store.createColFamilyIfAbsent(name, self._row, self._row, self._spec, False, False)
+
+    def _opened(self, provider: Any) -> Store:
+        provider.init(*self._opening)
+        return Store(self, provider)
+
+    def _java(self, *values: Any) -> Any:
+        return self._door.java_objects(values)
+
+    def call(self, target: Any, name: str, *arguments: Any) -> Any:
+        """Call a method that is not public, by name."""
+        (method,) = (m for m in target.getClass().getDeclaredMethods() if m.getName() == name)
+        method.setAccessible(True)
+        return method.invoke(target, self._java(*arguments))
+
+
+class Store:
+    """One provider of the state of the partition."""
+
+    def __init__(self, stores: Stores, provider: Any) -> None:
+        self._stores = stores
+        self._provider = provider
+
+    def write(self, version: int, rows: Mapping[str, str], *, new_family: str = "") -> None:
+        """Do what a task does with the state of a version; commit the next one.
+
+        A new column family makes Spark upload a snapshot within the commit.
+        """
+        stores = self._stores
+        store = self._writable(version)
+        if new_family:
+            stores.family(store, new_family)
+        for key, value in rows.items():
+            store.put(stores.row(key), stores.row(value), DEFAULT)
+        assert store.commit() == version + 1
+        stores.ids[version + 1] = store.getStateStoreCheckpointInfo().stateStoreCkptId()
+
+    def rows(self, version: int) -> dict[str, str]:
+        """Load a version and return what is in it."""
+        stores = self._stores
+        store = self._provider.getReadStore(version, stores.ids[version])
+        found = {}
+        rows = store.iterator(DEFAULT)
+        while rows.hasNext():
+            pair = rows.next()
+            found[pair.key().getString(0)] = pair.value().getString(0)
+        store.abort()
+        return found
+
+    def follow(self, version: int) -> None:
+        """Come to a version as a copy does."""
+        self._stores.call(self._provider, "follow", version, self._stores.ids[version])
+
+    def maintain(self) -> None:
+        """Upload the snapshot that waits; delete what need not be retained."""
+        self._provider.doMaintenance()
+
+    def close(self) -> None:
+        """Close the store and delete its local files."""
+        self._provider.close()
+
+    def _writable(self, version: int) -> Any:
+        unique = self._stores.ids[version]
+        methods = self._provider.getClass().getMethods()
+        (parameters,) = {m.getParameterCount() for m in methods if m.getName() == "getStore"}
+        return self._provider.getStore(version, unique, *[False] * (parameters - 2))
+
+
+_COPIED: Final[dict[str, Any]] = {}
+"""What makes the provider of a copy, by application. Compiled once: py4j remembers methods by the
+name of their class."""
+
+
+def _copied_provider(door: PrivateDoor) -> Any:
+    """Return the constructor of the provider that a keeper makes."""
+    application = door.context.applicationId()
+    if application not in _COPIED:
+        codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+        text = generated_code(door.jvm, *door.variant.keeper)
+        delivery = codegen.CodeGenerator.compile(text)._1().getClass()
+        provider = door.jvm.java.lang.Class.forName(
+            f"{delivery.getName()}$CopiedProvider", True, delivery.getClassLoader()
+        )
+        (constructor,) = provider.getDeclaredConstructors()
+        constructor.setAccessible(True)
+        _COPIED[application] = constructor
+    return _COPIED[application]
