@@ -146,6 +146,11 @@ class Store:
         """Come to a version as a copy does."""
         self._stores.call(self._provider, "follow", version, self._stores.ids[version])
 
+    def has_block_cache(self) -> bool:
+        """Return whether it holds RocksDB's cache of blocks, which is native memory."""
+        cache = self._provider.rocksDB().getWriteBufferManagerAndCache()._2()
+        return bool(cache.isOwningHandle())
+
     def maintain(self) -> None:
         """Upload the snapshot that waits; delete what need not be retained."""
         self._provider.doMaintenance()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT = f"{STREAMING}.stateStore.checkpointFormatVersion"
+BOUNDED = f"{STREAMING}.stateStore.rocksdb.boundedMemoryUsage"
 DELTAS = f"{STREAMING}.stateStore.minDeltasForSnapshot"
 MOST_VERSIONS = 60
 KEYS = 6
@@ -96,3 +97,19 @@ def test_a_copy_of_the_newest_snapshot_uploads_only_what_is_new(
     stream.assert_loadable()
     owner.close()
     copy.close()
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own cache", "shared cache"])
+def test_a_copy_that_is_dropped_frees_its_block_cache_unless_it_is_shared(
+    spark: SparkSession, tmp_path: Path, shared: bool
+) -> None:
+    stores = Stores(spark, tmp_path, {BOUNDED: str(shared).lower()})
+    owner, copy, stream = stores.owner(), stores.copy(), Stream(stores)
+    stream.run_batch(owner)
+    copy.follow(stream.version)
+    assert copy.has_block_cache()
+    copy.close()
+    assert copy.has_block_cache() == shared
+    stream.run_batch(owner)
+    stream.assert_loadable()
+    owner.close()

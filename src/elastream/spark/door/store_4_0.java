@@ -66,6 +66,14 @@ static final class CopiedStore extends RocksDB {
     return super.load(version, id, readOnly);
   }
 
+  // Close the block cache too, unless it is shared: Spark does so from 4.2 on. Native memory is never
+  // freed otherwise.
+  public void close() {
+    super.close();
+    if (conf().boundedMemoryUsage()) return;
+    ((org.rocksdb.Cache) ((scala.Tuple2) getWriteBufferManagerAndCache())._2()).close();
+  }
+
   void release() { lock("release", new Object[] { LOADING, scala.Option.empty() }); }
 
   private void lock(String name, Object[] arguments) {

@@ -40,4 +40,12 @@ static final class CopiedStore extends RocksDB {
     if (!readOnly && followed == version) Replay.forgetDeletableFiles(this, version, folder, storage);
     return super.load(version, id, readOnly);
   }
+
+  // Close the block cache too, unless it is shared: Spark does so from 4.2 on. Native memory is never
+  // freed otherwise.
+  public void close() {
+    super.close();
+    if (conf().boundedMemoryUsage()) return;
+    ((org.rocksdb.Cache) ((scala.Tuple2) getWriteBufferManagerAndCache())._2()).close();
+  }
 }
