@@ -27,7 +27,7 @@ from elastream.loop.explaining import explained
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.goals.goal import Failure
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Paused
+from elastream.loop.ports import Paused, Stopped
 from elastream.loop.repartitioning import Pausing
 from elastream.loop.state import LoopState
 from elastream.loop.steady import Steady
@@ -104,6 +104,14 @@ def test_a_pause_is_begun_ended_and_told_with_its_cost() -> None:
     state, told = after(state, four)
     assert about_partitions(told) == ["the pause for 4 partitions cost 6.2 s, first batch included"]
     assert f"{QUERY} was paused for 6.2 s, from 2 to 4 partitions." in explained(state)
+
+
+def test_a_query_that_stays_stopped_is_reported_as_such() -> None:
+    state, order = pausing()
+    why = f"query {QUERY} is STOPPED: it was not started again"
+    state, told = after(state, Answered(order.ticket, Stopped(why)))
+    assert isinstance(state.phase, Steady)
+    assert about_partitions(told) == [why]
 
 
 def test_a_first_batch_that_is_there_before_the_answer_ends_the_pause_all_the_same() -> None:

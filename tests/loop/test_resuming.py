@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -23,9 +24,9 @@ from elastream.loop.explaining import explained
 from elastream.loop.goals.by_hand import ByHand
 from elastream.loop.migrator.resuming import Resuming
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Paused
+from elastream.loop.ports import Paused, Ticket
 from elastream.loop.steady import Steady
-from elastream.model.errors import ProblemError
+from elastream.model.errors import ProblemError, QueryStoppedError
 from elastream.model.observation import TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
@@ -105,6 +106,27 @@ def test_a_query_that_cannot_be_paused_stays_as_it_is_and_the_reason_is_told() -
     assert run.cluster.where() == before
     reason = next(each.reason for each in run.decisions if each.kind == "abandon")
     assert "was not paused: nobody has said how" in reason
+
+
+def test_a_query_that_stays_stopped_ends_the_change_and_is_reported_as_such() -> None:
+    class Down(SimulatedCluster):
+        def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
+            ticket.check()
+            self.end_query(query)
+            raise QueryStoppedError(f"query {query} is STOPPED: no start for {len(places)} tasks")
+
+    workload = even_workload(4, lambda _: 100.0, name=QUERY)
+    cluster = Down(workload, ClusterSettings(executors=2, pause_s=0.0))
+    with simulated(cluster, PAUSES) as loop:
+        cluster.run_batches(2)
+        where = cluster.where()
+        loop.move({task(0): "1" if where[task(0)] == "0" else "0"})
+        cluster.advance(5)
+        assert isinstance(loop.state.phase, Steady)
+    (given_up,) = [each for each in loop.decisions if each.kind == "abandon"]
+    assert given_up.reason.startswith(
+        f"move given up: query {QUERY} is STOPPED: no start for 4 tasks; 0 tasks moved"
+    )
 
 
 def test_an_executor_lost_in_the_pause_is_planned_around() -> None:

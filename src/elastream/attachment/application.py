@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from elastream.spark.door.private_door import PrivateDoor
     from elastream.spark.door.queries import RunningQuery
     from elastream.spark.steer.executors import SparkExecutorPool
-    from elastream.spark.steer.pauser import Restart
+    from elastream.spark.steer.restarting import Restart
 
 __all__ = ["APPLICATIONS", "Application", "Backlog", "Wanted", "WarmUpStream", "registered"]
 
@@ -81,6 +81,7 @@ class Application:
         from elastream.spark.steer.pauser import SparkPauser
         from elastream.spark.steer.placement import SparkStatePlacement
         from elastream.spark.steer.repartitioner import SparkRepartitioner
+        from elastream.spark.steer.restarting import QueryRestarter
         from elastream.traces.learner import ProcessLearner
         from elastream.traces.recorder import TraceRecorder
 
@@ -98,6 +99,7 @@ class Application:
         self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
         self.copies = SparkStateCopies(door, self.monitor)
+        self.restarter = QueryRestarter(door, self.monitor, self._restart_of)
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)
         runtime = Runtime(
@@ -107,8 +109,8 @@ class Application:
             HostProbe(door),
             ProcessLearner(folder),
             self.copies,
-            SparkRepartitioner(door, self.monitor, self._restart_of),
-            SparkPauser(door, self.monitor, self._restart_of),
+            SparkRepartitioner(door, self.restarter),
+            SparkPauser(self.restarter),
         )
         self.controller = Controller(
             runtime,
@@ -142,7 +144,7 @@ class Application:
 
     def paused(self, query: str | None = None) -> bool:
         """Tell whether a query is stopped for a change, and not running again yet; or any is."""
-        return _paused(self.controller.state, query)
+        return _paused(self.controller.state, query) or self.restarter.is_stopping(query)
 
     def let_go(self, wanted: Wanted) -> None:
         """Let those queries go that nobody else wants; end with the last. Harmless if repeated."""
@@ -228,11 +230,11 @@ class Application:
     def _runs_or_pauses(self) -> bool:
         """Tell the same while the driver is there; a pause may begin while one looks."""
         before = self.controller.state
-        if _paused(before) or any(map(self._wants, self.door.queries.active())):
+        if self.paused() or any(map(self._wants, self.door.queries.active())):
             return True
         after = self.controller.state
         asked = (after.paused_ms, after.pauses) != (before.paused_ms, before.pauses)
-        return asked or _paused(after)
+        return asked or self.paused()
 
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)

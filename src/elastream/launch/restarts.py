@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.spark.steer.pauser import Restart
+    from elastream.spark.steer.restarting import Restart
 
 __all__ = ["CaughtQueries"]
 
@@ -41,6 +41,8 @@ class CaughtQueries:
         """How each is started again, by its name, or its id where it has none."""
         self._names: dict[StreamingQuery, str] = {}
         """The handles that the program has."""
+        self._faults: dict[str, Exception] = {}
+        """Why a query did not start again when that was last tried."""
 
     def hooks(self) -> list[tuple[Any, str, Any]]:
         """Return the methods of PySpark to replace: owner, name, what to put there."""
@@ -76,13 +78,20 @@ class CaughtQueries:
             spark = writer._spark
             at_start = _ThreadLocals.of(spark)
 
+            @functools.wraps(start)
             def restart() -> StreamingQuery:
+                self._faults.pop(name, None)
                 with at_start.held(spark):
-                    resumed = start(writer, *arguments, **named)
-                query._jsq = resumed._jsq
+                    try:
+                        resumed = start(writer, *arguments, **named)
+                    except Exception as error:
+                        self._faults[name] = error
+                        raise
+                    query._jsq = resumed._jsq
                 return resumed
 
             self._names[query] = name
+            self._faults.pop(name, None)
             self.restarts[name] = restart
             return query
 
@@ -96,6 +105,7 @@ class CaughtQueries:
                 run = query._jsq
                 ended = wait(query) if timeout is None else wait(query, left.seconds)
                 if not self._goes_on(query, run):
+                    self._check_started(query)
                     return ended
                 if left.over:
                     return False
@@ -126,7 +136,10 @@ class CaughtQueries:
             left = _Left(timeout)
             while True:
                 ended = wait(manager) if timeout is None else wait(manager, left.seconds)
-                if not all(query.isActive for query in tuple(self._names)):
+                over = [query for query in tuple(self._names) if not query.isActive]
+                if over:
+                    for query in over:
+                        self._check_started(query)
                     return ended
                 if left.over:
                     return False
@@ -151,6 +164,16 @@ class CaughtQueries:
             time.sleep(_LOOK_S)
         # A pause is over only when the handle leads to the next run
         return self._paused(name) or query._jsq is not run
+
+    def _check_started(self, query: StreamingQuery) -> None:
+        """Raise where a query has ended because it did not start again after a pause."""
+        from pyspark.errors import StreamingQueryException
+
+        name = self._names.get(query, "")
+        fault = self._faults.get(name)
+        if fault is not None:
+            why = f"query {name} was stopped for a change and did not start again: {fault}"
+            raise StreamingQueryException(why) from fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ from elastream.loop.goals.goal import Failure, Probe, Think
 from elastream.loop.lanes import Job, Lane, ThreadLane
 from elastream.loop.learning import Learning
 from elastream.loop.policy import Policy
-from elastream.loop.ports import Runtime, Ticket
+from elastream.loop.ports import Runtime, Stopped, Ticket
 from elastream.loop.repartitioning import LONGEST_PAUSE_S
 from elastream.loop.routes import rehearse, route
 from elastream.loop.scenes import take_scene
@@ -61,7 +61,7 @@ from elastream.loop.showing import shown
 from elastream.loop.state import Detached, LoopState, Transition, note
 from elastream.loop.steady import Steady
 from elastream.loop.step import start_loop, step
-from elastream.model.errors import AlreadyAttachedError, ElastreamError
+from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError
 from elastream.model.observation import TaskId
 
 __all__ = ["Controller", "Lanes"]
@@ -388,6 +388,8 @@ class Controller:
                     return self._repartitioned(action, ticket)
                 case Pause():
                     return self._paused(action, ticket)
+        except QueryStoppedError as error:
+            return Stopped(_line(error))
         except Exception as error:
             return Failure(_line(error))
 

@@ -30,6 +30,7 @@ __all__ = [
     "Runtime",
     "StateCopies",
     "StatePlacement",
+    "Stopped",
     "Ticket",
 ]
 
@@ -157,6 +158,14 @@ class Paused:
     """Seconds until it was started again, by what they were spent on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What came of a query that was stopped, and could not be started again: it stays stopped."""
+
+    why: str
+    """In one sentence, with the query, its checkpoint and what starts it."""
+
+
 class Repartitioner(Protocol):
     """Changes the number of partitions of a query, which pauses for it."""
 
@@ -167,7 +176,7 @@ class Repartitioner(Protocol):
 
         ``places``: the executors that its tasks shall be on then.
         The ticket is looked at before the query is asked to stop, and never after: a query that
-        was stopped is started again.
+        was stopped is started again. Raises ``QueryStoppedError`` where that does not succeed.
         """
 
 
@@ -177,7 +186,8 @@ class Pauser(Protocol):
     def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
         """Return when the query runs again; raise where it was not paused, and say why.
 
-        The ticket is looked at before the query is asked to stop, and never after.
+        The ticket is looked at before the query is asked to stop, and never after. Raises
+        ``QueryStoppedError`` where the query could not be started again.
         """
 
 

@@ -31,7 +31,7 @@ from elastream.loop.partitions import (
     find_shortage,
     resumed_places,
 )
-from elastream.loop.ports import Paused
+from elastream.loop.ports import Paused, Stopped
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.loop.steady import Steady
 from elastream.model.checks import Number
@@ -63,9 +63,11 @@ class Pausing(Phase):
         match event:
             case Answered(ticket=self.ticket, result=Paused() as paused):
                 return self._resumed(state, paused)
+            case Answered(ticket=self.ticket, result=Stopped(why=why)):
+                return self._given_up(state, why)
             case Answered(ticket=self.ticket, result=result):
                 why = result.why if isinstance(result, Failure) else "no answer came"
-                return self._given_up(state, why)
+                return self._given_up(state, f"not repartitioned: {why}")
             case BatchObserved(batch=batch) if self._is_first(batch):
                 return replace(state, phase=replace(self, first_ms=batch.finished_at_ms)), ()
             case BatchObserved(batch=batch):
@@ -73,7 +75,8 @@ class Pausing(Phase):
                 return note_waiting(state, what, self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > LONGEST_PAUSE_S:
                 passed_s = state.passed_s(self.since_ms)
-                state, told = self._given_up(state, f"it has taken {passed_s:.0f} s already")
+                why = f"not repartitioned: it has taken {passed_s:.0f} s already"
+                state, told = self._given_up(state, why)
                 return state, (Cancel(self.ticket), *told)
             case _:
                 return state, ()
@@ -110,9 +113,8 @@ class Pausing(Phase):
 
     def _given_up(self, state: LoopState, why: str) -> Transition:
         state = replace(state, phase=Steady(), changed_ms=state.now_ms)
-        reason = f"not repartitioned: {why}"
         name = self.shortage.query
-        return state, (note(state, "repartition", reason, query=name, figures={"failed": 1}),)
+        return state, (note(state, "repartition", why, query=name, figures={"failed": 1}),)
 
 
 def tend_partitions(state: LoopState, query: str, *, rested: bool) -> Transition:

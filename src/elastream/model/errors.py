@@ -9,6 +9,7 @@
     └── SparkError                  Spark cannot do, or was kept from doing, what was asked
         ├── UnsupportedSparkError   this version, mode or machine lacks what elastream needs
         ├── QueryRefusedError       the query is stopped, or keeps no state
+        ├── QueryStoppedError       a query was stopped for a change and stays stopped
         └── StateHeldError          an executor was not released: it still holds state
 
 An infeasible problem is no exception: planners return :class:`~elastream.model.plan.Infeasible`.
@@ -22,6 +23,7 @@ __all__ = [
     "GivenUpError",
     "ProblemError",
     "QueryRefusedError",
+    "QueryStoppedError",
     "SparkError",
     "StateHeldError",
     "UnsupportedSparkError",
@@ -62,6 +64,10 @@ class UnsupportedSparkError(SparkError):
 
 class QueryRefusedError(SparkError):
     """The query cannot be made elastic: it is stopped, or it keeps no state."""
+
+
+class QueryStoppedError(SparkError):
+    """A query was stopped for a change, was not started again, and stays stopped."""
 
 
 class StateHeldError(SparkError):

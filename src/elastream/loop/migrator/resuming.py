@@ -32,7 +32,7 @@ from elastream.loop.events import (
 from elastream.loop.goals.goal import Failure
 from elastream.loop.migrator.change import Change, abandon_change, note_waiting, plan_again
 from elastream.loop.migrator.moving import Destination, begin_moving
-from elastream.loop.ports import Paused
+from elastream.loop.ports import Paused, Stopped
 from elastream.loop.state import LoopState, Phase, Transition, note
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import counted, listed
@@ -74,6 +74,8 @@ class Resuming(Phase):
         match event:
             case Answered(ticket=ticket, result=Paused() as paused) if ticket == self.ticket:
                 return self._resumed(state, paused)
+            case Answered(ticket=ticket, result=Stopped(why=why)) if ticket == self.ticket:
+                return abandon_change(state, self.change, why)
             case Answered(ticket=ticket, result=result) if ticket == self.ticket:
                 why = result.why if isinstance(result, Failure) else "no answer came"
                 return abandon_change(state, self.change, f"{self.query} was not paused: {why}")

@@ -1,37 +1,36 @@
 """A query that pauses for another number of partitions, and goes on where its state is wanted.
 
-Stop at a batch boundary, let Spark repartition the checkpoint, start the query again, and tell the
-coordinator where its tasks shall be before the first batch is planned. Nobody can start a query
-again but who knows how: a function of the user's does.
+Stop at a batch boundary, let Spark repartition the checkpoint, start the query again
+(:mod:`.restarting`), and tell the coordinator where its tasks shall be before the first batch is
+planned.
 
-What can be refused is refused while the query still runs. Once it is stopped it is started again
-whatever happens; but for one case: Spark has begun to repartition and failed, twice. It would not
-start the query then, and says so; ``elastream repartition`` ends what was begun.
+What can be refused is refused while the query still runs. Once it is stopped it is started again,
+repartitioned or not. It stays stopped where it has failed of itself; where it did not start within
+the time that starts are tried; and where Spark has begun to repartition and failed, twice: then
+Spark would not start it before ``elastream repartition`` has ended what was begun.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from elastream.loop.clock import steady_s
 from elastream.loop.ports import Paused, Ticket
-from elastream.model.errors import QueryRefusedError, SparkError
+from elastream.model.errors import QueryRefusedError, QueryStoppedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.door.private_door import PrivateDoor
 from elastream.spark.door.repartitioning import expect_repartitioning, writes_files
 from elastream.spark.observe.checkpoint import read_checkpoint
-from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream.spark.steer.own_work import marked
-from elastream.spark.steer.pauser import Restart, Resumable, resumable
 from elastream.spark.steer.repartitioned import (
     checked_repartitioning,
     checkpoint_files,
     repartition_checkpoint,
 )
-from elastream.spark.steer.resumed_placement import place_resumed
+from elastream.spark.steer.restarting import QueryRestarter, Resumable
 
 __all__ = ["SparkRepartitioner"]
 
@@ -39,16 +38,9 @@ __all__ = ["SparkRepartitioner"]
 class SparkRepartitioner:
     """Changes the number of partitions of queries that a monitor watches."""
 
-    def __init__(
-        self,
-        door: PrivateDoor,
-        monitor: SparkMonitor,
-        restart_of: Callable[[str], Restart | None],
-    ) -> None:
+    def __init__(self, door: PrivateDoor, restarter: QueryRestarter) -> None:
         self._door = door
-        self._monitor = monitor
-        self._restart_of = restart_of
-        """How a query, by its name, is started again; ``None`` where nobody has said."""
+        self._restarter = restarter
 
     def repartition(
         self,
@@ -60,33 +52,34 @@ class SparkRepartitioner:
     ) -> Paused:
         """Return when the query runs again; raise where it was not repartitioned, and say why."""
         expect_repartitioning()
-        found = resumable(self._door, self._monitor, self._restart_of, query)
+        found = self._restarter.resumable(query)
         watched, location = found.watched, found.location
         if writes_files(watched.query):
             why = "it writes to the file sink, whose log would miss a batch: Spark fails on that"
             raise QueryRefusedError(f"query {query} cannot be repartitioned: {why}")
         before = self._checked(location, partitions)
         ticket.check()
-        began_ms, began = round(steady_s() * 1000), time.monotonic()
-        try:
-            stop_gracefully(found.running)
-            stopped = time.monotonic()
-            self._change(location, partitions)
-        except Exception as error:
-            self._resume(found, error)
-            raise
-        changed = time.monotonic()
-        resumed = found.start()
         operators = [
             replace(each, partitions=partitions) if each.partitions == before else each
             for each in watched.operators
         ]
-        place_resumed(self._door, resumed, operators, places)
-        spent = {
-            "stop": stopped - began,
-            "repartition": changed - stopped,
-            "start": time.monotonic() - changed,
-        }
+        with self._restarter.stopping(query):
+            began_ms, began = round(steady_s() * 1000), time.monotonic()
+            try:
+                stop_gracefully(found.running)
+                found.check()
+                stopped = time.monotonic()
+                self._change(location, partitions)
+            except Exception as error:
+                self._resume(found, error)
+                raise
+            changed = time.monotonic()
+            self._restarter.start(found, operators, places, partitions=partitions)
+            spent = {
+                "stop": stopped - began,
+                "repartition": changed - stopped,
+                "start": time.monotonic() - changed,
+            }
         return Paused(began_ms, spent)
 
     def _checked(self, location: str, partitions: int) -> int:
@@ -107,11 +100,15 @@ class SparkRepartitioner:
     def _resume(self, stopped: Resumable, failed: Exception) -> None:
         """Start a query again that was stopped for nothing, where Spark lets it start."""
         location = stopped.location
-        files = checkpoint_files(location, self._door.spark)
-        unfinished = read_checkpoint(files, location).unfinished
+        try:
+            files = checkpoint_files(location, self._door.spark)
+            unfinished = read_checkpoint(files, location).unfinished
+        except Exception:  # it cannot be read now, so the query may start
+            unfinished = None
         if unfinished is not None:
-            raise SparkError(
+            raise QueryStoppedError(
                 f"query {stopped.watched.name} is STOPPED: repartitioning was begun and failed; "
-                f"`elastream repartition {location} {unfinished}` ends it: {failed}"
+                f"`elastream repartition {location} {unfinished}` ends it, then start the query "
+                f"again: {failed}"
             ) from failed
-        stopped.start()
+        self._restarter.start(stopped)

@@ -1,0 +1,239 @@
+"""Starting a query again that was stopped for a change.
+
+A function of the user's does it: nobody else knows how. It may fail where the next call would not:
+storage cannot be reached for a moment, or the run before has not quite ended. So it is called
+again, with longer and longer waits, for five minutes. A query that stays stopped is reported with
+its checkpoint and what starts it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from elastream.loop.clock import steady_s
+from elastream.model.errors import (
+    ElastreamError,
+    ProblemError,
+    QueryRefusedError,
+    QueryStoppedError,
+    SparkError,
+)
+from elastream.model.observation import TaskId
+from elastream.model.words import counted
+from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.door.repartitioning import checkpoint_location, is_temporary
+from elastream.spark.observe.endings import ending
+from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.watched_query import WatchedQuery
+from elastream.spark.steer.resumed_placement import place_resumed
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["BOUND_S", "QueryRestarter", "Restart", "Resumable", "try_for_a_while"]
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+Restart = Callable[[], "StreamingQuery"]
+"""Starts a query again, on its checkpoint, and returns it."""
+
+BOUND_S: Final = 300.0
+"""For how long starts are tried."""
+_FIRST_WAIT_S: Final = 1.0
+_LONGEST_WAIT_S: Final = 30.0
+
+
+def try_for_a_while(
+    attempt: Callable[[], T],
+    *,
+    is_hopeless: Callable[[Exception], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> T:
+    """Return what the first attempt returns that does not raise.
+
+    Waits double from a second to half a minute. Raises what the last attempt raised: the first one
+    that ``is_hopeless``, or that of the attempt at ``BOUND_S``.
+    """
+    ends_s, wait_s = clock() + BOUND_S, _FIRST_WAIT_S
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            left_s = ends_s - clock()
+            if left_s <= 0 or is_hopeless(error):
+                raise
+            _log.warning("%s; tried again in %.0f s", error, min(wait_s, left_s))
+        sleep(min(wait_s, left_s))
+        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumable:
+    """A query that runs, and can be started again."""
+
+    watched: WatchedQuery
+    running: StreamingQuery
+    location: str
+    """Of its checkpoint."""
+    restart: Restart
+
+    def check(self) -> None:
+        """Raise where it has failed of itself: that is the user's to see, and ends it."""
+        if (fault := self.running.exception()) is not None:
+            raise SparkError(f"query {self.watched.name} has failed: {ending(fault)}")
+
+
+class QueryRestarter:
+    """Finds out how queries are started again, and does it; knows which are stopped meanwhile."""
+
+    def __init__(
+        self,
+        door: PrivateDoor,
+        monitor: SparkMonitor,
+        restart_of: Callable[[str], Restart | None],
+        *,
+        clock: Callable[[], float] = steady_s,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._door = door
+        self._monitor = monitor
+        self._restart_of = restart_of
+        """How a query, by its name, is started again; ``None`` where nobody has said."""
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._stopped: tuple[str, ...] = ()
+
+    def is_stopping(self, query: str | None = None) -> bool:
+        """Tell whether a query, or any, is being stopped and started again now."""
+        return bool(self._stopped) if query is None else query in self._stopped
+
+    @contextmanager
+    def stopping(self, query: str) -> Iterator[None]:
+        """Let it be known meanwhile that the query is stopped and will be started again."""
+        with self._lock:
+            self._stopped = (*self._stopped, query)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stopped = tuple(other for other in self._stopped if other != query)
+
+    def resumable(self, query: str) -> Resumable:
+        """Return the query that the loop calls so; refuse one that could not go on after a stop."""
+        watched, restart = self._monitor.named(query), self._restart_of(query)
+        if watched is None:
+            raise QueryRefusedError(f"query {query} does not take part")
+        if restart is None:
+            raise SparkError(f"nobody has said how query {query} is started again")
+        running = self._door.queries.streaming_query(watched.query)
+        if running is None:
+            raise QueryRefusedError(f"query {query} has ended")
+        location = checkpoint_location(watched.query)
+        if is_temporary(location):
+            why = "it was given no checkpointLocation, and its state would end with it"
+            raise ProblemError("checkpoint", why)
+        return Resumable(watched, running, location, restart)
+
+    def start(
+        self,
+        stopped: Resumable,
+        operators: Sequence[StatefulOperator] = (),
+        places: Mapping[TaskId, str] | None = None,
+        *,
+        partitions: int | None = None,
+    ) -> None:
+        """Start a query again, with its tasks in these places; nothing is done where it runs.
+
+        ``partitions``: what its checkpoint has now, where that was changed. Raises
+        ``QueryStoppedError`` where the query stays stopped. One that had failed is not started.
+        """
+        stopped.check()
+        tries = 0
+
+        def attempt() -> StreamingQuery:
+            nonlocal tries
+            tries += 1
+            return self._start_once(stopped)
+
+        try:
+            resumed = try_for_a_while(
+                attempt,
+                is_hopeless=lambda error: isinstance(error, _HopelessError),
+                clock=self._clock,
+                sleep=self._sleep,
+            )
+        except Exception as error:
+            now = "" if partitions is None else f", which has {partitions} partitions now"
+            down = QueryStoppedError(
+                f"query {stopped.watched.name} is STOPPED: it was not started again in "
+                f"{counted(tries, 'try', 'tries')}: {_line(error)}; its checkpoint is "
+                f"{stopped.location}{now}; start it there with {_call(stopped.restart)}, or run "
+                "its program again"
+            )
+            _log.error("%s", down)
+            raise down from error
+        if not operators:
+            return
+        try:
+            place_resumed(self._door, resumed, operators, places or {})
+        except Exception:  # its first batch shows where they are
+            name = stopped.watched.name
+            _log.warning("the tasks of query %s go where Spark puts them", name, exc_info=True)
+
+    def _start_once(self, stopped: Resumable) -> StreamingQuery:
+        """Return the query when it runs, whoever has started it."""
+        name = stopped.watched.name
+        if not self._door.is_alive():  # the function might begin another application
+            raise _HopelessError("the application has ended")
+        running = self._running(stopped)
+        if running is not None:
+            return running
+        try:
+            resumed = stopped.restart()
+        except Exception as error:
+            running = self._running(stopped)
+            if running is None:
+                raise SparkError(f"query {name} did not start again: {_line(error)}") from error
+            return running
+        running = self._running(stopped)
+        if running is not None:
+            return running
+        identity = getattr(resumed, "id", None)
+        if identity is None:
+            raise SparkError(f"query {name} did not start again: its function returned {resumed!r}")
+        if str(identity) != stopped.watched.query.id:
+            raise _HopelessError("what was started is another query: it has another checkpoint")
+        if (fault := resumed.exception()) is not None:
+            raise SparkError(f"query {name} failed when it was started again: {ending(fault)}")
+        return resumed  # it had nothing left to do
+
+    def _running(self, stopped: Resumable) -> StreamingQuery | None:
+        """Return the query where it runs."""
+        for query in self._door.queries.active():
+            if query.id == stopped.watched.query.id and query.execution.isActive():
+                return self._door.queries.streaming_query(query)
+        return None
+
+
+class _HopelessError(SparkError):
+    """The next attempt would fail like this one."""
+
+
+def _call(restart: Restart) -> str:
+    name = getattr(restart, "__name__", "")
+    return f"{name}()" if name.isidentifier() else "the function that attach was given as restart"
+
+
+def _line(error: Exception) -> str:
+    text = ending(error)
+    return text if isinstance(error, ElastreamError) else f"{type(error).__name__}: {text}"
