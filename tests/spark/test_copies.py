@@ -30,10 +30,12 @@ from tests.spark.streams import (
 
 from elastream.loop.decisions import Decision
 from elastream.loop.ports import Ticket
-from elastream.spark.door.keepers import Keepers
+from elastream.spark.door.keepers import Keepers, run_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 
 AHEAD = replace(BY_HAND, copy_least_bytes=0)
 TRIES = 20
@@ -173,6 +175,34 @@ def test_operators_in_a_row_stay_exact(spark: SparkSession) -> None:
         assert told == window_totals_answer(len(told))
 
 
+STORE_PROPERTIES = """
+public Object generate(Object[] references) { return new Stored(); }
+
+static final class Stored extends org.apache.spark.sql.execution.BufferedRowIterator {
+  private boolean done = false;
+
+  public void init(int index, scala.collection.Iterator[] inputs) { partitionIndex = index; }
+
+  protected void processNext() throws java.io.IOException {
+    if (done) return;
+    done = true;
+    java.io.ByteArrayOutputStream out = new java.io.ByteArrayOutputStream();
+    System.getProperties().store(out, "");
+    Object[] row = new Object[] {
+      org.apache.spark.unsafe.types.UTF8String.fromString(String.valueOf(out.size())) };
+    append(new org.apache.spark.sql.catalyst.expressions.GenericInternalRow(row));
+  }
+}
+"""
+
+
+def stored_properties(door: PrivateDoor, executor: ExecutorEntry) -> int:
+    """Store the system properties of an executor as a program may; return the bytes they take."""
+    comments = door.jvm.PythonUtils.toScalaMap(door.jvm.java.util.HashMap())
+    codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+    return int(run_on(door, executor, codegen.CodeAndComment(STORE_PROPERTIES, comments), []))
+
+
 def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update", policy=AHEAD) as run:
         first, second = run.executor_ids()
@@ -184,6 +214,8 @@ def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSessio
         assert copied.why is None
         run.pass_batches(3)
         assert set(run.where().values()) == {first}, "a copy attracts no task"
+        entry = next(each for each in run.door.executors() if each.id == second)
+        assert stored_properties(run.door, entry) > 0, "a user's program may store them"
         copies.drop()
         run.pass_batches(2)
         assert set(run.where().values()) == {first}

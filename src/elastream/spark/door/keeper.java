@@ -40,9 +40,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Predicate;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -73,8 +72,9 @@ import org.apache.spark.util.SerializableConfiguration;
 public Object generate(Object[] references) { return new Delivery(references); }
 
 // One task on the executor that shall hold copies. References: the executor's id, the name of the
-// mailbox, the executor's host, the number of the driver's last word, then an order for each copy
-// (see Copy).
+// mailbox, the executor's host, the number of the driver's last word, the keeper's lease in
+// milliseconds, then an order for each copy (see Copy). It is answered when a keeper that has not
+// ended has the orders.
 static final class Delivery extends BufferedRowIterator {
   private final Object[] references;
   private boolean done = false;
@@ -102,92 +102,140 @@ static final class Delivery extends BufferedRowIterator {
     Object env = Names.sparkEnv();
     String here = Names.executorId(env);
     if (!here.equals(wanted)) return "the task ran on executor " + here;
-    String mailbox = (String) references[1];
-    LinkedBlockingQueue orders;
-    synchronized (System.getProperties()) {
-      orders = (LinkedBlockingQueue) System.getProperties().get(Names.REGISTRY + mailbox);
-      if (orders == null) {
-        orders = new LinkedBlockingQueue();
-        new Keeper(env, mailbox, here, (String) references[2], orders).start();
-        System.getProperties().put(Names.REGISTRY + mailbox, orders);
-      }
-    }
-    for (int i = 4; i < references.length; i++) {
-      orders.add(new Object[] { references[3], references[i] });
+    synchronized (Names.KEEPER.intern()) {  // one text is one object in the whole JVM
+      if (!Keeper.takenByAnother(references)) new Keeper(env, references).begin(references);
     }
     return "";
   }
 }
 
-// One executor's copies, for one attachment of elastream.
-static final class Keeper {
-  private static final long LEASE_NS = 60000000000L;
+// One executor's copies, for one attachment of elastream. Its thread opens and follows copies; a
+// second one talks to the driver.
+//
+// Each delivery may come with classes of its own: Spark compiles this text again once it has forgotten
+// it. Deliveries find the keeper by the name of its thread, and hand it their orders through a type
+// that all classes share. A keeper ends under the lock under which it takes orders, so that an order
+// is taken by one that goes on, or refused.
+static final class Keeper extends Thread implements Predicate {
+  private static final int FIRST_ORDER = 5;
   private static final long ALERT_MS = 40;
   private static final long CALM_MS = 250;
+  private static final long TEND_MS = 50;
   private static final long REST = 2;  // so many times as long as an opening took
   private static final long LONGEST_REST_MS = 2000;
 
   private final Object coordinator;
   private final String executor;
   private final String host;
-  private final String mailbox;
+  private final long leaseNs;
   private final StateStoreProviderId inbox;
   private final StateStoreProviderId outbox;
-  private final LinkedBlockingQueue orders;
   private final ObjectMapper json = new ObjectMapper();
   private final LinkedHashMap copies = new LinkedHashMap();  // by key; its own lock
-  private volatile boolean ended = false;
+  private volatile boolean ended = false;  // set under the lock of the copies
   private volatile boolean alert = true;
   private volatile long read = -1;  // the number of the last word read
   private volatile Set kept = new HashSet();
   private volatile Set taken = new HashSet();
   private volatile Map committed = new HashMap();  // the last committed batch of each run
-  private long heardNs = System.nanoTime();
+  private volatile long heardNs = System.nanoTime();
   private String lastHeard = "";
   private String lastTold = "";
 
-  public Keeper(
-      Object env, String name, String executorId, String itsHost, LinkedBlockingQueue queue)
-      throws Exception {
+  public Keeper(Object env, Object[] references) throws Exception {
+    super(name(references));
+    setDaemon(true);
+    setPriority(Thread.MIN_PRIORITY);
     coordinator = Names.coordinator(env);
-    executor = executorId;
-    host = itsHost;
-    mailbox = name;
-    inbox = Names.mail(name, "to " + executorId);
-    outbox = Names.mail(name, "from " + executorId);
-    orders = queue;
+    executor = (String) references[0];
+    String mailbox = (String) references[1];
+    host = (String) references[2];
+    leaseNs = ((Number) references[4]).longValue() * 1000000;
+    inbox = Names.mail(mailbox, "to " + executor);
+    outbox = Names.mail(mailbox, "from " + executor);
   }
 
-  public void start() {
-    begin(new Runnable() { public void run() { readMail(); } }, "elastream mail");
-    begin(new Runnable() { public void run() { work(); } }, "elastream copies");
+  private static String name(Object[] references) { return Names.KEEPER + " " + references[1]; }
+
+  // Whether a keeper of the same mailbox took these orders.
+  static boolean takenByAnother(Object[] references) {
+    String name = name(references);
+    List threads = Names.threads();
+    for (int i = 0; i < threads.size(); i++) {
+      Thread thread = (Thread) threads.get(i);
+      if (!name.equals(thread.getName()) || !(thread instanceof Predicate)) continue;
+      if (((Predicate) thread).test(references)) return true;
+    }
+    return false;
   }
 
-  private void begin(Runnable what, String name) {
-    Thread thread = new Thread(what, name);
-    thread.setDaemon(true);
-    thread.setPriority(Thread.MIN_PRIORITY);
-    thread.start();
+  // Take the orders of a delivery; false where this keeper has ended.
+  public boolean test(Object delivered) {
+    Object[] references = (Object[]) delivered;
+    long number = ((Number) references[3]).longValue();
+    synchronized (copies) {
+      if (ended) return false;
+      heardNs = System.nanoTime();
+      for (int i = FIRST_ORDER; i < references.length; i++) add(number, (Object[]) references[i]);
+      return true;
+    }
   }
 
-  // Read what the driver wants, often while tasks are about to move. Its silence ends everything.
+  private void add(long number, Object[] order) {
+    Copy before = (Copy) copies.get(order[0]);
+    if (before != null && !before.gone()) {
+      before.number = number;
+    } else {
+      copies.put(order[0], new Copy(number, order));
+    }
+  }
+
+  void begin(Object[] references) {
+    test(references);
+    Thread mail = new Thread(
+      new Runnable() { public void run() { readMail(); } }, Names.KEEPER + " mail");
+    mail.setDaemon(true);
+    mail.setPriority(Thread.MIN_PRIORITY);
+    start();
+    try {
+      mail.start();
+    } catch (Error error) {  // no thread is to be had
+      end();
+      throw error;
+    }
+  }
+
+  // Read what the driver wants, often while tasks are about to move. Its silence ends everything: it
+  // is judged right after a word was looked for, however long taking copies over has held this up.
   void readMail() {
     while (!ended) {
       try {
         Thread.sleep(alert ? ALERT_MS : CALM_MS);
         hear((String) Names.first(Names.call(coordinator, "getLocation", inbox)));
+        endIfSilent();
         takeOver();
         tell();
       } catch (Throwable error) {
-        // the driver may be busy for a while
+        endIfSilent();  // the driver may be busy for a while
       }
-      if (System.nanoTime() - heardNs > LEASE_NS) ended = true;
+    }
+  }
+
+  private void endIfSilent() {
+    synchronized (copies) {
+      if (System.nanoTime() - heardNs > leaseNs) ended = true;
+    }
+  }
+
+  private void end() {
+    synchronized (copies) {
+      ended = true;
     }
   }
 
   private void hear(String location) throws Exception {
     if (location == null) {  // the mailbox was taken away
-      ended = true;
+      end();
       return;
     }
     if (location.equals(lastHeard)) return;
@@ -214,6 +262,7 @@ static final class Keeper {
   }
 
   private void takeOver() {
+    if (ended) return;
     List all = all();
     for (int i = 0; i < all.size(); i++) {
       Copy copy = (Copy) all.get(i);
@@ -221,8 +270,20 @@ static final class Keeper {
     }
   }
 
-  // Say what became of the copies, where that is news.
+  // Say what became of the copies, where that is news. Each word of the driver is answered: its
+  // number is news.
   private void tell() throws Exception {
+    String text;
+    synchronized (copies) {
+      if (ended) return;
+      text = report();
+    }
+    if (text.equals(lastTold)) return;
+    Names.call(coordinator, "reportActiveInstance", outbox, text, executor, Names.nothing());
+    lastTold = text;
+  }
+
+  private String report() {
     ObjectNode word = json.createObjectNode();
     word.put("number", read);
     ObjectNode told = word.putObject("copies");
@@ -232,51 +293,47 @@ static final class Keeper {
       ArrayNode one = told.putArray(copy.key);
       one.add(copy.state).add(copy.version).add(copy.bytes).add(copy.why);
     }
-    String text = word.toString();
-    if (text.equals(lastTold)) return;
-    Names.call(coordinator, "reportActiveInstance", outbox, text, executor, Names.nothing());
-    lastTold = text;
+    return word.toString();
   }
 
   // Open what was ordered, follow what is open, drop what nobody wants: one store after the other.
-  void work() {
+  public void run() {
     try {
       while (!ended) {
-        Object[] order = (Object[]) orders.poll(50, TimeUnit.MILLISECONDS);
-        while (order != null) {
-          add(new Copy(((Number) order[0]).longValue(), (Object[]) order[1]));
-          order = (Object[]) orders.poll();
-        }
+        Thread.sleep(TEND_MS);
         List all = all();
         for (int i = 0; i < all.size() && !ended; i++) tend((Copy) all.get(i));
       }
     } catch (Throwable error) {
       // nobody hears of it: an error that left this thread would end the executor
     }
-    leave();
-  }
-
-  private void add(Copy copy) {
-    synchronized (copies) {
-      Copy before = (Copy) copies.get(copy.key);
-      if (before == null || before.gone()) copies.put(copy.key, copy);
-    }
+    end();
+    List all = all();
+    for (int i = 0; i < all.size(); i++) ((Copy) all.get(i)).drop();
   }
 
   // Opening takes the cores and the disk that the executor's own tasks need: rest in between.
   private void tend(Copy copy) throws InterruptedException {
-    Long batch = (Long) committed.get(copy.run);
-    boolean unwanted = read >= copy.number && !kept.contains(copy.key);
-    if (unwanted || (batch == null && read >= copy.number)) {
+    if (removed(copy)) {
       copy.drop();
-      synchronized (copies) {
-        if (copies.get(copy.key) == copy) copies.remove(copy.key);
-      }
-    } else if (batch != null) {
+      return;
+    }
+    Long batch = (Long) committed.get(copy.run);
+    if (batch != null) {
       boolean opens = copy.version < 0;
       long began = System.nanoTime();
       copy.follow(batch.longValue());
       if (opens) Thread.sleep(Math.min(LONGEST_REST_MS, REST * (System.nanoTime() - began) / 1000000));
+    }
+  }
+
+  // Remove a copy that nobody wants, unless it was ordered anew since the last word.
+  private boolean removed(Copy copy) {
+    synchronized (copies) {
+      if (read < copy.number) return false;
+      if (kept.contains(copy.key) && committed.containsKey(copy.run)) return false;
+      if (copies.get(copy.key) == copy) copies.remove(copy.key);
+      return true;
     }
   }
 
@@ -285,15 +342,6 @@ static final class Keeper {
       return new ArrayList(copies.values());
     }
   }
-
-  private void leave() {
-    ended = true;
-    synchronized (System.getProperties()) {
-      System.getProperties().remove(Names.REGISTRY + mailbox);
-    }
-    List all = all();
-    for (int i = 0; i < all.size(); i++) ((Copy) all.get(i)).drop();
-  }
 }
 
 // A second provider of one state store. An order for it holds: its key, the store's id, the Hadoop
@@ -301,7 +349,7 @@ static final class Keeper {
 // families, the store's configuration, whether keys have many values, the schemas (an option), and
 // which of the checkpoint ids of its partition is its own.
 static final class Copy {
-  final long number;  // of the driver's word that wanted it first
+  volatile long number;  // of the driver's word with which it was ordered last
   final String key;
   final String run;
   private final Object[] order;
@@ -556,7 +604,22 @@ static final class Replay {
 
 // Spark's private names, by reflection: those that the compiler cannot see, or must not.
 static final class Names {
-  static final String REGISTRY = "elastream.copies.";
+  static final String KEEPER = "elastream copies";
+
+  // All threads of this JVM.
+  static List threads() {
+    ThreadGroup top = Thread.currentThread().getThreadGroup();
+    while (top.getParent() != null) top = top.getParent();
+    Thread[] found = new Thread[64 + 2 * top.activeCount()];
+    int number = top.enumerate(found, true);
+    while (number == found.length) {  // there may be more
+      found = new Thread[2 * found.length];
+      number = top.enumerate(found, true);
+    }
+    List threads = new ArrayList();
+    for (int i = 0; i < number; i++) threads.add(found[i]);
+    return threads;
+  }
 
   // SparkEnv names a class that executors do not have: neither the compiler nor reflection may look
   // at all of it, but handles can be had of single methods.

@@ -23,7 +23,7 @@ from elastream.spark.door.java_text import generated_code
 if TYPE_CHECKING:
     from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
 
-__all__ = ["CopyStatus", "KeeperReport", "Keepers", "Word"]
+__all__ = ["CopyStatus", "KeeperReport", "Keepers", "Word", "run_on"]
 
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
@@ -69,12 +69,14 @@ class KeeperReport:
 class Keepers:
     """The keepers of one attachment, one for each executor that is sent an order."""
 
+    lease_s: float = 60.0
+    """A keeper that hears nothing for so long drops all it has, and ends."""
+
     def __init__(self, door: PrivateDoor) -> None:
         self._door = door
         self._mailbox = str(uuid.uuid4())
         self._number = 0
         self._code: Any = None
-        self._metric: Any = None
 
     def missing_name(self) -> str | None:
         """Return a private name that this Spark lacks; ``None`` where all are there."""
@@ -97,37 +99,19 @@ class Keepers:
     def deliver(self, executor: ExecutorEntry, orders: Sequence[Sequence[Any]]) -> str:
         """Send orders for copies to an executor, by a task; return what went wrong, or nothing.
 
-        The driver's word that wants them must have been written before.
+        The driver's word that wants them must have been written before. Where nothing is returned,
+        a keeper that had not ended has taken them.
         """
-        door, jvm = self._door, self._door.jvm
-        sql = jvm.org.apache.spark.sql
+        door = self._door
         if self._code is None:
-            self._code = generated_code(jvm, *door.variant.keeper)
-            self._metric = sql.execution.metric.SQLMetrics.createMetric(door.context, "elastream")
+            self._code = generated_code(door.jvm, *door.variant.keeper)
         packed = [door.java_objects(order) for order in orders]
-        references = door.java_objects(
-            [executor.id, self._mailbox, executor.host, self._number, *packed]
-        )
-        factory = sql.execution.WholeStageCodegenEvaluatorFactory(
-            jvm.scala.util.Right(self._code), self._metric, references
-        )
-        anything = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
-        one = door.java_list()
-        one.add(0)
-        places = jvm.java.util.HashMap()
-        places.put(0, door.preferring(executor))
-        rows = jvm.org.apache.spark.rdd.ParallelCollectionRDD(
-            door.context,
-            jvm.PythonUtils.toSeq(one),
-            1,
-            jvm.PythonUtils.toScalaMap(places),
-            anything,
-        )
-        answers = rows.mapPartitionsWithEvaluator(factory, anything).toJavaRDD().collect()
-        return str(answers.get(0).getUTF8String(0).toString())
+        lease_ms = round(1000 * self.lease_s)
+        references = [executor.id, self._mailbox, executor.host, self._number, lease_ms, *packed]
+        return run_on(door, executor, self._code, references)
 
-    def write(self, executor: str, word: Word) -> None:
-        """Tell an executor's keeper what is wanted from now on."""
+    def write(self, executor: str, word: Word) -> int:
+        """Tell an executor's keeper what is wanted from now on; return the number of the word."""
         self._number += 1
         text = {
             "number": self._number,
@@ -140,6 +124,7 @@ class Keepers:
         self._door.coordinator.reportActiveInstance(
             self._mail(f"to {executor}"), json.dumps(text), executor, nothing
         )
+        return self._number
 
     def read(self, executor: str) -> KeeperReport | None:
         """Return the last word of an executor's keeper; ``None`` where there is none yet."""
@@ -160,3 +145,26 @@ class Keepers:
         state = self._door.jvm.org.apache.spark.sql.execution.streaming.state
         run = self._door.jvm.java.util.UUID.fromString(self._mailbox)
         return state.StateStoreProviderId(state.StateStoreId("elastream", 0, 0, name), run)
+
+
+def run_on(door: PrivateDoor, executor: ExecutorEntry, code: Any, references: Sequence[Any]) -> str:
+    """Run generated code as a task that prefers an executor; return the text of its only row."""
+    jvm, sql = door.jvm, door.jvm.org.apache.spark.sql
+    metric = sql.execution.metric.SQLMetrics.createMetric(door.context, "elastream")
+    factory = sql.execution.WholeStageCodegenEvaluatorFactory(
+        jvm.scala.util.Right(code), metric, door.java_objects(references)
+    )
+    anything = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
+    one = door.java_list()
+    one.add(0)
+    places = jvm.java.util.HashMap()
+    places.put(0, door.preferring(executor))
+    rows = jvm.org.apache.spark.rdd.ParallelCollectionRDD(
+        door.context,
+        jvm.PythonUtils.toSeq(one),
+        1,
+        jvm.PythonUtils.toScalaMap(places),
+        anything,
+    )
+    answers = rows.mapPartitionsWithEvaluator(factory, anything).toJavaRDD().collect()
+    return str(answers.get(0).getUTF8String(0).toString())

@@ -1,0 +1,138 @@
+"""Deliveries and keepers in the JVM of the driver, whose threads a test can hold up."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.spark.running_query import until
+
+from elastream.spark.door.java_text import generated_code
+from elastream.spark.door.private_door import PrivateDoor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LATER = 1_000_000
+"""The number of a word of the driver's that is never written: what is ordered with it is kept."""
+LEASE_MS = 3_600_000
+
+
+class Host:
+    """Takes deliveries of one mailbox as an executor does."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._door = PrivateDoor.of(spark)
+        self.jvm = self._door.jvm
+        self.mailbox = str(uuid.uuid4())
+        self._inbox = self._mail("to driver")
+        nothing = self.jvm.PythonUtils.toSeq(self._door.java_list())
+        word = '{"number": 0, "alert": true, "committed": {}, "keep": [], "take": []}'
+        self._door.coordinator.reportActiveInstance(self._inbox, word, "driver", nothing)
+
+    def deliver(self, *keys: str, classes: int = 0, lease_ms: int = LEASE_MS) -> None:
+        """Order copies of stores that never commit, by one of several sets of classes."""
+        orders = [self._door.java_objects([key, self._mail(key)]) for key in keys]
+        references = self._door.java_objects(
+            ["driver", self.mailbox, "localhost", LATER, lease_ms, *orders]
+        )
+        text = generated_code(self.jvm, *self._door.variant.keeper)
+        code = self.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+        text = code.CodeAndComment(f"{text.body()}\n// {classes}\n", text.comment())
+        compiled = code.CodeGenerator.compile(text)._1()
+        delivery = self._call(compiled, "generate", self._door.java_objects([references]))
+        assert delivery.hasNext()
+        assert delivery.next().getUTF8String(0).toString() == ""
+
+    def keepers(self) -> list[Any]:
+        """Return the keepers of the mailbox that are there, those that are ending too."""
+        threads = self.jvm.java.lang.Thread.getAllStackTraces().keySet()
+        name = f"elastream copies {self.mailbox}"
+        return [thread for thread in threads if thread.getName() == name]
+
+    def copies(self, keeper: Any) -> dict[str, Any]:
+        """Return what a keeper has, by key."""
+        return dict(self._field(keeper, "copies"))
+
+    def end(self, keeper: Any) -> None:
+        """Let a keeper end, as one whose driver is silent does."""
+        field = keeper.getClass().getDeclaredField("ended")
+        field.setAccessible(True)
+        field.setBoolean(keeper, True)
+
+    def has_ended(self, keeper: Any) -> bool:
+        return bool(self._field(keeper, "ended"))
+
+    @contextmanager
+    def held_up(self, copy: Any) -> Iterator[None]:
+        """Keep whoever drops a copy waiting."""
+        lock = self._field(copy, "lock")
+        lock.lock()
+        try:
+            yield
+        finally:
+            lock.unlock()
+
+    def close(self) -> None:
+        """Take the mailbox away, which ends every keeper."""
+        self._door.coordinator.deactivateInstances(self.jvm.java.util.UUID.fromString(self.mailbox))
+        until(lambda: not self.keepers(), "all keepers have ended")
+
+    def _mail(self, name: str) -> Any:
+        state = self.jvm.org.apache.spark.sql.execution.streaming.state
+        run = self.jvm.java.util.UUID.fromString(self.mailbox)
+        return state.StateStoreProviderId(state.StateStoreId("elastream", 0, 0, name), run)
+
+    def _field(self, target: Any, name: str) -> Any:
+        field = target.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        return field.get(target)
+
+    def _call(self, target: Any, name: str, arguments: Any) -> Any:
+        methods = target.getClass().getMethods()
+        method = next(each for each in methods if each.getName() == name)
+        return method.invoke(target, arguments)
+
+
+@pytest.fixture
+def host(spark: SparkSession) -> Iterator[Host]:
+    made = Host(spark)
+    yield made
+    made.close()
+
+
+def test_all_deliveries_of_a_mailbox_go_to_one_keeper_whatever_classes_they_come_with(
+    host: Host,
+) -> None:
+    host.deliver("a")
+    host.deliver("b", "c", classes=1)
+    (keeper,) = host.keepers()
+    assert host.copies(keeper).keys() == {"a", "b", "c"}
+
+
+def test_a_keeper_that_ends_takes_no_orders_and_another_one_does(host: Host) -> None:
+    host.deliver("a")
+    (first,) = host.keepers()
+    with host.held_up(host.copies(first)["a"]):
+        host.end(first)  # it goes on dropping its copies, for as long as it is held up
+        host.deliver("a", "b")
+        second = next(each for each in host.keepers() if not each.equals(first))
+        assert first.isAlive()
+        assert host.copies(second).keys() == {"a", "b"}
+        assert not host.has_ended(second)
+    until(lambda: not first.isAlive(), "the first keeper has dropped its copies")
+    assert host.copies(second).keys() == {"a", "b"}
+
+
+def test_a_keeper_that_hears_nothing_for_its_lease_ends(host: Host) -> None:
+    host.deliver("a", lease_ms=1)
+    until(lambda: not host.keepers(), "the keeper has ended")
+
+
+def test_the_properties_of_a_jvm_with_a_keeper_can_be_stored(host: Host) -> None:
+    host.deliver("a")
+    assert host.keepers()
+    host.jvm.java.lang.System.getProperties().store(host.jvm.java.io.ByteArrayOutputStream(), "")
