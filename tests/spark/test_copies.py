@@ -28,9 +28,9 @@ from tests.spark.streams import (
     window_totals_answer,
 )
 
-from elastream.loop.decisions import Decision
-from elastream.loop.ports import Ticket
-from elastream.spark.door.keepers import Keepers
+from elastream.core.decisions import Decision
+from elastream.core.ports import Ticket
+from elastream.spark.internals.keepers import Keepers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

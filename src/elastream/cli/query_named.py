@@ -14,7 +14,7 @@ from elastream.model.checks import shown
 from elastream.model.errors import ElastreamError, ProblemError
 
 if TYPE_CHECKING:
-    from elastream.spark.handover.windowed import WindowedQuery
+    from elastream.handover.spark.windowed import WindowedQuery
 
 __all__ = ["ms_of", "query_named"]
 
@@ -24,7 +24,7 @@ def query_named(name: str) -> WindowedQuery:
 
     A module in the current folder is found, here and by the Python of executors on this machine.
     """
-    from elastream.spark.handover.windowed import WindowedQuery
+    from elastream.handover.spark.windowed import WindowedQuery
 
     module, _, function = name.partition(":")
     if not module or not function:

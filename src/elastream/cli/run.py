@@ -93,9 +93,9 @@ def run(
         raise ProblemError("APP", "is missing; give a program, a Python file")
     if max_executors is None:
         raise ProblemError("max_executors", "is needed: it bounds what the program may cost")
+    from elastream.core.policy import Policy, mechanism_named
     from elastream.launch.program import Program
     from elastream.launch.settings import RunSettings, goal_named
-    from elastream.loop.policy import Policy, mechanism_named
 
     program = Program(app, tuple(arguments or ()))
     policy = Policy(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, get_args
 
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import PlannerName, Policy, mechanism_named
+from elastream.core.policy import PlannerName, Policy, mechanism_named
+from elastream.goals.utilisation import Utilisation
 from elastream.model.checks import amount, count, shown
 from elastream.model.errors import ProblemError
 

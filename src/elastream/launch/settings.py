@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from elastream.core.decision_log import DecisionLog
+from elastream.core.goal import Goal
+from elastream.core.policy import Policy
+from elastream.goals.by_hand import ByHand
+from elastream.goals.utilisation import Utilisation
 from elastream.launch.given import has_no_executors
-from elastream.loop.decision_log import DecisionLog
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.goals.goal import Goal
-from elastream.loop.goals.resilient import Resilient
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import Policy
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.page.server import checked_address, checked_names
+from elastream.resilience.goal import Resilient
 
 __all__ = ["RunSettings", "goal_named"]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from elastream.atomic_io import write_json
 from elastream.launch.hooks import hooked
 from elastream.launch.program import Program, run_to_end
 from elastream.launch.reporting import report
@@ -23,7 +24,6 @@ from elastream.launch.settings import RunSettings
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError
 from elastream.spark.sessions.interrupts import interrupts_ignored
-from elastream.whole_files import write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ class _MeasuredSession(LaunchedSession):
             self._give_up(spark, f"the program's queries cannot be measured: {first}")
 
     def _write(self, queries: list[StreamingQuery]) -> None:
-        from elastream.spark.observe.measure import measure
+        from elastream.resilience.spark.measure import measure
 
         trial = self._trial
         found = measure(queries, batches=trial.batches, timeout_s=trial.timeout_s)
@@ -134,7 +134,7 @@ class _MeasuredSession(LaunchedSession):
 
     def _queries(self, spark: SparkSession) -> list[StreamingQuery]:
         """Return the program's stateful queries, once it starts no more; none where it ends."""
-        from elastream.spark.door.private_door import PrivateDoor
+        from elastream.spark.internals.spark_internals import PrivateDoor
 
         door = PrivateDoor.of(spark)
         known: frozenset[str] = frozenset()

@@ -29,11 +29,11 @@ A handover:
 This list is the whole public interface; everything else may change.
 """
 
+from elastream.handover.testing.scenario import HandoverScenario, uninterrupted
+from elastream.handover.testing.simulated_handover import SimulatedHandover
+from elastream.handover.testing.windows import Output, Row
 from elastream.testing.cluster import ClusterSettings, SimulatedCluster
 from elastream.testing.loop import SimulatedLoop, simulated
-from elastream.testing.scenario import HandoverScenario, uninterrupted
-from elastream.testing.simulated_handover import SimulatedHandover
-from elastream.testing.windows import Output, Row
 from elastream.testing.workload import (
     SimulatedTask,
     Workload,

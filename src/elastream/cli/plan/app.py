@@ -14,15 +14,15 @@ from elastream.cli.plan.forecasting import (
     MovesPerBatch,
     forecast_fields,
 )
-from elastream.cli.plan.free_ahead import free_ahead
-from elastream.cli.plan.handover import handover
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.replication import replication
-from elastream.cli.plan.resilient import resilient
-from elastream.cli.plan.transition import transition
+from elastream.foresight.commands.free_ahead import free_ahead
+from elastream.foresight.commands.transition import transition
+from elastream.handover.commands.plan import handover
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
+from elastream.replication.commands import replication
+from elastream.resilience.commands import resilient
 
 __all__ = ["app"]
 
@@ -60,7 +60,7 @@ def single_step(
     With --bytes-per-s the plan has a forecast: in which batches and phases state travels, and for
     how many seconds.
     """
-    from elastream.planners.single_step import single_step as planner
+    from elastream.placement.ssm.single_step import single_step as planner
 
     problem = problem_files.single_step_problem(problem_files.read_fields(file))
     outcome = planner(problem)
@@ -89,8 +89,8 @@ def free_step(
     proven optimal has the status "feasible" and a proven lower bound. --bytes-per-s as for
     single-step.
     """
-    from elastream.planners.free_step.planner import EFFORT
-    from elastream.planners.free_step.planner import free_step as planner
+    from elastream.placement.free_step.planner import EFFORT
+    from elastream.placement.free_step.planner import free_step as planner
 
     problem = problem_files.step_problem(problem_files.read_fields(file))
     outcome = planner(problem, effort=effort_of(seconds, BRANCHES_A_SECOND, EFFORT))
@@ -120,8 +120,8 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> 
     and tau. With "gamma", from 0 to 1, each further migration counts so much less, and the
     weighted cost is least and printed too.
     """
-    from elastream.planners.sequence.planner import EFFORT
-    from elastream.planners.sequence.planner import sequence as planner
+    from elastream.foresight.oms.planner import EFFORT
+    from elastream.foresight.oms.planner import sequence as planner
 
     given = problem_files.read_fields(file)
     problem = problem_files.sequence_problem(given)
