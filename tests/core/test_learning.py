@@ -25,6 +25,7 @@ from elastream.core.step import start_loop, step
 from elastream.goals.by_hand import ByHand
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan, step_plan
+from elastream.placement.live_planners import FREE_STEP, SINGLE_STEP
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 TASKS = tuple(task(j) for j in range(4))
@@ -171,7 +172,7 @@ def test_free_ahead_learns_without_intervals_and_takes_free_steps_until_then() -
     assert not asked.lesson.contiguous
     state, told = after(replace(state, learning=Learning()), ScaleRequested(1))
     (plan,) = [each for each in told if isinstance(each, Plan)]
-    assert plan.order.planner == "free-step"
+    assert plan.order.planner == FREE_STEP
     assert plan.order.notes == (
         "free-ahead knows too little, 0 of 4 changes of size seen: free-step",
     )
@@ -210,7 +211,7 @@ def test_what_was_learnt_is_told_and_used() -> None:
 def test_until_something_is_learnt_changes_are_single_steps_and_the_log_says_why() -> None:
     state, _ = heard(PAST)
     plan, told = planned(state)
-    assert plan.order.planner == "single-step"
+    assert plan.order.planner == SINGLE_STEP
     assert "transition has not worked out its values yet: single-step" in told[0]
 
 
@@ -227,7 +228,7 @@ def test_other_tasks_than_those_of_the_lesson_need_a_new_one() -> None:
     state, _ = step(state, Answered(1, Learnt(Made(), "good")))
     state, told = step(state, BatchObserved(batch(5, "aabba")))
     assert [lesson.lesson.tasks for lesson in lessons(told)] == [(*TASKS, task(4))]
-    assert planned(state)[0].order.planner == "single-step"
+    assert planned(state)[0].order.planner == SINGLE_STEP
 
 
 def test_the_loop_keeps_its_own_past() -> None:

@@ -44,6 +44,7 @@ from elastream.goals.by_hand import ByHand
 from elastream.model.migration import StepProblem
 from elastream.model.observation import OperatorGraph, TaskId
 from elastream.model.plan import Infeasible
+from elastream.placement.live_planners import SINGLE_STEP
 from elastream.testing import SimulatedTask, Workload
 
 PATIENT = replace(POLICY, goal=ByHand())
@@ -316,7 +317,7 @@ def test_a_plan_is_made_from_where_tasks_are_and_what_they_cost() -> None:
     assert plan.order.problem.work == (0.1, 0.2, 0.3, 0.4)
     assert plan.order.problem.state == (7, 7, 7, 7)
     assert plan.order.problem.current.nodes_of_tasks == (0, 0, 0, 1)
-    assert (plan.order.planner, plan.order.max_tasks) == ("single-step", 2)
+    assert (plan.order.planner, plan.order.max_tasks) == (SINGLE_STEP, 2)
 
 
 def test_a_task_whose_executor_was_lost_is_planned_as_one_without_state() -> None:

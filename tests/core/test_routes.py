@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elastream.core.goal import MadePlanner
 from elastream.core.policy import Policy
 from elastream.core.routes import (
     Route,
     RouteOrder,
-    RoutePlanner,
     interval_placement,
     rehearse,
     route,
@@ -18,14 +18,15 @@ from elastream.core.routes import (
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
-from elastream.goals.utilisation import attainable_tau
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.certificate import certify_step
+from elastream.placement.even_spread import attainable_tau
+from elastream.placement.live_planners import FREE_STEP, SINGLE_STEP
 
 WORK, STATE = (0.3, 0.1, 0.2, 0.4, 0.2, 0.1), (3, 1, 4, 1, 5, 9)
-PLANNERS: list[RoutePlanner] = ["single-step", "free-step"]
+PLANNERS: list[MadePlanner] = [SINGLE_STEP, FREE_STEP]
 
 
 def looking_ahead() -> TransitionPlanner:
@@ -62,7 +63,7 @@ def orders(draw: st.DrawFn) -> RouteOrder:
     target = draw(st.integers(1, 4))
     planner = draw(st.sampled_from(PLANNERS))
     asked = draw(st.sampled_from([0.0, 0.2, 1.0]))
-    tau = attainable_tau(work, target, asked, contiguous=planner == "single-step")
+    tau = attainable_tau(work, target, asked, contiguous=planner.contiguous)
     return RouteOrder(
         StepProblem.of(work, state, Assignment(tuple(where), nodes), target, tau),
         planner,
@@ -77,8 +78,7 @@ def test_a_route_leads_to_a_valid_plan_in_portions_within_the_bounds(order: Rout
     found = route(order)
     plan = found.outcome
     assert isinstance(plan, StepPlan), "a tau that can be met has a plan"
-    contiguous = order.planner == "single-step"
-    assert not certify_step(order.problem, plan, contiguous=contiguous).faults
+    assert not certify_step(order.problem, plan, contiguous=order.planner.contiguous).faults
     moved = [task for step in found.steps for task in step]
     assert sorted(moved) == [move.task for move in plan.moves]
     for step in found.steps:
@@ -90,7 +90,7 @@ def test_a_route_leads_to_a_valid_plan_in_portions_within_the_bounds(order: Rout
 def test_arbitrary_places_get_intervals_before_single_step_can_work() -> None:
     problem = StepProblem.of([1] * 4, [5, 1, 1, 5], [0, 1, 0, 1], 2, 0)
     note = "single-step needs consecutive tasks, which are not found: interval placement first"
-    found = route(RouteOrder(problem, "single-step", None, None))
+    found = route(RouteOrder(problem, SINGLE_STEP, None, None))
     assert found == Route(step_plan(problem, (0, 0, 1, 1)), ((1, 2),), (note,))
 
 
@@ -101,23 +101,23 @@ def test_intervals_keep_the_most_state_where_it_is() -> None:
 
 def test_a_plan_without_moves_has_no_steps() -> None:
     problem = StepProblem.of([1, 1], [5, 5], [0, 1], 2, 0)
-    assert route(RouteOrder(problem, "single-step", 1, None)).steps == ()
+    assert route(RouteOrder(problem, SINGLE_STEP, 1, None)).steps == ()
 
 
 def test_no_bounds_mean_one_step() -> None:
     problem = StepProblem.of([1] * 4, [1] * 4, [0, 0, 0, 0], 4, 0)
-    assert len(route(RouteOrder(problem, "single-step", None, None)).steps) == 1
+    assert len(route(RouteOrder(problem, SINGLE_STEP, None, None)).steps) == 1
 
 
 def test_a_task_larger_than_a_batch_may_move_is_told() -> None:
     problem = StepProblem.of([1] * 2, [100, 100], [0, 0], 2, 0)
-    found = route(RouteOrder(problem, "single-step", None, 50))
+    found = route(RouteOrder(problem, SINGLE_STEP, None, 50))
     assert len(found.steps) == 1
     assert found.notes == ("1 tasks are larger than a batch may move: each alone",)
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_the_same_order_gives_the_same_route(planner: RoutePlanner) -> None:
+def test_the_same_order_gives_the_same_route(planner: MadePlanner) -> None:
     problem = StepProblem.of(WORK, STATE, [0, 0, 0, 1, 1, 1], 3, 0.4)
     order = RouteOrder(problem, planner, 2, None)
     assert route(order) == route(order)

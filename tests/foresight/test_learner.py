@@ -10,7 +10,7 @@ import pytest
 from elastream.core.learning import Lesson
 from elastream.core.ports import Ticket
 from elastream.foresight.ahead.planner import FreeAheadPlanner
-from elastream.foresight.learner import ProcessLearner
+from elastream.foresight.learner import learn
 from elastream.foresight.lessons import Worked, learnt_of, work_out
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.values_file import read_values
@@ -60,7 +60,7 @@ def test_tasks_without_work_are_taken_to_be_alike() -> None:
 
 
 def test_another_process_finds_what_this_one_finds(tmp_path: Path) -> None:
-    learnt = ProcessLearner(tmp_path).learn(DAYS, ticket=Ticket())
+    learnt = learn(DAYS, tmp_path, ticket=Ticket())
     here = work_out(DAYS)
     assert (learnt.ahead_percent, learnt.single_percent) == (
         here.ahead_percent, here.single_percent,
@@ -96,7 +96,7 @@ def test_a_lesson_that_was_given_up_ends_its_process(monkeypatch: pytest.MonkeyP
     ticket = Ticket()
     monkeypatch.setattr(subprocess, "Popen", noted)
     with pytest.raises(GivenUpError):
-        ProcessLearner().learn(DAYS, ticket=ticket)
+        learn(DAYS, None, ticket=ticket)
     (process,) = started
     assert process.poll() is not None
 
@@ -104,14 +104,14 @@ def test_a_lesson_that_was_given_up_ends_its_process(monkeypatch: pytest.MonkeyP
 def test_a_lesson_that_fails_is_told_in_a_line() -> None:
     empty = Lesson((), (), (), 0.4, (2, 3))
     with pytest.raises(ElastreamError, match="the lesson ended with code 1: ") as raised:
-        ProcessLearner().learn(empty, ticket=Ticket())
+        learn(empty, None, ticket=Ticket())
     assert "\n" not in str(raised.value)
 
 
 def test_free_ahead_learns_a_chain_and_needs_no_values(tmp_path: Path) -> None:
     free = replace(DAYS, contiguous=False)
     here = work_out(free)
-    learnt = ProcessLearner(tmp_path).learn(free, ticket=Ticket())
+    learnt = learn(free, tmp_path, ticket=Ticket())
     assert here.values is None
     assert here.chain is not None
     assert "from 9 changes of size: " in learnt.reason

@@ -12,9 +12,10 @@ from elastream.core.explaining import explained
 from elastream.core.goal import Goal, MadePlanner, Question, Think, Wanted
 from elastream.core.policy import Policy
 from elastream.core.scenes import take_scene
+from elastream.foresight.ahead.by_schedule import ScheduledPlanner
 from elastream.goals.by_hand import ByHand
 from elastream.goals.combined import Combined
-from elastream.goals.schedule import Schedule, ScheduledPlanner
+from elastream.goals.schedule import Schedule
 from elastream.goals.utilisation import Utilisation
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem

@@ -15,12 +15,13 @@ from elastream.core.application import Observed
 from elastream.core.decisions import Decision
 from elastream.core.goal import Wanted
 from elastream.core.policy import Policy
-from elastream.goals.schedule import Schedule, ScheduledPlanner
-from elastream.goals.utilisation import attainable_tau
+from elastream.foresight.ahead.by_schedule import ScheduledPlanner
+from elastream.goals.schedule import Schedule
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
+from elastream.placement.even_spread import attainable_tau
 from elastream.placement.free_step.planner import free_step
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 

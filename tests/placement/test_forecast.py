@@ -16,6 +16,7 @@ from elastream.core.routes import RouteOrder, route
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Move, StepPlan, step_plan
+from elastream.placement.live_planners import FREE_STEP
 from elastream.placement.transfer.forecast import BatchForecast, Forecast, TimedPhase, forecast
 from elastream.placement.transfer.transfer_phases import TaskPart, Transfer
 from elastream.testing import fair_shares
@@ -188,7 +189,7 @@ def test_sharing_the_links_fairly_can_take_a_sixth_longer() -> None:
 @given(step_problems(max_tasks=12, max_nodes=4), st.integers(1, 3), st.none() | st.integers(0, 50))
 @settings(max_examples=100)
 def test_batches_are_those_of_the_loop(problem: StepProblem, tasks: int, size: int | None) -> None:
-    way = route(RouteOrder(problem, "free-step", tasks, size))
+    way = route(RouteOrder(problem, FREE_STEP, tasks, size))
     if not isinstance(way.outcome, StepPlan):
         return
     found = forecast(problem, way.outcome, 1, moves_per_batch=tasks, bytes_per_batch=size)

@@ -12,8 +12,8 @@ from elastream.model.assignment import Interval
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
-from elastream.placement.ssm import interval_gain
 from elastream.placement.certificate import certify_step
+from elastream.placement.ssm import interval_gain
 from elastream.placement.ssm.single_step import single_step
 from elastream_lab.rivals.paper_ssm import paper_ssm
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from elastream.core.decision_log import LogEntry
 from elastream.core.decisions import Decision
 from elastream.core.driver import Controller
+from elastream.core.learning import LearningPlanner, Learnt, Lesson
 from elastream.core.migrator.resuming import Resuming
-from elastream.core.policy import Policy
-from elastream.core.ports import Runtime
+from elastream.core.policy import Policy, planner_named
+from elastream.core.ports import Runtime, Ticket
 from elastream.core.repartitioning import Pausing
 from elastream.core.state import LoopState
 
@@ -73,8 +74,7 @@ class Application:
         stream: WarmUpStream | None,
         trace: Path | str | None,
     ) -> None:
-        from elastream.foresight.learner import ProcessLearner
-        from elastream.foresight.traces.recorder import TraceRecorder
+        from elastream.attachment.trace_recorder import TraceRecorder
         from elastream.spark.observe.host_delays import HostProbe
         from elastream.spark.observe.monitor import SparkMonitor
         from elastream.spark.observe.roll import ExecutorRoll
@@ -107,7 +107,7 @@ class Application:
             self.pool,
             SparkStatePlacement(door, self.monitor, self.copies),
             HostProbe(door),
-            ProcessLearner(folder),
+            _Lessons(folder),
             self.copies,
             SparkRepartitioner(door, self.restarter),
             SparkPauser(self.restarter),
@@ -251,6 +251,18 @@ class Application:
             self.end("the application can no longer be watched; the queries run on as they are")
         else:
             self.end("the application has ended")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lessons:
+    """Has each lesson worked out by the planner that needs it."""
+
+    folder: Path | None
+
+    def learn(self, lesson: Lesson, *, ticket: Ticket) -> Learnt:
+        planner = planner_named(lesson.planner)
+        assert isinstance(planner, LearningPlanner)  # noqa: S101 - only these are given lessons
+        return planner.learn(lesson, self.folder, ticket=ticket)
 
 
 @contextmanager

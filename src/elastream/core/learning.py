@@ -12,13 +12,27 @@ learns the same way, with free-step in the place of single-step and no values to
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from elastream.core.goal import MadePlanner
 from elastream.model.observation import TaskId
 
-__all__ = ["LEAST_CHANGES", "Learning", "Learnt", "Lesson", "Size", "chosen_planner"]
+if TYPE_CHECKING:
+    from elastream.core.ports import Ticket
+
+__all__ = [
+    "LEAST_CHANGES",
+    "Learning",
+    "LearningPlanner",
+    "Learnt",
+    "Lesson",
+    "Size",
+    "chosen_planner",
+]
 
 LEAST_CHANGES: Final = 4
 """Fewer changes of size than this teach nothing."""
@@ -46,7 +60,9 @@ class Lesson:
     sizes: tuple[int, ...]
     """Numbers of executors that followed one another, the latest last."""
     contiguous: bool = True
-    """Whether tasks are to be consecutive: ``transition``; else ``free-ahead``."""
+    """Whether tasks are to be consecutive."""
+    planner: str = "transition"
+    """Name of the planner that learns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,28 @@ class Learnt:
     """State moved a change in percent of all state, had the past been planned by the lesson."""
     single_percent: float | None = None
     """The same, had it been planned as single steps, or free ones."""
+
+
+class LearningPlanner(ABC):
+    """A planner that plans once it has learnt from past changes; until then another one does."""
+
+    name: str
+    """What the policy and the log call it."""
+    contiguous: bool
+    """Whether it needs and gives consecutive tasks on every executor."""
+    until_learnt: str
+    """Name of the planner that plans until then."""
+
+    @abstractmethod
+    def learn(self, lesson: Lesson, folder: Path | None, *, ticket: Ticket) -> Learnt:
+        """Return what a lesson comes to; called in a thread of its own.
+
+        ``folder`` keeps what shall outlast the application; ``None`` where nothing shall.
+        """
+
+    def for_sizes(self, sizes: Sequence[int], tau: float, gamma: float) -> MadePlanner | None:  # noqa: ARG002
+        """Return a planner that knows which sizes follow; ``None`` where there is no such."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

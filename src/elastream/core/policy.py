@@ -11,18 +11,19 @@ from typing import Literal, get_args
 
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
-from elastream.goals.utilisation import Utilisation
+from elastream.core.learning import LearningPlanner
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
+from elastream.registry import GOALS, PLANNERS, installed, load
 
-__all__ = ["Mechanism", "Planner", "PlannerName", "Policy", "mechanism_named"]
+__all__ = ["Mechanism", "Planner", "Policy", "goal_named", "mechanism_named", "planner_named"]
 
-PlannerName = Literal["free-step", "free-ahead", "single-step", "transition"]
-"""``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
+Planner = str | MadePlanner
+"""The name of a planner that is installed, or one that was made for the application.
+
+``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
 ``free-ahead`` and ``transition``: any, or consecutive, tasks, chosen with the changes to come in
 view, as learnt from past ones; free-step, or single-step, while too little is known."""
-
-Planner = PlannerName | MadePlanner
 
 Mechanism = Literal["live", "pause"]
 """``live``: tasks move a few a batch, while the query runs. ``pause``: pause-and-resume, the query
@@ -46,7 +47,7 @@ class Policy:
     batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""
     standby_bytes: int = 1 << 30
     """Most state that has such a copy; tasks with much of it come first."""
-    goal: Goal = field(default_factory=Utilisation)
+    goal: Goal = field(default_factory=lambda: goal_named("utilisation"))
     """What the number of executors and the places of tasks shall achieve."""
     planner: Planner = "free-step"
     """How the tasks that move are chosen, where the goal does not say: one of the names, or a
@@ -132,8 +133,8 @@ class Policy:
         if self.action_timeout_s < self.grow_timeout_s:
             below = f"{self.action_timeout_s:g} is below grow_timeout_s {self.grow_timeout_s:g}"
             raise ProblemError("action_timeout_s", below)
-        if not callable(self.planner) and self.planner not in get_args(PlannerName):
-            known = ", ".join(get_args(PlannerName))
+        if not callable(self.planner) and self.planner not in installed(PLANNERS):
+            known = ", ".join(sorted(installed(PLANNERS)))
             raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
         mechanism_named(self.mechanism)
         if not isinstance(self.goal, Goal):
@@ -155,10 +156,27 @@ class Policy:
     @property
     def contiguous(self) -> bool:
         """Whether every executor shall hold consecutive tasks."""
-        planner = self.planner
-        if isinstance(planner, str):
-            return planner not in ("free-step", "free-ahead")
-        return planner.contiguous
+        return self.loaded_planner.contiguous
+
+    @property
+    def loaded_planner(self) -> MadePlanner | LearningPlanner:
+        """The planner itself."""
+        return planner_named(self.planner) if isinstance(self.planner, str) else self.planner
+
+
+def goal_named(name: str) -> Goal:
+    """Return a goal that is installed, with its usual settings."""
+    found = load(GOALS, name, field="goal", otherwise=", nor module:name")
+    goal = found if isinstance(found, Goal) else found()
+    if not isinstance(goal, Goal):
+        raise ProblemError("goal", f"{shown(name)} gives {shown(goal)}, which is no goal")
+    return goal
+
+
+def planner_named(name: str) -> MadePlanner | LearningPlanner:
+    """Return a planner that is installed."""
+    planner: MadePlanner | LearningPlanner = load(PLANNERS, name, field="planner")
+    return planner
 
 
 def mechanism_named(name: str) -> Mechanism:

@@ -1,9 +1,9 @@
 """From a problem to a route: which tasks move, and in which order.
 
-The planner is the goal's, where it has one, else the policy's: ``single-step`` (SSM, paper 000
-section 3) keeps every node's tasks consecutive, ``free-step`` does not, one that was made says
-which. Stock Spark places tasks arbitrarily, so the first time a planner acts that wants consecutive
-tasks there may be no intervals to start from. Then one *interval placement* is planned instead: the
+The planner is the goal's, where it has one, else the policy's. Some keep every node's tasks
+consecutive, as ``single-step`` does (SSM, paper 000 section 3); ``free-step`` does not. Stock Spark
+places tasks arbitrarily, so the first time a planner acts that wants consecutive tasks there may be
+no intervals to start from. Then one *interval placement* is planned instead: the
 most even intervals, given to the nodes so that the most state stays (the partitioning and the
 bipartite matching into which paper 000, section 3.2, takes the problem apart). It moves more state
 than a free step would, once; from then on there are intervals. The log says so.
@@ -14,32 +14,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import Literal
 
 from elastream.core.goal import MadePlanner
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.even_spread import even_bounds, even_max_load
+from elastream.placement.live_planners import FREE_STEP
 
 __all__ = [
     "Route",
     "RouteOrder",
-    "RoutePlanner",
     "interval_placement",
     "rehearse",
     "route",
 ]
 
-RoutePlanner = Literal["free-step", "single-step"] | MadePlanner
-
-
 _COMPILED = 20_000
 """So many tasks are planned by compiled code throughout."""
-_PROOF_EFFORT = 500_000
-"""A query that needs more executors should not wait long for the proof that a plan is the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +40,7 @@ class RouteOrder:
     """All that a route depends on."""
 
     problem: StepProblem
-    planner: RoutePlanner
+    planner: MadePlanner
     max_tasks: int | None
     """Most tasks a mini-migration moves; ``None`` for no bound."""
     max_bytes: int | None
@@ -101,7 +94,7 @@ def rehearse(tasks: int, nodes: int) -> None:
     current = Assignment(tuple(task % nodes for task in range(tasks)), nodes)
     problem = StepProblem(work, (1,) * tasks, current, Target(nodes + 1, 0.5))
     even_max_load(work, nodes, contiguous=False)
-    route(RouteOrder(problem, "free-step", 4, None))
+    route(RouteOrder(problem, FREE_STEP, 4, None))
 
 
 def interval_placement(problem: StepProblem) -> StepPlan:
@@ -131,17 +124,8 @@ def interval_placement(problem: StepProblem) -> StepPlan:
 def _planner(
     order: RouteOrder,
 ) -> tuple[Callable[[StepProblem], StepPlan | Infeasible], tuple[str, ...]]:
-    if order.planner == "free-step":
-        from elastream.placement.free_step.planner import free_step
-
-        return partial(free_step, effort=_PROOF_EFFORT), ()
-    made = None if isinstance(order.planner, str) else order.planner
-    if order.problem.current.intervals is None and (made is None or made.contiguous):
-        name = "single-step" if made is None else made.name
-        note = f"{name} needs consecutive tasks, which are not found: interval placement first"
-        return interval_placement, (note,)
-    if made is not None:
-        return made, ()
-    from elastream.placement.ssm.single_step import single_step
-
-    return single_step, ()
+    planner = order.planner
+    if order.problem.current.intervals is None and planner.contiguous:
+        note = "needs consecutive tasks, which are not found: interval placement first"
+        return interval_placement, (f"{planner.name} {note}",)
+    return planner, ()

@@ -27,7 +27,7 @@ from elastream.core.events import (
 )
 from elastream.core.facts import take_in
 from elastream.core.goal import Failure, Think
-from elastream.core.learning import Learning, Learnt, Lesson
+from elastream.core.learning import Learning, LearningPlanner, Learnt, Lesson
 from elastream.core.migrator.change import Change, abandon_change, note_abandoned
 from elastream.core.policy import Policy
 from elastream.core.repartitioning import tend_partitions
@@ -243,8 +243,8 @@ def _sampled(state: LoopState) -> Transition:
 
 def _taught(state: LoopState) -> Transition:
     """Ask for a lesson where the planner looks ahead and there is something new to learn."""
-    looks_ahead = state.policy.planner in ("transition", "free-ahead")
-    if not looks_ahead or not isinstance(state.phase, Steady):
+    planner = state.policy.loaded_planner
+    if not isinstance(planner, LearningPlanner) or not isinstance(state.phase, Steady):
         return state, ()
     tasks = tuple(task for task, load in state.observed.tasks() if load.measured)
     if not state.learning.due(tasks):
@@ -257,7 +257,8 @@ def _taught(state: LoopState) -> Transition:
         state=tuple(round(loads[task].state_bytes) for task in tasks),
         tau=state.policy.tau,
         sizes=sizes,
-        contiguous=state.policy.contiguous,
+        contiguous=planner.contiguous,
+        planner=planner.name,
     )
     state, ticket = state.ticketed()
     learning = replace(

@@ -25,47 +25,41 @@ from elastream.foresight.values_file import read_values, write_values
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import TaskId
 
-__all__ = ["ProcessLearner"]
+__all__ = ["learn"]
 
 _NICE: Final = 10
 _POLL_S: Final = 0.2
 _VALUES: Final = "values.parquet"
 
 
-class ProcessLearner:
-    """Works lessons out in another process; values are kept in ``folder``, if one is given."""
+def learn(lesson: Lesson, folder: Path | None, *, ticket: Ticket) -> Learnt:
+    """Work a lesson out in another process; values are kept in ``folder``, if one is given."""
+    with tempfile.TemporaryDirectory(prefix="elastream-lesson-") as name:
+        return _learn(lesson, (folder or Path(name)) / _VALUES, Path(name), ticket)
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
 
-    def learn(self, lesson: Lesson, *, ticket: Ticket) -> Learnt:
-        """Return what the past teaches about the changes to come."""
-        with tempfile.TemporaryDirectory(prefix="elastream-lesson-") as name:
-            values = (self._folder or Path(name)) / _VALUES
-            return self._learn(lesson, values, Path(name), ticket)
-
-    def _learn(self, lesson: Lesson, values: Path, folder: Path, ticket: Ticket) -> Learnt:
-        told, said, complained = (folder / name for name in ("told", "said", "complained"))
-        told.write_text(json.dumps(asdict(lesson)))
-        with told.open("rb") as source, said.open("wb") as output, complained.open("wb") as errors:
-            process = subprocess.Popen(  # noqa: S603 - this very program
-                [sys.executable, "-m", __name__, str(values)],
-                stdin=source,
-                stdout=output,
-                stderr=errors,
-            )
-            try:
-                while process.poll() is None:
-                    ticket.wait(_POLL_S)
-            finally:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
-        if process.returncode:
-            lines = complained.read_text(errors="replace").strip().splitlines()
-            why = lines[-1] if lines else "it said nothing"
-            raise ElastreamError(f"the lesson ended with code {process.returncode}: {why}")
-        return _learnt(json.loads(said.read_text()), values)
+def _learn(lesson: Lesson, values: Path, folder: Path, ticket: Ticket) -> Learnt:
+    told, said, complained = (folder / name for name in ("told", "said", "complained"))
+    told.write_text(json.dumps(asdict(lesson)))
+    with told.open("rb") as source, said.open("wb") as output, complained.open("wb") as errors:
+        process = subprocess.Popen(  # noqa: S603 - this very program
+            [sys.executable, "-m", __name__, str(values)],
+            stdin=source,
+            stdout=output,
+            stderr=errors,
+        )
+        try:
+            while process.poll() is None:
+                ticket.wait(_POLL_S)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    if process.returncode:
+        lines = complained.read_text(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else "it said nothing"
+        raise ElastreamError(f"the lesson ended with code {process.returncode}: {why}")
+    return _learnt(json.loads(said.read_text()), values)
 
 
 def _learnt(told: dict[str, Any], values: Path) -> Learnt:
@@ -87,6 +81,7 @@ def _lesson(told: dict[str, Any]) -> Lesson:
         tau=told["tau"],
         sizes=tuple(told["sizes"]),
         contiguous=told["contiguous"],
+        planner=told["planner"],
     )
 
 

@@ -32,21 +32,21 @@ from elastream.core.goal import (
     Wanted,
     within_bounds,
 )
-from elastream.goals.utilisation import attainable_tau
+from elastream.core.learning import LearningPlanner
+from elastream.core.policy import planner_named
 from elastream.goals.wall_clock import checked_zone, moment_of, wall_clock
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
-from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import Executor
-from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import counted
+from elastream.registry import PLANNERS, installed
 
-__all__ = ["Schedule", "ScheduledPlanner"]
+__all__ = ["Schedule"]
 
 _MOST_AHEAD: Final = 4
 """So many sizes are planned together; further ones hardly change what moves now."""
-_EFFORT: Final = 300_000_000
-"""Cells of the sequence planner: some five seconds of an ordinary core."""
+_LOOKS_AHEAD: Final = "free-ahead"
+"""Name of the planner that takes the sizes to come."""
 _MOST_SIZES: Final = 10_000
 _DAY: Final = timedelta(days=1)
 _FIRST_DAY: Final = datetime(2001, 1, 1)
@@ -151,9 +151,14 @@ class Schedule(Goal):
         observed: Observed,
         executors: int,  # noqa: ARG002
     ) -> MadePlanner | None:
-        """Return who plans this size together with those to come."""
+        """Return who plans this size together with those to come, where that is installed."""
+        if _LOOKS_AHEAD not in installed(PLANNERS):
+            return None
+        planner = planner_named(_LOOKS_AHEAD)
+        if not isinstance(planner, LearningPlanner):
+            return None
         ahead = self.ahead(observed.wall_ms or 0)
-        return ScheduledPlanner(tuple(ahead), observed.bounds.tau, self.gamma)
+        return planner.for_sizes(ahead, observed.bounds.tau, self.gamma)
 
     def ahead(self, now_ms: int) -> list[int]:
         """Return the sizes that follow the one wanted now, a few of them."""
@@ -206,40 +211,6 @@ class Schedule(Goal):
                 # a time that a clock change skips is not moved beyond those that follow it
                 found.append((min(at_s, found[-1][0]) if found else at_s, number))
         return found[::-1]
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledPlanner:
-    """Plans a migration together with those that the schedule has next."""
-
-    ahead: tuple[int, ...]
-    """Sizes after the one that is planned."""
-    tau: float
-    gamma: float
-    name: str = "free-ahead"
-    contiguous: bool = False
-
-    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        """Return the first migration of the cheapest way through the schedule."""
-        from elastream.foresight.ahead.by_schedule import scheduled_step
-
-        later = tuple(
-            Target(nodes, attainable_tau(_floats(problem), nodes, self.tau, contiguous=False))
-            for nodes in self.ahead
-        )
-        found = scheduled_step(problem, later, self.gamma, effort=_EFFORT)
-        return found if isinstance(found, Infeasible) else found.step
-
-    def explain(self, plan: StepPlan) -> str:
-        """Return what the log should say about it."""
-        if not self.ahead:
-            return "the last size of the schedule"
-        sizes = counted(len(self.ahead), "size")
-        return f"planned together with {sizes} to come; {plan.cost:g} bytes now"
-
-
-def _floats(problem: StepProblem) -> tuple[float, ...]:
-    return tuple(float(amount_) for amount_ in problem.work)
 
 
 def _checked(sizes: object, zone: str | None) -> tuple[tuple[float, int], ...]:

@@ -60,7 +60,7 @@ from elastream.model.checks import Number, amount, positive, zero_or_more
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
 from elastream.model.words import counted
-from elastream.placement.even_spread import even_max_load
+from elastream.placement.even_spread import attainable_tau
 
 __all__ = ["FURTHEST_S", "Utilisation", "attainable_tau"]
 
@@ -304,17 +304,6 @@ class Utilisation(Goal):
                 break
             number += max(1, number // _STRIDE)
         return number
-
-
-def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguous: bool) -> float:
-    """Return ``tau``, or the least known one at which the tasks can be spread."""
-    total = sum(work)
-    if total <= 0 or nodes < 1:
-        return tau
-    if total / nodes + max(work) <= (1 + tau) * total / nodes:
-        return tau
-    fullest = even_max_load(work, nodes, contiguous=contiguous)
-    return max(tau, fullest * nodes / total - 1)
 
 
 def _arriving(observed: Observed) -> float:

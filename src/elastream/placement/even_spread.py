@@ -28,12 +28,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["even_bounds", "even_max_load"]
+__all__ = ["attainable_tau", "even_bounds", "even_max_load"]
 
 _FILL_OPERATIONS = 150.0
 """Inner steps a task that all fills of a bisection take."""
 _PILE_OPERATIONS = 20.0
 """Inner steps a task and level of the heap."""
+
+
+def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguous: bool) -> float:
+    """Return ``tau``, or the least known one at which the tasks can be spread."""
+    total = sum(work)
+    if total <= 0 or nodes < 1:
+        return tau
+    if total / nodes + max(work) <= (1 + tau) * total / nodes:
+        return tau
+    fullest = even_max_load(work, nodes, contiguous=contiguous)
+    return max(tau, fullest * nodes / total - 1)
 
 
 def even_max_load(work: Sequence[float], nodes: int, *, contiguous: bool) -> float:

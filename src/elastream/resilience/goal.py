@@ -37,6 +37,7 @@ from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import counted
+from elastream.placement.live_planners import FREE_STEP
 from elastream.resilience.model.problem import ResilientProblem
 
 __all__ = ["LightPlanner", "Resilient", "ResilientPlanner", "heavy_tasks"]
@@ -305,7 +306,7 @@ class LightPlanner:
         state = tuple(
             size + beyond if task in self.heavy else size for task, size in enumerate(problem.state)
         )
-        outcome = route(RouteOrder(replace(problem, state=state), "free-step", None, None)).outcome
+        outcome = route(RouteOrder(replace(problem, state=state), FREE_STEP, None, None)).outcome
         if isinstance(outcome, Infeasible):
             return outcome
         before = problem.current.nodes_of_tasks

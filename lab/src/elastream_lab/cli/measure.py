@@ -121,7 +121,7 @@ def _measured_program(
     from elastream.core.policy import Policy
     from elastream.launch.program import Program
     from elastream.launch.settings import RunSettings
-    from elastream.launch.trial import ProgramTrial, run_measured
+    from elastream.resilience.spark.trial import ProgramTrial, run_measured
 
     program = Program(app, tuple(arguments))
     settings = RunSettings(Policy(min_executors=executors, max_executors=executors))

@@ -22,21 +22,22 @@ from elastream.core.events import (
     Status,
     Tick,
 )
-from elastream.core.goal import Failure
-from elastream.core.learning import chosen_planner
+from elastream.core.goal import Failure, MadePlanner
+from elastream.core.learning import LearningPlanner, chosen_planner
 from elastream.core.migrator.change import Change, abandon_change, note_waiting, plan_again
 from elastream.core.migrator.copying import begin_copying
 from elastream.core.migrator.moving import Destination
 from elastream.core.migrator.resuming import begin_pausing
-from elastream.core.routes import Route, RouteOrder, RoutePlanner
+from elastream.core.policy import planner_named
+from elastream.core.routes import Route, RouteOrder
 from elastream.core.state import LoopState, Phase, Signal, Transition, note
-from elastream.goals.utilisation import attainable_tau
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import Copies, StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import counted
+from elastream.placement.even_spread import attainable_tau
 
 __all__ = ["Planning", "begin_planning"]
 
@@ -186,7 +187,6 @@ def _order(
     work = _work([load.work for load in loads])
     places = _places(observed, tasks, nodes)
     planner, notes = _planner(state, tasks, wanted)
-    contiguous = planner == "single-step" if isinstance(planner, str) else planner.contiguous
     tau = policy.tau if change.tau is None else change.tau
     problem = StepProblem(
         work=work,
@@ -195,7 +195,7 @@ def _order(
             for place, load in zip(places, loads, strict=True)
         ),
         current=Assignment(_filled(places), len(nodes)),
-        target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=contiguous)),
+        target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=planner.contiguous)),
         copies=_copies(state, tasks, places, nodes),
     )
     if policy.mechanism == "pause":  # all that moves does so while its query stands still
@@ -205,24 +205,25 @@ def _order(
 
 def _planner(
     state: LoopState, tasks: tuple[TaskId, ...], wanted: int
-) -> tuple[RoutePlanner, tuple[str, ...]]:
+) -> tuple[MadePlanner, tuple[str, ...]]:
     policy = state.policy
     made = policy.goal.planner(state.memory, state.observed, wanted)
     if made is not None:
         return made, ()
-    if policy.planner == "transition":
-        until_then: RoutePlanner = "single-step"
-    elif policy.planner == "free-ahead":
-        until_then = "free-step"
-    else:
-        return policy.planner, ()
-    ahead, why = chosen_planner(state.learning, tasks, policy.planner, str(until_then))
-    return (until_then, (why or "",)) if ahead is None else (ahead, ())
+    planner = policy.loaded_planner
+    if not isinstance(planner, LearningPlanner):
+        return planner, ()
+    ahead, why = chosen_planner(state.learning, tasks, planner.name, planner.until_learnt)
+    if ahead is not None:
+        return ahead, ()
+    until_learnt = planner_named(planner.until_learnt)
+    assert not isinstance(until_learnt, LearningPlanner)  # noqa: S101 - it would plan nothing
+    return until_learnt, (why or "",)
 
 
 def _why_single_step(order: RouteOrder) -> str | None:
     """Return why a planner that was made from values cannot use them here, for the log."""
-    if isinstance(order.planner, str) or order.problem.current.intervals is None:
+    if order.problem.current.intervals is None:
         return None
     why_single_step = getattr(order.planner, "why_single_step", None)
     why = None if why_single_step is None else why_single_step(order.problem)

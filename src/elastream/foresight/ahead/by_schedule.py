@@ -30,14 +30,49 @@ from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.model.words import counted
+from elastream.placement.even_spread import attainable_tau
 from elastream.placement.free_step.planner import free_step
 
-__all__ = ["ScheduledStep", "scheduled_step"]
+__all__ = ["ScheduledPlanner", "ScheduledStep", "scheduled_step"]
 
 _PROOF_EFFORT = 500_000
 """What the last migration of a schedule may take to be proven."""
 _ANY_COST = LookAhead(most_extra=1.0)
 """What is known to come may be worth any state moved now."""
+
+
+_EFFORT = 300_000_000
+"""Cells of the sequence planner: some five seconds of an ordinary core."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledPlanner:
+    """Plans a migration together with those that the schedule has next."""
+
+    ahead: tuple[int, ...]
+    """Sizes after the one that is planned."""
+    tau: float
+    gamma: float
+    name: str = "free-ahead"
+    contiguous: bool = False
+
+    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
+        """Return the first migration of the cheapest way through the schedule."""
+        work = tuple(float(each) for each in problem.work)
+        later = tuple(
+            Target(nodes, attainable_tau(work, nodes, self.tau, contiguous=False))
+            for nodes in self.ahead
+        )
+        found = scheduled_step(problem, later, self.gamma, effort=_EFFORT)
+        return found if isinstance(found, Infeasible) else found.step
+
+    def explain(self, plan: StepPlan) -> str:
+        """Return what the log should say about it."""
+        if not self.ahead:
+            return "the last size of the schedule"
+        sizes = counted(len(self.ahead), "size")
+        return f"planned together with {sizes} to come; {plan.cost:g} bytes now"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elastream.cli.conf import Conf, settings_of
-from elastream.cli.query_named import ms_of, query_named
 from elastream.cli.terminal import say
 from elastream.handover.commands.manage import manage
+from elastream.handover.commands.query_named import ms_of, query_named
 from elastream.handover.commands.sides import SideRun, run_origin, run_target
 from elastream.model.checks import amount
 from elastream.model.errors import ProblemError, SparkError

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from elastream.core.routes import RouteOrder, route
-from elastream.goals.utilisation import attainable_tau
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible
+from elastream.placement.even_spread import attainable_tau
+from elastream.placement.live_planners import FREE_STEP
 
 __all__ = ["share_out"]
 
@@ -49,7 +50,7 @@ def share_out(
         current=Assignment(tuple(number.get(node, 0) for node in current), len(replicas)),
         target=Target(len(replicas), attainable),
     )
-    outcome = route(RouteOrder(problem, "free-step", None, None)).outcome
+    outcome = route(RouteOrder(problem, FREE_STEP, None, None)).outcome
     if isinstance(outcome, Infeasible):  # the limit was made such that they fit
         raise RuntimeError(outcome.reason)
     nodes = list(outcome.assignment.nodes_of_tasks)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["ProgramTrial", "run_measured"]
+__all__ = ["ProgramTrial", "measure_program", "run_measured"]
 
 _LOOK_S: Final = 0.5
 _SETTLED_S: Final = 5.0
@@ -53,6 +53,11 @@ class ProgramTrial:
 
     def __post_init__(self) -> None:
         count("batches", self.batches, least=1, most=1000)
+
+
+def measure_program(program: Program, settings: RunSettings, out: Path) -> int:
+    """Run the program until it is measured, as ``elastream run --measure`` does."""
+    return run_measured(program, settings, ProgramTrial(out))
 
 
 def run_measured(program: Program, settings: RunSettings, trial: ProgramTrial) -> int:

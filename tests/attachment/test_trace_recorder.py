@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.foresight.traces.recorded import done, sample
 
+from elastream.attachment.trace_recorder import TraceRecorder
 from elastream.core.decision_log import read_log
 from elastream.core.decisions import Decision
 from elastream.core.learning import Size
-from elastream.foresight.traces.recorder import TraceRecorder
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
