@@ -56,7 +56,7 @@ class ProgramTrial:
 
 
 def measure_program(program: Program, settings: RunSettings, out: Path) -> int:
-    """Run the program until it is measured, as ``elastream run --measure`` does."""
+    """Run the program until it is measured, and write the problem to a file."""
     return run_measured(program, settings, ProgramTrial(out))
 
 
