@@ -138,7 +138,7 @@ def test_every_elastream_command_that_is_named_exists(capsys: pytest.CaptureFixt
 
 
 def test_a_keeper_polls_as_often_as_the_docs_say() -> None:
-    java = (ROOT / "src/elastream/spark/door/keeper.java").read_text()
+    java = (ROOT / "src/elastream/spark/internals/keeper.java").read_text()
     page = (ROOT / "docs/mechanisms/ahead.md").read_text()
     every_ms = [re.search(rf"{name} = (\d+);", java) for name in ("ALERT_MS", "CALM_MS")]
     alert, calm = (1000 // int(found[1]) for found in every_ms if found)

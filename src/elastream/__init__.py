@@ -14,24 +14,44 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elastream.attachment import Attachment as Attachment
     from elastream.attachment import attach as attach
-    from elastream.loop.application import Observed as Observed
-    from elastream.loop.decision_log import DecisionLog as DecisionLog
-    from elastream.loop.decision_log import read_decisions as read_decisions
-    from elastream.loop.decisions import Decision as Decision
-    from elastream.loop.goals.by_hand import ByHand as ByHand
-    from elastream.loop.goals.combined import Combined as Combined
-    from elastream.loop.goals.goal import Goal as Goal
-    from elastream.loop.goals.goal import Think as Think
-    from elastream.loop.goals.goal import Wanted as Wanted
-    from elastream.loop.goals.replication.goal import Replication as Replication
-    from elastream.loop.goals.resilient import Resilient as Resilient
-    from elastream.loop.goals.schedule import Schedule as Schedule
-    from elastream.loop.goals.utilisation import Utilisation as Utilisation
-    from elastream.loop.policy import Policy as Policy
-    from elastream.model.ahead import FreeAheadPlan as FreeAheadPlan
-    from elastream.model.ahead import FreeAheadProblem as FreeAheadProblem
-    from elastream.model.ahead import Future as Future
-    from elastream.model.ahead import PastWork as PastWork
+    from elastream.core.application import Observed as Observed
+    from elastream.core.decision_log import DecisionLog as DecisionLog
+    from elastream.core.decision_log import read_decisions as read_decisions
+    from elastream.core.decisions import Decision as Decision
+    from elastream.core.goal import Goal as Goal
+    from elastream.core.goal import Think as Think
+    from elastream.core.goal import Wanted as Wanted
+    from elastream.core.policy import Policy as Policy
+    from elastream.foresight.ahead.planner import FreeAheadPlanner as FreeAheadPlanner
+    from elastream.foresight.ahead.planner import free_ahead as free_ahead
+    from elastream.foresight.ahead.problem import FreeAheadPlan as FreeAheadPlan
+    from elastream.foresight.ahead.problem import FreeAheadProblem as FreeAheadProblem
+    from elastream.foresight.ahead.problem import Future as Future
+    from elastream.foresight.ahead.problem import PastWork as PastWork
+    from elastream.foresight.mtm.planner import TransitionPlanner as TransitionPlanner
+    from elastream.foresight.mtm.planner import transition as transition
+    from elastream.foresight.mtm.problem import MigrationChain as MigrationChain
+    from elastream.foresight.mtm.problem import TransitionPlan as TransitionPlan
+    from elastream.foresight.mtm.problem import TransitionProblem as TransitionProblem
+    from elastream.foresight.oms.planner import sequence as sequence
+    from elastream.foresight.values_file import read_values as read_values
+    from elastream.goals.by_hand import ByHand as ByHand
+    from elastream.goals.combined import Combined as Combined
+    from elastream.goals.schedule import Schedule as Schedule
+    from elastream.goals.utilisation import Utilisation as Utilisation
+    from elastream.handover.model import QueryShape as QueryShape
+    from elastream.handover.model import Start as Start
+    from elastream.handover.model import Window as Window
+    from elastream.handover.point import WindowOperator as WindowOperator
+    from elastream.handover.spark.row_windows import RowWindowJoin as RowWindowJoin
+    from elastream.handover.spark.row_windows import RowWindows as RowWindows
+    from elastream.handover.spark.sinks import Writer as Writer
+    from elastream.handover.spark.sinks import delta_sink as delta_sink
+    from elastream.handover.spark.sinks import files_sink as files_sink
+    from elastream.handover.spark.sinks import kafka_sink as kafka_sink
+    from elastream.handover.spark.sources import files_since as files_since
+    from elastream.handover.spark.sources import kafka_start as kafka_start
+    from elastream.handover.spark.windowed import WindowedQuery as WindowedQuery
     from elastream.model.assignment import Assignment as Assignment
     from elastream.model.assignment import Interval as Interval
     from elastream.model.errors import AlreadyAttachedError as AlreadyAttachedError
@@ -41,9 +61,6 @@ if TYPE_CHECKING:
     from elastream.model.errors import SparkError as SparkError
     from elastream.model.errors import StateHeldError as StateHeldError
     from elastream.model.errors import UnsupportedSparkError as UnsupportedSparkError
-    from elastream.model.handover import QueryShape as QueryShape
-    from elastream.model.handover import Start as Start
-    from elastream.model.handover import Window as Window
     from elastream.model.migration import SequenceProblem as SequenceProblem
     from elastream.model.migration import StepProblem as StepProblem
     from elastream.model.migration import Target as Target
@@ -55,56 +72,39 @@ if TYPE_CHECKING:
     from elastream.model.plan import SequencePlan as SequencePlan
     from elastream.model.plan import StepPlan as StepPlan
     from elastream.model.plan import step_plan as step_plan
-    from elastream.model.replication.problem import Weights as Weights
-    from elastream.model.resilience.problem import ResilientProblem as ResilientProblem
-    from elastream.model.transition import MigrationChain as MigrationChain
-    from elastream.model.transition import TransitionPlan as TransitionPlan
-    from elastream.model.transition import TransitionProblem as TransitionProblem
-    from elastream.planners.certificate import Certificate as Certificate
-    from elastream.planners.certificate import certify_sequence as certify_sequence
-    from elastream.planners.certificate import certify_step as certify_step
-    from elastream.planners.free_ahead.planner import FreeAheadPlanner as FreeAheadPlanner
-    from elastream.planners.free_ahead.planner import free_ahead as free_ahead
-    from elastream.planners.free_step.planner import free_step as free_step
-    from elastream.planners.handover import WindowOperator as WindowOperator
-    from elastream.planners.resilient.planner import resilient as resilient
-    from elastream.planners.sequence.planner import sequence as sequence
-    from elastream.planners.single_step import single_step as single_step
-    from elastream.planners.transfer.forecast import Forecast as Forecast
-    from elastream.planners.transfer.forecast import forecast as forecast
-    from elastream.planners.transfer.mini_migrations import mini_migrations as mini_migrations
-    from elastream.planners.transfer.transfer_phases import transfer_phases as transfer_phases
-    from elastream.planners.transition.planner import TransitionPlanner as TransitionPlanner
-    from elastream.planners.transition.planner import transition as transition
-    from elastream.spark.handover.row_windows import RowWindowJoin as RowWindowJoin
-    from elastream.spark.handover.row_windows import RowWindows as RowWindows
-    from elastream.spark.handover.sinks import Writer as Writer
-    from elastream.spark.handover.sinks import delta_sink as delta_sink
-    from elastream.spark.handover.sinks import files_sink as files_sink
-    from elastream.spark.handover.sinks import kafka_sink as kafka_sink
-    from elastream.spark.handover.sources import files_since as files_since
-    from elastream.spark.handover.sources import kafka_start as kafka_start
-    from elastream.spark.handover.windowed import WindowedQuery as WindowedQuery
-    from elastream.spark.observe.measure import Measured as Measured
-    from elastream.spark.observe.measure import measure as measure
+    from elastream.placement.certificate import Certificate as Certificate
+    from elastream.placement.certificate import certify_sequence as certify_sequence
+    from elastream.placement.certificate import certify_step as certify_step
+    from elastream.placement.free_step.planner import free_step as free_step
+    from elastream.placement.ssm.single_step import single_step as single_step
+    from elastream.placement.transfer.forecast import Forecast as Forecast
+    from elastream.placement.transfer.forecast import forecast as forecast
+    from elastream.placement.transfer.mini_migrations import mini_migrations as mini_migrations
+    from elastream.placement.transfer.transfer_phases import transfer_phases as transfer_phases
+    from elastream.replication.goal.goal import Replication as Replication
+    from elastream.replication.model.problem import Weights as Weights
+    from elastream.resilience.goal import Resilient as Resilient
+    from elastream.resilience.model.problem import ResilientProblem as ResilientProblem
+    from elastream.resilience.planner.planner import resilient as resilient
+    from elastream.resilience.spark.measure import Measured as Measured
+    from elastream.resilience.spark.measure import measure as measure
     from elastream.spark.sessions.settings import session_settings as session_settings
     from elastream.spark.steer.graceful_stop import stop_gracefully as stop_gracefully
     from elastream.spark.steer.placed import placed as placed
-    from elastream.traces.values_file import read_values as read_values
 
 _MODULES = {
     "elastream.attachment": ("Attachment", "attach"),
-    "elastream.loop.application": ("Observed",),
-    "elastream.loop.decision_log": ("DecisionLog", "read_decisions"),
-    "elastream.loop.decisions": ("Decision",),
-    "elastream.loop.goals.by_hand": ("ByHand",),
-    "elastream.loop.goals.combined": ("Combined",),
-    "elastream.loop.goals.goal": ("Goal", "Think", "Wanted"),
-    "elastream.loop.goals.replication.goal": ("Replication",),
-    "elastream.loop.goals.resilient": ("Resilient",),
-    "elastream.loop.goals.schedule": ("Schedule",),
-    "elastream.loop.goals.utilisation": ("Utilisation",),
-    "elastream.loop.policy": ("Policy",),
+    "elastream.core.application": ("Observed",),
+    "elastream.core.decision_log": ("DecisionLog", "read_decisions"),
+    "elastream.core.decisions": ("Decision",),
+    "elastream.goals.by_hand": ("ByHand",),
+    "elastream.goals.combined": ("Combined",),
+    "elastream.core.goal": ("Goal", "Think", "Wanted"),
+    "elastream.replication.goal.goal": ("Replication",),
+    "elastream.resilience.goal": ("Resilient",),
+    "elastream.goals.schedule": ("Schedule",),
+    "elastream.goals.utilisation": ("Utilisation",),
+    "elastream.core.policy": ("Policy",),
     "elastream.model.assignment": ("Assignment", "Interval"),
     "elastream.model.errors": (
         "AlreadyAttachedError",
@@ -115,34 +115,39 @@ _MODULES = {
         "StateHeldError",
         "UnsupportedSparkError",
     ),
-    "elastream.model.ahead": ("FreeAheadPlan", "FreeAheadProblem", "Future", "PastWork"),
-    "elastream.model.handover": ("QueryShape", "Start", "Window"),
+    "elastream.foresight.ahead.problem": (
+        "FreeAheadPlan",
+        "FreeAheadProblem",
+        "Future",
+        "PastWork",
+    ),
+    "elastream.handover.model": ("QueryShape", "Start", "Window"),
     "elastream.model.migration": ("SequenceProblem", "StepProblem", "Target"),
     "elastream.model.observation": ("BatchObservation", "Executor", "TaskId"),
     "elastream.model.plan": ("Infeasible", "Move", "SequencePlan", "StepPlan", "step_plan"),
-    "elastream.model.replication.problem": ("Weights",),
-    "elastream.model.resilience.problem": ("ResilientProblem",),
-    "elastream.model.transition": ("MigrationChain", "TransitionPlan", "TransitionProblem"),
-    "elastream.planners.certificate": ("Certificate", "certify_sequence", "certify_step"),
-    "elastream.planners.free_ahead.planner": ("FreeAheadPlanner", "free_ahead"),
-    "elastream.planners.free_step.planner": ("free_step",),
-    "elastream.planners.handover": ("WindowOperator",),
-    "elastream.planners.resilient.planner": ("resilient",),
-    "elastream.planners.sequence.planner": ("sequence",),
-    "elastream.planners.single_step": ("single_step",),
-    "elastream.planners.transfer.forecast": ("Forecast", "forecast"),
-    "elastream.planners.transfer.mini_migrations": ("mini_migrations",),
-    "elastream.planners.transfer.transfer_phases": ("transfer_phases",),
-    "elastream.planners.transition.planner": ("TransitionPlanner", "transition"),
-    "elastream.spark.handover.row_windows": ("RowWindowJoin", "RowWindows"),
-    "elastream.spark.handover.sinks": ("Writer", "delta_sink", "files_sink", "kafka_sink"),
-    "elastream.spark.handover.sources": ("files_since", "kafka_start"),
-    "elastream.spark.handover.windowed": ("WindowedQuery",),
-    "elastream.spark.observe.measure": ("Measured", "measure"),
+    "elastream.replication.model.problem": ("Weights",),
+    "elastream.resilience.model.problem": ("ResilientProblem",),
+    "elastream.foresight.mtm.problem": ("MigrationChain", "TransitionPlan", "TransitionProblem"),
+    "elastream.placement.certificate": ("Certificate", "certify_sequence", "certify_step"),
+    "elastream.foresight.ahead.planner": ("FreeAheadPlanner", "free_ahead"),
+    "elastream.placement.free_step.planner": ("free_step",),
+    "elastream.handover.point": ("WindowOperator",),
+    "elastream.resilience.planner.planner": ("resilient",),
+    "elastream.foresight.oms.planner": ("sequence",),
+    "elastream.placement.ssm.single_step": ("single_step",),
+    "elastream.placement.transfer.forecast": ("Forecast", "forecast"),
+    "elastream.placement.transfer.mini_migrations": ("mini_migrations",),
+    "elastream.placement.transfer.transfer_phases": ("transfer_phases",),
+    "elastream.foresight.mtm.planner": ("TransitionPlanner", "transition"),
+    "elastream.handover.spark.row_windows": ("RowWindowJoin", "RowWindows"),
+    "elastream.handover.spark.sinks": ("Writer", "delta_sink", "files_sink", "kafka_sink"),
+    "elastream.handover.spark.sources": ("files_since", "kafka_start"),
+    "elastream.handover.spark.windowed": ("WindowedQuery",),
+    "elastream.resilience.spark.measure": ("Measured", "measure"),
     "elastream.spark.sessions.settings": ("session_settings",),
     "elastream.spark.steer.graceful_stop": ("stop_gracefully",),
     "elastream.spark.steer.placed": ("placed",),
-    "elastream.traces.values_file": ("read_values",),
+    "elastream.foresight.values_file": ("read_values",),
 }
 """Of each module that has public names, which."""
 

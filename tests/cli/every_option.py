@@ -18,7 +18,7 @@ from elastream.model.errors import ElastreamError
 
 __all__ = ["CALLS", "Call"]
 
-_SUMS = "tests.cli.test_handover:sums"
+_SUMS = "tests.handover.commands.test_handover:sums"
 _LAB = "elastream_lab"
 
 
@@ -80,7 +80,7 @@ _NO_LOADS = {
 _SESSION = "elastream.spark.sessions.application_session.application_session"
 _BATCH = "elastream.spark.sessions.batch_session.batch_session"
 _SETTINGS = f"{_LAB}.applications.patterns.settings.TraceSettings"
-_GROWTH = "elastream.planners.transition.growth.GrowthSettings"
+_GROWTH = "elastream.foresight.mtm.growth.GrowthSettings"
 _BUILD = "--input log.jsonl --format json --time t --out o"
 _FIGURES = {f"{_STUDIES}.resilience.figures.FIGURES": {"9": told}}
 _HOUR = f"{_STUDIES}.replication.hour.hour"
@@ -211,13 +211,13 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     "plan single-step": (Call("--draw", "problem.json --draw", "node", code=0), *_FORECAST),
     "plan free-step": (
         Call("--draw", "problem.json --draw", "node", code=0),
-        _asked("--seconds", "2.5", "250000.0}", "elastream.planners.free_step.planner.free_step",
+        _asked("--seconds", "2.5", "250000.0}", "elastream.placement.free_step.planner.free_step",
                before="problem.json"),
         *_FORECAST,
     ),
     "plan sequence": (
         Call("--draw", "sequence.json --draw", "node", code=0),
-        _asked("--seconds", "2.5", "150000000.0}", "elastream.planners.sequence.planner.sequence",
+        _asked("--seconds", "2.5", "150000000.0}", "elastream.foresight.oms.planner.sequence",
                before="sequence.json"),
     ),
     "plan transition": (
@@ -230,9 +230,9 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     ),
     "plan replication": (
         _asked("--seconds", "2.5", "375000000.0}",
-               "elastream.planners.replication.exact.replication", before="text",
-               instead={"elastream.cli.plan.replication.replication_problem": lambda _: None,
-                        "elastream.cli.plan.replication.read_fields": lambda _: {}}),
+               "elastream.replication.planner.exact.replication", before="text",
+               instead={"elastream.replication.commands.replication_problem": lambda _: None,
+                        "elastream.replication.commands.read_fields": lambda _: {}}),
     ),
     "handover serve": (
         *_side(_SERVE),

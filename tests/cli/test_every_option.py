@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import typer
 from tests.cli.every_option import CALLS, Call
-from tests.traces.recorded import sample
+from tests.foresight.traces.recorded import sample
 
 from elastream.cli.main import app, main
-from elastream.loop.decision_log import DecisionLog
-from elastream.loop.decisions import Decision
+from elastream.core.decision_log import DecisionLog
+from elastream.core.decisions import Decision
+from elastream.foresight.traces.from_log import trace_from_log
 from elastream.model.observation import TaskId
-from elastream.traces.from_log import trace_from_log
 
 STEP = {"work": [3, 1, 2, 4], "state": [10, 5, 0, 7], "current": [[0, 3], [3, 4]]}
 TARGET = {"nodes": 3, "tau": 0.6}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.cli.test_plan_replication import PROBLEM
-from tests.cli.test_plan_resilient import GRAPH
+from tests.replication.test_commands import PROBLEM
+from tests.resilience.test_commands import GRAPH
 
 from elastream.cli.main import main
 

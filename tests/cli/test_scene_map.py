@@ -5,8 +5,8 @@ from io import StringIO
 from rich.console import Console
 
 from elastream.cli.scene_map import scene_map
-from elastream.loop.goals.goal import Marks
-from elastream.loop.scenes import Scene, SceneExecutor, SceneLoop, SceneQuery, SceneTask
+from elastream.core.goal import Marks
+from elastream.core.scenes import Scene, SceneExecutor, SceneLoop, SceneQuery, SceneTask
 from elastream.model.observation import TaskId
 
 LOOP = SceneLoop(

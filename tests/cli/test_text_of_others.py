@@ -19,12 +19,12 @@ from elastream.cli.main import main
 from elastream.cli.progress import progress
 from elastream.cli.scene_map import scene_map
 from elastream.cli.screen import Screen, literal
+from elastream.core.decision_log import DecisionLog
+from elastream.core.decisions import Decision
+from elastream.core.explaining import explained
+from elastream.core.scenes import Scene, SceneTask
 from elastream.doctor.findings import Finding, Report
 from elastream.launch.reporting import report
-from elastream.loop.decision_log import DecisionLog
-from elastream.loop.decisions import Decision
-from elastream.loop.explaining import explained
-from elastream.loop.scenes import Scene, SceneTask
 from elastream.model.observation import TaskId
 from elastream.model.words import printable
 from elastream.testing import SimulatedCluster, even_workload, rate_steps, simulated
@@ -174,14 +174,14 @@ WRITES = {
     "cli/terminal.py": "say",
     "launch/reporting.py": "report",
     "launch/program.py": "what Python itself prints of a program",
-    "traces/learner.py": "JSON for the process that started it",
+    "foresight/learner.py": "JSON for the process that started it",
     "cli/main.py": "the help, where a command is misused; the version",
     "cli/quiet.py": "a line without text of others",
     "cli/run.py": "the path of the launcher",
     "cli/plan/printing.py": "JSON",
     "cli/doctor.py": "JSON",
     "cli/log.py": "JSON",
-    "cli/trace.py": "JSON",
+    "foresight/commands/trace.py": "JSON",
 }
 
 

@@ -18,8 +18,8 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S, committed_rows
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
 from elastream import Attachment, Decision, attach, session_settings
-from elastream.loop.decisions import line_of
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.core.decisions import line_of
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 from elastream.spark.sessions.java import java_home
 

@@ -15,7 +15,7 @@ from tests.components.handed_topics import LENGTH_MS, SETTINGS, SLIDE_MS
 from tests.components.parts import missing, spark_jars
 from tests.components.programs import Program, Stream, outside
 from tests.components.sparks import DELTA_SETTINGS, DELTA_SPARK, environment
-from tests.spark.handover.applications import Applications
+from tests.handover.spark.applications import Applications
 
 WANTED = ("kafka-broker", "kafka-connector", "delta")
 pytestmark = pytest.mark.skipif(missing(*WANTED) is not None, reason=str(missing(*WANTED)))

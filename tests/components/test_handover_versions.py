@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from tests.components.sparks import DELTA_SPARK, environment
-from tests.spark.handover.applications import ROOT, Applications, Spark
-from tests.spark.handover.expected import sums
-from tests.spark.handover.handed_queries import CLOCK, readings
-from tests.spark.handover.handing import ALL_MS
+from tests.handover.spark.applications import ROOT, Applications, Spark
+from tests.handover.spark.expected import sums
+from tests.handover.spark.handed_queries import CLOCK, readings
+from tests.handover.spark.handing import ALL_MS
 
 OWN = "own"
 """The Spark of the tests."""

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from elastream.cli.demo.summary import migrations_of, shown, summary, waits_around
+from elastream.core.decisions import Decision, Kind
 from elastream.demo.run import Demo
 from elastream.demo.settings import DemoSettings
 from elastream.harness.commit_log import CommittedBatch
 from elastream.harness.recording import write_recording
-from elastream.loop.decisions import Decision, Kind
 
 START_MS = 1_000_000
 FIGURES = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from elastream.model.errors import SparkError
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.reach import check_reach
 
 if TYPE_CHECKING:

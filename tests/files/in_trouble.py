@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from elastream.line_files import LineFile, lines_of
-from elastream.loop.decision_log import DecisionLog, read_decisions
-from elastream.loop.decisions import Decision
-from elastream.whole_files import write_json, write_picture, write_text
+from elastream.atomic_io import write_json, write_picture, write_text
+from elastream.core.decision_log import DecisionLog, read_decisions
+from elastream.core.decisions import Decision
+from elastream.jsonl import LineFile, lines_of
 
 NOBODY = 65534
 LONG = 40_000

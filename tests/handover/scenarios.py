@@ -6,9 +6,9 @@ import random
 
 from hypothesis import strategies as st
 
-from elastream.model.handover import QueryShape, Window
+from elastream.handover.model import QueryShape, Window
+from elastream.handover.testing.windows import LATER_CHAIN
 from elastream.testing import HandoverScenario, Row
-from elastream.testing.windows import LATER_CHAIN
 
 sizes = st.one_of(st.integers(1, 6), st.integers(1, 50))
 

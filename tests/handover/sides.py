@@ -9,13 +9,13 @@ from pathlib import Path
 
 from elastream.handover.events import Timing
 from elastream.handover.ledger import Note, RecordFile
+from elastream.handover.model import QueryShape, Window
 from elastream.handover.origin import OriginMachine
 from elastream.handover.session import hand_over, take_over
 from elastream.handover.target import TargetMachine
+from elastream.handover.testing.handover import SimulatedOrigin, SimulatedTarget
+from elastream.handover.testing.windows import Output, Row, Windowing
 from elastream.handover.transport import Address, OriginServer, TargetLink
-from elastream.model.handover import QueryShape, Window
-from elastream.testing.handover import SimulatedOrigin, SimulatedTarget
-from elastream.testing.windows import Output, Row, Windowing
 
 TOKEN = "a token that is long enough"
 SHAPE = QueryShape("q", Window.of("time", 4, 2), 1)

@@ -28,6 +28,7 @@ from tests.handover.sides import (
 )
 from tests.handover.test_protocol import check
 
+from elastream.atomic_io import make_folder, write_json
 from elastream.handover.driver import OriginDriver, TargetDriver
 from elastream.handover.events import Clock, FirstSeen, Received, Timing
 from elastream.handover.ledger import Note, Record, RecordFile, Side
@@ -41,14 +42,13 @@ from elastream.handover.messages import (
     Ready,
     Taken,
 )
+from elastream.handover.model import Boundary
 from elastream.handover.phases import Committed, Left, Owning, Prepared
 from elastream.handover.seal import read_token
+from elastream.handover.testing.handover import MemoryRecord, SimulatedOrigin, SimulatedTarget
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary
 from elastream.testing import HandoverScenario, SimulatedHandover
-from elastream.testing.handover import MemoryRecord, SimulatedOrigin, SimulatedTarget
-from elastream.whole_files import make_folder, write_json
 
 BOUNDARY = Boundary(20, 22, (22,), (0,))
 

@@ -13,8 +13,8 @@ from elastream.handover.ledger import (
     Record,
     RecordFile,
 )
+from elastream.handover.model import Boundary
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary
 
 BOUNDARY = Boundary(3, 5, (5,), (0,))
 RECORD = Record("h", "q", "committed", BOUNDARY, "t", "why")

@@ -12,11 +12,11 @@ from tests.handover.notes import owner_of
 from tests.handover.scenarios import scenarios
 
 from elastream.handover.ledger import Side
+from elastream.handover.model import QueryShape, Window
 from elastream.handover.phases import Left, Owning, Prepared
-from elastream.model.handover import QueryShape, Window
+from elastream.handover.testing.handover import SimulatedOrigin
+from elastream.handover.testing.scenario import Fault
 from elastream.testing import HandoverScenario, Output, Row, SimulatedHandover, uninterrupted
-from elastream.testing.handover import SimulatedOrigin
-from elastream.testing.scenario import Fault
 
 MESSAGES = 9
 """Join, Accept, Seen, Offer, Ready, Commit, Taken, and some repeated."""

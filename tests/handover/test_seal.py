@@ -24,6 +24,7 @@ from elastream.handover.messages import (
     from_members,
     members_of,
 )
+from elastream.handover.model import Boundary, QueryShape, Window
 from elastream.handover.seal import (
     Seal,
     WrongSealError,
@@ -33,7 +34,6 @@ from elastream.handover.seal import (
     read_token,
 )
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, QueryShape, Window
 
 BOUNDARY = Boundary(-2, 0, (7, 9), (0, 3))
 SHAPE = QueryShape("q", Window.of("time", 4, 2), 2, "join", 5)

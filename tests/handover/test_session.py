@@ -21,10 +21,10 @@ from tests.handover.sides import (
 
 from elastream.handover.ledger import Record, RecordFile
 from elastream.handover.messages import Join
+from elastream.handover.model import Boundary, QueryShape
 from elastream.handover.phases import Committed, Left, Owning, Prepared
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, QueryShape
 
 
 def test_a_handover_over_a_socket_puts_out_what_one_run_does(tmp_path: Path) -> None:

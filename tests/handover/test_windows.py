@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.handover.scenarios import sizes, streams
 
-from elastream.model.handover import QueryShape, Window
-from elastream.testing.windows import JoinedRows, Output, Row, Windowing
+from elastream.handover.model import QueryShape, Window
+from elastream.handover.testing.windows import JoinedRows, Output, Row, Windowing
 
 LAST = 10**6
 

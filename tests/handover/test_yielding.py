@@ -14,10 +14,10 @@ from elastream.handover.events import Received
 from elastream.handover.ledger import Record, RecordFile
 from elastream.handover.messages import Message, Refuse, Yield
 from elastream.handover.phases import Serving, Yielded
+from elastream.handover.testing.handover import MemoryRecord, SimulatedOrigin
 from elastream.handover.transport import TargetLink
 from elastream.handover.yielding import expect_unyielded
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
-from elastream.testing.handover import MemoryRecord, SimulatedOrigin
 
 
 def test_an_origin_that_is_asked_halts_and_its_record_says_so(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from elastream.harness.recording import Recording
 from elastream.harness.replay import ReplayClock, replayed, replayed_batch
 from elastream.harness.response_time import responses, spread
 from elastream.harness.service_time import hashing_pace, slowed
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.mechanisms.running_stream import RunningStream

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elastream import ByHand, Policy, ProblemError, Resilient, Utilisation
-from elastream.launch.settings import RunSettings, goal_named
+from elastream.launch.settings import RunSettings, goal_given
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ from elastream.launch.settings import RunSettings, goal_named
     ],
 )
 def test_a_goal_has_a_name(name: str, goal: object, tmp_path: Path) -> None:
-    assert goal_named(name, str(tmp_path)) == goal
+    assert goal_given(name, str(tmp_path)) == goal
 
 
 def test_a_goal_beside_the_program_is_found_and_the_path_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "goals_of_mine.py").write_text("import elastream\n\nmine = elastream.ByHand()\n")
     before = list(sys.path)
-    assert goal_named("goals_of_mine:mine", str(tmp_path)) == ByHand()
+    assert goal_given("goals_of_mine:mine", str(tmp_path)) == ByHand()
     assert sys.path == before
 
 
@@ -41,7 +41,7 @@ def test_a_goal_beside_the_program_is_found_and_the_path_is_left_as_it_was(tmp_p
 )
 def test_what_is_no_goal_is_refused(name: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match=r"^goal: ") as raised:
-        goal_named(name, str(tmp_path))
+        goal_given(name, str(tmp_path))
     assert why in str(raised.value)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.page.watching import Watched, read
 
 from elastream import ByHand, Policy
-from elastream.loop.decisions import Decision, Kind
+from elastream.core.decisions import Decision, Kind
 from elastream.page.counts import MOST_QUERIES, Counted, Counts, MoveCounts, Spread
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, rate_steps
 

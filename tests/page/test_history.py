@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.page.runs import begun
 
-from elastream.loop.decision_log import LogEntry
-from elastream.loop.scene_lines import laid_over, whole_record
-from elastream.loop.scenes import take_scene
+from elastream.core.decision_log import LogEntry
+from elastream.core.scene_lines import laid_over, whole_record
+from elastream.core.scenes import take_scene
 from elastream.page.history import History
 from elastream.page.run import Run
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.page.watching import Watched, families, values
 
 from elastream import ByHand, Policy
-from elastream.loop.decisions import Decision
-from elastream.loop.state import LoopState
+from elastream.core.decisions import Decision
+from elastream.core.state import LoopState
 from elastream.page.counts import Counts
 from elastream.page.metrics import metrics_text
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, rate_steps

@@ -6,9 +6,9 @@ from dataclasses import replace
 from tests.interleaving import Interrupted, SecondThread, WatchedLock
 from tests.page.runs import begun
 
-from elastream.loop.decision_log import LogEntry
-from elastream.loop.scene_lines import Json, laid_over, whole_record
-from elastream.loop.scenes import Scene
+from elastream.core.decision_log import LogEntry
+from elastream.core.scene_lines import Json, laid_over, whole_record
+from elastream.core.scenes import Scene
 from elastream.page.run import Run
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.page.runs import begun, logged
 
-from elastream.loop.decision_log import DecisionLog
-from elastream.loop.scene_lines import whole_record
-from elastream.loop.scenes import take_scene
+from elastream.core.decision_log import DecisionLog
+from elastream.core.scene_lines import whole_record
+from elastream.core.scenes import take_scene
 from elastream.model.errors import ProblemError
 from elastream.page.tail import Tail
 

@@ -12,11 +12,11 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from elastream import Policy
-from elastream.line_files import lines_of
-from elastream.loop.decision_log import LogEntry, entry_of
-from elastream.loop.decisions import Decision
-from elastream.loop.scene_lines import SceneTeller, laid_over, whole_record
-from elastream.loop.scenes import Scene
+from elastream.core.decision_log import LogEntry, entry_of
+from elastream.core.decisions import Decision
+from elastream.core.scene_lines import SceneTeller, laid_over, whole_record
+from elastream.core.scenes import Scene
+from elastream.jsonl import lines_of
 from elastream.page.counts import Counts
 from elastream.page.metrics import metrics_text
 from elastream.testing import SimulatedCluster, SimulatedLoop, simulated

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.whole_files import write_text
+from elastream.atomic_io import write_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

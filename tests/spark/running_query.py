@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from tests.spark.processes import executor_processes
 
 from elastream import Attachment, ByHand, Decision, Policy, TaskId, attach
-from elastream.loop.ports import ExecutorPool, StatePlacement
+from elastream.core.ports import ExecutorPool, StatePlacement
 from elastream.model.observation import BatchObservation
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.observe.watching import batches_of

@@ -16,7 +16,7 @@ from tests.spark.running_query import PATIENCE_S, committed_rows
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
 from elastream import ByHand, Decision, Policy, attach, session_settings
-from elastream.loop.decisions import line_of
+from elastream.core.decisions import line_of
 
 LEAD_BATCHES = 5
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream.spark.door.java_text import generated_code
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.java_text import generated_code
+from elastream.spark.internals.spark_internals import PrivateDoor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -31,7 +31,7 @@ from tests.spark.streams import (
 )
 
 from elastream import Attachment, Decision, Policy, Utilisation, attach
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:

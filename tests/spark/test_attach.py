@@ -40,8 +40,8 @@ from elastream import (
     attach,
     read_decisions,
 )
-from elastream.loop.scene_lines import laid_over
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.core.scene_lines import laid_over
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 

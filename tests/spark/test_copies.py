@@ -28,14 +28,14 @@ from tests.spark.streams import (
     window_totals_answer,
 )
 
-from elastream.loop.decisions import Decision
-from elastream.loop.ports import Ticket
-from elastream.spark.door.keepers import Keepers, run_on
+from elastream.core.decisions import Decision
+from elastream.core.ports import Ticket
+from elastream.spark.internals.keepers import Keepers, run_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+    from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 
 AHEAD = replace(BY_HAND, copy_least_bytes=0)
 TRIES = 20

@@ -8,13 +8,13 @@ import pytest
 from tests.spark.running_query import BY_HAND, running, until
 from tests.spark.streams import aggregation
 
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.errors import QueryRefusedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream.spark.door.queries import RunningQuery as Run
+    from elastream.spark.internals.queries import RunningQuery as Run
 
 
 def test_nothing_is_kept_of_a_query_that_ends_while_its_orders_are_made(

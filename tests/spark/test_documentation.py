@@ -29,13 +29,13 @@ from tests.spark.running_query import PATIENCE_S, back_to_two, until
 
 from elastream import Attachment, MigrationChain, read_decisions
 from elastream.attachment.application import APPLICATIONS
-from elastream.model.transition import ProjectionProblem
-from elastream.planners.transition.values import PartitionValues, partition_values
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.foresight.mtm.problem import ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.values_file import write_values
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import spark_environment
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.spark_home import spark_home
-from elastream.traces.values_file import write_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.spark.running_query import PATIENCE_S, until
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.event_tap import (
     Added,
     EventTap,
@@ -157,8 +157,8 @@ def test_a_spark_that_does_not_compile_the_listener_is_refused_with_the_reason(
 ) -> None:
     text = "public Object generate(Object[] references) { return new NoSuchListener(); }"
     (tmp_path / "digest.java").write_text(text, "utf-8")
-    monkeypatch.setattr("elastream.spark.door.java_text.files", lambda _: tmp_path)
-    monkeypatch.setattr("elastream.spark.door.java_text._factories", {})
+    monkeypatch.setattr("elastream.spark.internals.java_text.files", lambda _: tmp_path)
+    monkeypatch.setattr("elastream.spark.internals.java_text._factories", {})
     with pytest.raises(UnsupportedSparkError, match="does not compile") as refused:
         EventTap(PrivateDoor.of(spark))
     assert "\n" not in str(refused.value)

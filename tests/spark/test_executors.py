@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.conftest import MAX_EXECUTORS
-from tests.loop.runtime_contract import RuntimeContract
+from tests.core.runtime_contract import RuntimeContract
 from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S, RunningQuery, running, until
 from tests.spark.streams import (
@@ -16,8 +16,8 @@ from tests.spark.streams import (
 )
 
 from elastream import ProblemError, SparkError, StateHeldError
-from elastream.loop.events import Status
-from elastream.loop.ports import Ticket
+from elastream.core.events import Status
+from elastream.core.ports import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

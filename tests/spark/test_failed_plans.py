@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,8 +25,8 @@ from elastream import (
     Weights,
     attach,
 )
-from elastream.loop.goals.goal import Goal
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.core.goal import Goal
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.host_delays import HostProbe
 from elastream.spark.observe.task_events import TASK_COUNTERS

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elastream.spark.door.digest import Digest
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.reassignment import Reassignment
+from elastream.spark.internals.digest import Digest
+from elastream.spark.internals.reassignment import Reassignment
+from elastream.spark.internals.spark_internals import PrivateDoor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TEXTS = [each for each in files("elastream.spark.door").iterdir() if each.name.endswith(".java")]
+TEXTS = [
+    each for each in files("elastream.spark.internals").iterdir() if each.name.endswith(".java")
+]
 
 
 def caught_and_finally(text: str) -> Iterator[int]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.spark.running_query import until
 
-from elastream.spark.door.java_text import generated_code
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.java_text import generated_code
+from elastream.spark.internals.spark_internals import PrivateDoor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

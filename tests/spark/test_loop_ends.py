@@ -14,8 +14,8 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, until
 from tests.spark.streams import aggregation
 
 from elastream import Attachment, Decision, Goal, Observed, Wanted, attach
-from elastream.loop.ports import Ticket
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.core.ports import Ticket
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:

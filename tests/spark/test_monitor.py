@@ -10,7 +10,7 @@ from tests.spark.running_query import PATIENCE_S, running
 from tests.spark.streams import KEYS, ROWS, aggregation, numbers
 
 from elastream import TaskId
-from elastream.loop.events import BatchObserved, Fact, Status
+from elastream.core.events import BatchObserved, Fact, Status
 from elastream.model.observation import BatchObservation
 from elastream.spark.observe.watched_query import kafka_backlog
 from elastream.spark.observe.watching import batches_of, watching

@@ -14,7 +14,7 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, committe
 from tests.spark.streams import LATER, aggregation, aggregation_answer, aggregation_state, join
 
 from elastream import Attachment, Decision, ProblemError, TaskId, attach
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:

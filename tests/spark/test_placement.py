@@ -8,7 +8,7 @@ from tests.spark.running_query import RunningQuery, running
 from tests.spark.streams import aggregation
 
 from elastream import ProblemError, QueryRefusedError, SparkError, TaskId
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.errors import GivenUpError
 from elastream.spark.observe.watched_query import WatchedQuery
 

@@ -34,7 +34,7 @@ from tests.spark.streams import (
 )
 
 from elastream import Decision, ProblemError, attach, stop_gracefully
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings

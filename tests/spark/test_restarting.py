@@ -17,10 +17,10 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, committe
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
 from elastream import Attachment, Decision, attach, stop_gracefully
+from elastream.core.ports import Ticket
 from elastream.launch.restarts import CaughtQueries
-from elastream.loop.ports import Ticket
 from elastream.model.errors import QueryStoppedError, SparkError
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream.spark.steer.pauser import SparkPauser
@@ -270,7 +270,7 @@ def test_a_query_counts_as_paused_until_it_runs_also_where_the_loop_fails_meanwh
     with attach(start(), PAUSES, restart=start_again) as attachment:
         swap(attachment)
         assert stopped.wait(PATIENCE_S)
-        monkeypatch.setattr("elastream.loop.driver.step", fail)
+        monkeypatch.setattr("elastream.core.driver.step", fail)
         until(attachment.monitor.ended.is_set, "the loop has failed")
         assert attachment.paused("counting")
         assert not attachment.await_queries(0.5)

@@ -12,7 +12,7 @@ from elastream.demo.word_count import WordCount
 from elastream.harness.recording import write_recording
 from elastream.harness.replay import ReplayClock
 from elastream.model.observation import BatchObservation
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of

@@ -7,8 +7,8 @@ import pytest
 from tests.interleaving import SecondThread, WatchedLock
 from tests.spark.running_query import PATIENCE_S
 
-from elastream.loop.events import ExecutorsChanged, Fact
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.core.events import ExecutorsChanged, Fact
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.running_query import running
 from tests.spark.streams import KEYS, numbers, totals
 
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.shapes import refusal
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tests.spark.processes import kill
 from tests.spark.running_query import BY_HAND, RunningQuery, running, until
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
-from elastream.loop.decisions import Decision
+from elastream.core.decisions import Decision
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

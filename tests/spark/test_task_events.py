@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.observation import TaskId, TaskObservation
-from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.observe.event_tap import Added, TaskEvent
 from elastream.spark.observe.task_events import (
     METRICS,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.loop.runtime_contract import RuntimeContract
+from tests.core.runtime_contract import RuntimeContract
 
-from elastream.loop.events import (
+from elastream.core.events import (
     BatchObserved,
     ExecutorsChanged,
     Fact,
@@ -15,7 +15,7 @@ from elastream.loop.events import (
     QueryLeft,
     Status,
 )
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.testing import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from elastream.loop.decisions import Decision
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import Planner, Policy
-from elastream.model.transition import MigrationChain, ProjectionProblem
-from elastream.planners.transition.planner import TransitionPlanner
-from elastream.planners.transition.values import PartitionValues, partition_values
+from elastream.core.decisions import Decision
+from elastream.core.policy import Planner, Policy
+from elastream.foresight.mtm.planner import TransitionPlanner
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.goals.utilisation import Utilisation
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 

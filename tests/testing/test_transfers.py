@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.loop.decisions import Decision
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.policy import Policy
-from elastream.loop.ports import Ticket
+from elastream.core.decisions import Decision
+from elastream.core.policy import Policy
+from elastream.core.ports import Ticket
+from elastream.goals.by_hand import ByHand
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.plan import step_plan
-from elastream.planners.transfer.forecast import forecast
+from elastream.placement.transfer.forecast import forecast
 from elastream.testing import (
     ClusterSettings,
     SimulatedCluster,

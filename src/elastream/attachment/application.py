@@ -14,20 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream.loop.decision_log import LogEntry
-from elastream.loop.decisions import Decision
-from elastream.loop.driver import Controller
-from elastream.loop.migrator.resuming import Resuming
-from elastream.loop.policy import Policy
-from elastream.loop.ports import Runtime
-from elastream.loop.repartitioning import Pausing
-from elastream.loop.state import LoopState
+from elastream.core.decision_log import LogEntry
+from elastream.core.decisions import Decision
+from elastream.core.driver import Controller
+from elastream.core.learning import LearningPlanner, Learnt, Lesson
+from elastream.core.migrator.resuming import Resuming
+from elastream.core.policy import Policy, planner_named
+from elastream.core.ports import Runtime, Ticket
+from elastream.core.repartitioning import Pausing
+from elastream.core.state import LoopState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from elastream.spark.door.private_door import PrivateDoor
-    from elastream.spark.door.queries import RunningQuery
+    from elastream.spark.internals.queries import RunningQuery
+    from elastream.spark.internals.spark_internals import PrivateDoor
     from elastream.spark.steer.executors import SparkExecutorPool
     from elastream.spark.steer.restarting import Restart
 
@@ -73,6 +74,7 @@ class Application:
         stream: WarmUpStream | None,
         trace: Path | str | None,
     ) -> None:
+        from elastream.attachment.trace_recorder import TraceRecorder
         from elastream.spark.observe.host_delays import HostProbe
         from elastream.spark.observe.monitor import SparkMonitor
         from elastream.spark.observe.roll import ExecutorRoll
@@ -82,8 +84,6 @@ class Application:
         from elastream.spark.steer.placement import SparkStatePlacement
         from elastream.spark.steer.repartitioner import SparkRepartitioner
         from elastream.spark.steer.restarting import QueryRestarter
-        from elastream.traces.learner import ProcessLearner
-        from elastream.traces.recorder import TraceRecorder
 
         self.door = door
         self.id = door.application_id()
@@ -107,7 +107,7 @@ class Application:
             self.pool,
             SparkStatePlacement(door, self.monitor, self.copies),
             HostProbe(door),
-            ProcessLearner(folder),
+            _Lessons(folder),
             self.copies,
             SparkRepartitioner(door, self.restarter),
             SparkPauser(self.restarter),
@@ -251,6 +251,18 @@ class Application:
             self.end("the application can no longer be watched; the queries run on as they are")
         else:
             self.end("the application has ended")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lessons:
+    """Has each lesson worked out by the planner that needs it."""
+
+    folder: Path | None
+
+    def learn(self, lesson: Lesson, *, ticket: Ticket) -> Learnt:
+        planner = planner_named(lesson.planner)
+        assert isinstance(planner, LearningPlanner)  # noqa: S101 - only these are given lessons
+        return planner.learn(lesson, self.folder, ticket=ticket)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """``attach``: the stateful queries of an application become elastic in three lines.
 
-The one place outside the command line that joins the loop of :mod:`elastream.loop` to the ports
+The one place outside the command line that joins the loop of :mod:`elastream.core` to the ports
 that :mod:`elastream.spark` plays. Nothing is decided here. An application (a SparkContext) has one
 loop, which owns its executors; whoever attaches to it again, with the same policy, joins that one.
 """
@@ -23,11 +23,11 @@ from elastream.attachment.application import (
     registered,
 )
 from elastream.attachment.summary import summary_html, summary_text
-from elastream.loop.decision_log import LogEntry, LogWriter, log_writer
-from elastream.loop.decisions import Decision
-from elastream.loop.explaining import explained
-from elastream.loop.policy import Policy
-from elastream.loop.state import LoopState
+from elastream.core.decision_log import LogEntry, LogWriter, log_writer
+from elastream.core.decisions import Decision
+from elastream.core.explaining import explained
+from elastream.core.policy import Policy
+from elastream.core.state import LoopState
 from elastream.model.checks import amount, count
 from elastream.model.errors import (
     AlreadyAttachedError,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.spark.door.private_door import PrivateDoor
+    from elastream.spark.internals.spark_internals import PrivateDoor
     from elastream.spark.observe.monitor import SparkMonitor
 
 __all__ = ["Attachment", "attach"]
@@ -264,7 +264,7 @@ def attach(
 def _restarts(policy: Policy, wanted: Wanted, restart: Restarts) -> Mapping[str, Restart]:
     """Return how queries are started again, by name; refuse a policy that needs it without."""
     if policy.repartition:
-        from elastream.spark.door.repartitioning import expect_repartitioning
+        from elastream.spark.internals.repartitioning import expect_repartitioning
 
         expect_repartitioning()
     if restart is None:
@@ -297,7 +297,7 @@ def _opened(
     target: StreamingQuery | Sequence[StreamingQuery] | SparkSession,
 ) -> tuple[PrivateDoor, Wanted]:
     """Open the door of the target's application, and refuse queries that cannot be steered."""
-    from elastream.spark.door.private_door import PrivateDoor
+    from elastream.spark.internals.spark_internals import PrivateDoor
     from elastream.spark.observe.shapes import refusal
     from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from elastream.loop.decisions import Decision
-from elastream.loop.scenes import Scene, SceneExecutor, take_scene
-from elastream.loop.state import LoopState
+from elastream.core.decisions import Decision
+from elastream.core.scenes import Scene, SceneExecutor, take_scene
+from elastream.core.state import LoopState
 from elastream.model.words import counted, listed, printable
 
 __all__ = ["summary_html", "summary_text"]

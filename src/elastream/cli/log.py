@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elastream.cli.terminal import say
-from elastream.loop.decision_log import read_decisions
-from elastream.loop.decisions import Decision, line_of
+from elastream.core.decision_log import read_decisions
+from elastream.core.decisions import Decision, line_of
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from elastream.cli import doctor, handover, log, page, plugins, repartition, run, trace, values
+from elastream.cli import doctor, log, page, plugins, repartition, run
 from elastream.cli.companions import with_companions
 from elastream.cli.demo import command as demo
 from elastream.cli.examples import with_examples
@@ -54,10 +54,7 @@ app.add_typer(plan.app, name="plan")
 app.command("log")(log.log)
 app.command("page")(page.page)
 app.command("repartition")(repartition.repartition)
-app.add_typer(handover.app, name="handover")
-app.add_typer(trace.app, name="trace")
-app.add_typer(values.app, name="values")
-plugins.join(app, {"trace": trace.app})
+plugins.join(app, {"plan": plan.app})
 
 
 def _print_version(asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Commands of other packages: they join the command line through entry points.
+"""Commands of the wings and of other packages: they join through entry points.
 
 A package names them in the group ``elastream.commands``: ``study = "package.module:app"``, a
 :class:`typer.Typer` or a function; ``"trace build"`` puts a command into a group that is here.
@@ -7,46 +7,48 @@ A package names them in the group ``elastream.commands``: ``study = "package.mod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final
+from importlib.metadata import EntryPoint
+from typing import Any, Final
 
 import typer
 
 from elastream.model.errors import ElastreamError
+from elastream.registry import COMMANDS, installed
 
-__all__ = ["GROUP", "join"]
+__all__ = ["join"]
 
-GROUP: Final = "elastream.commands"
 _LAB: Final = ("bench", "measure", "patterns", "study", "taxi", "trace build", "traffic", "trial")
 """Commands that are known, and where they are not installed say what to install."""
 
 
 def join(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
     """Add every command that is installed; put a signpost where one of the lab's is not."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    for name in sorted({*found, *_LAB}):
+    found, apps = installed(COMMANDS), dict(groups)
+    for name in sorted({*found, *_LAB}, key=lambda name: (" " in name, name)):
         group, _, own = name.rpartition(" ")
-        parent = groups.get(group) if group else app
+        parent = apps.get(group) if group else app
         if parent is None:
             continue
-        if name in found:
-            _add(parent, own, found[name])
-        else:
+        if name not in found:
             line = f"elastream {name} comes with the lab: pip install elastream-lab"
             _add_signpost(parent, own, line)
+            continue
+        command = _load(parent, own, found[name])
+        if isinstance(command, typer.Typer):
+            parent.add_typer(command, name=own)
+            apps[name] = command
+        elif command is not None:
+            parent.command(own)(command)
 
 
-def _add(parent: typer.Typer, name: str, entry: EntryPoint) -> None:
+def _load(parent: typer.Typer, name: str, entry: EntryPoint) -> Any:
+    """Return the command; put a signpost in its place where it cannot be loaded."""
     try:
-        command = entry.load()
+        return entry.load()
     except Exception as error:
         line = f"the command {entry.name} of {entry.value} cannot be loaded: {error}"
         _add_signpost(parent, name, line)
-        return
-    if isinstance(command, typer.Typer):
-        parent.add_typer(command, name=name)
-    else:
-        parent.command(name)(command)
+        return None
 
 
 def _add_signpost(parent: typer.Typer, name: str, line: str) -> None:

@@ -36,8 +36,8 @@ def repartition(
     """
     expect_installed("pyspark")
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.spark.door.checkpoint_files import local_folder
-    from elastream.spark.door.repartitioning import expect_repartitioning
+    from elastream.spark.internals.checkpoint_files import local_folder
+    from elastream.spark.internals.repartitioning import expect_repartitioning
     from elastream.spark.observe.checkpoint import read_checkpoint
     from elastream.spark.sessions.batch_session import batch_session
     from elastream.spark.sessions.settings import local_disk_settings, state_settings

@@ -11,6 +11,7 @@ import typer
 from elastream.cli.extras import expect_installed
 from elastream.cli.page import PAGE_NAME
 from elastream.model.errors import ProblemError
+from elastream.registry import PROGRAMS, load
 
 __all__ = ["ANY_ARGUMENTS", "run"]
 
@@ -93,16 +94,16 @@ def run(
         raise ProblemError("APP", "is missing; give a program, a Python file")
     if max_executors is None:
         raise ProblemError("max_executors", "is needed: it bounds what the program may cost")
+    from elastream.core.policy import Policy, mechanism_named
     from elastream.launch.program import Program
-    from elastream.launch.settings import RunSettings, goal_named
-    from elastream.loop.policy import Policy, mechanism_named
+    from elastream.launch.settings import RunSettings, goal_given
 
     program = Program(app, tuple(arguments or ()))
     policy = Policy(
         max_executors=max_executors,
         min_executors=min_executors,
-        goal=goal_named(goal, program.folder),
-        planner=planner,  # type: ignore[arg-type]
+        goal=goal_given(goal, program.folder),
+        planner=planner,
         mechanism=mechanism_named(mechanism),
         advise_only=advise_only,
     )
@@ -114,11 +115,10 @@ def run(
     )
     if measure is not None:
         from elastream.cli.run_summaries import checked_target
-        from elastream.launch.trial import ProgramTrial, run_measured
 
         checked_target("measure", measure)
-        trial = ProgramTrial(measure.absolute())
-        return lambda: run_measured(program, settings, trial)
+        run_measured = load(PROGRAMS, "measure", field="measure")
+        return lambda: int(run_measured(program, settings, measure.absolute()))
     from elastream.launch.running import run_attached
 
     return lambda: run_attached(program, settings)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from elastream.atomic_io import write_json
 from elastream.cli.extras import expect_installed
 from elastream.cli.quiet import line_of_failure
 from elastream.model.errors import ProblemError
-from elastream.whole_files import write_json
 
 __all__ = ["checked_picture", "checked_target", "failure_written", "write_summary"]
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from elastream.cli.screen import literal
-from elastream.loop.goals.goal import Marks
-from elastream.loop.scenes import Scene, SceneExecutor, SceneTask
+from elastream.core.goal import Marks
+from elastream.core.scenes import Scene, SceneExecutor, SceneTask
 from elastream.model.observation import TaskId
 from elastream.model.words import counted
 

@@ -17,19 +17,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elastream.core.decisions import Decision
+from elastream.core.scenes import take_scene
 from elastream.demo.settings import DemoSettings
-from elastream.loop.decisions import Decision
-from elastream.loop.scenes import take_scene
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from elastream.attachment import Attachment
+    from elastream.core.scenes import Scene
     from elastream.demo.word_count import WordCount
     from elastream.harness.commit_log import CommittedBatch
     from elastream.harness.recording import Recording
     from elastream.harness.replaying import Replay
-    from elastream.loop.scenes import Scene
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
 __all__ = ["Demo", "DemoSample", "prepared", "run"]

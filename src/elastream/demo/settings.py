@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast, get_args
 
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import PlannerName, Policy, mechanism_named
-from elastream.model.checks import amount, count, shown
+from elastream.core.policy import Policy, mechanism_named, planner_named
+from elastream.goals.utilisation import Utilisation
+from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 
 __all__ = ["DemoSettings"]
@@ -60,10 +59,7 @@ class DemoSettings:
             raise ProblemError("executors_min", f"{low} is above `executors_max`, {high}")
         count("spares", self.spares, most=16)
         count("partitions", self.partitions, least=1, most=1000)
-        known = get_args(PlannerName)
-        if self.planner not in known:
-            wrong = f"{shown(self.planner)} is not one; use {', '.join(known)}"
-            raise ProblemError("planner", wrong)
+        planner_named(self.planner)
         mechanism_named(self.mechanism)
         self._check_columns()
 
@@ -92,7 +88,7 @@ class DemoSettings:
             max_executors=self.executors_max,
             spares=self.spares,
             goal=Utilisation(target=0.6, hysteresis=0.1, catch_up_s=20.0),
-            planner=cast(PlannerName, self.planner),
+            planner=self.planner,
             mechanism=mechanism_named(self.mechanism),
             cooldown_s=8.0,
             patience=2,

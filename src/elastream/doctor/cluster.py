@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from elastream.core.policy import Policy
+from elastream.core.ports import Ticket
 from elastream.doctor.cluster_managers import on_this_machine
 from elastream.doctor.findings import Check, Finding, Verdict
 from elastream.doctor.settings import DoctorSettings
+from elastream.goals.by_hand import ByHand
 from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.policy import Policy
-from elastream.loop.ports import Ticket
 from elastream.model.errors import ElastreamError, SparkError
 from elastream.model.words import counted, listed
-from elastream.spark.door.files import throw_away
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.files import throw_away
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.reach import check_reach, first_reason
 from elastream.spark.observe.roll import ExecutorRoll

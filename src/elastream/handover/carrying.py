@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from elastream.atomic_io import make_folder
 from elastream.handover.ledger import Record, RecordFile
 from elastream.handover.messages import Message, Refuse, Yield
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
-from elastream.whole_files import make_folder
 
 __all__ = ["Carried", "ask_for_checkpoint", "carry", "expect_free", "given_up", "taken"]
 

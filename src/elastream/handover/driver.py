@@ -42,12 +42,12 @@ from elastream.handover.events import (
 )
 from elastream.handover.ledger import Note, Record
 from elastream.handover.messages import Message
+from elastream.handover.model import QueryShape
 from elastream.handover.origin import OriginMachine, origin_after, origin_step
 from elastream.handover.phases import Committed
 from elastream.handover.ports import OriginQuery, RecordStore, TargetQuery
 from elastream.handover.target import TargetMachine, target_after, target_step
 from elastream.model.errors import ElastreamError
-from elastream.model.handover import QueryShape
 
 __all__ = ["OriginDriver", "TargetDriver"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from elastream.handover.ledger import Note, Record
 from elastream.handover.messages import Message
+from elastream.handover.model import Boundary, Timestamps
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, Timestamps
 
 __all__ = [
     "Activate",

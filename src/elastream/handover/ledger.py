@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from elastream.atomic_io import make_folder, write_json
 from elastream.handover.messages import boundary_from, boundary_members
-from elastream.line_files import LineFile
+from elastream.handover.model import Boundary
+from elastream.jsonl import LineFile
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary
-from elastream.whole_files import make_folder, write_json
 
 __all__ = [
     "Note",

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Final
 
+from elastream.handover.model import Boundary, QueryShape, Window
 from elastream.model.checks import count, shown
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, QueryShape, Window
 
 __all__ = [
     "Abort",

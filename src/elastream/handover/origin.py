@@ -54,6 +54,7 @@ from elastream.handover.messages import (
     Taken,
     Yield,
 )
+from elastream.handover.model import Boundary, QueryShape
 from elastream.handover.phases import (
     Accepted,
     Bounding,
@@ -67,7 +68,6 @@ from elastream.handover.phases import (
 )
 from elastream.handover.yielding import asked_to_yield, expect_unyielded, yielding
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, QueryShape
 
 __all__ = ["OriginMachine", "origin_after", "origin_step"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastream.model.handover import Boundary, Timestamps
+from elastream.handover.model import Boundary, Timestamps
 
 __all__ = [
     "Accepted",

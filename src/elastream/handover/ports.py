@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from elastream.handover.ledger import Record
-from elastream.model.handover import Boundary, Timestamps
+from elastream.handover.model import Boundary, Timestamps
 
 __all__ = ["OriginQuery", "RecordStore", "TargetQuery"]
 

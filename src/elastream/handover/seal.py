@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from elastream.atomic_io import write_text
 from elastream.handover.ledger import Side
 from elastream.handover.messages import Message, from_members, members_of
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
-from elastream.whole_files import write_text
 
 __all__ = [
     "LONGEST_LINE",

@@ -15,13 +15,13 @@ from elastream.handover.driver import OriginDriver, TargetDriver
 from elastream.handover.events import Clock, Received, Timing
 from elastream.handover.ledger import Note, Record, RecordFile
 from elastream.handover.messages import Abort, Commit, Message
+from elastream.handover.model import QueryShape
 from elastream.handover.origin import OriginMachine
 from elastream.handover.phases import Left, Prepared
 from elastream.handover.ports import OriginQuery, TargetQuery
 from elastream.handover.seal import new_nonce
 from elastream.handover.target import TargetMachine
 from elastream.handover.transport import OriginServer, TargetLink
-from elastream.model.handover import QueryShape
 
 __all__ = ["hand_over", "take_over"]
 

@@ -53,6 +53,7 @@ from elastream.handover.messages import (
     Seen,
     Taken,
 )
+from elastream.handover.model import Boundary, QueryShape
 from elastream.handover.phases import (
     Connecting,
     Joining,
@@ -64,7 +65,6 @@ from elastream.handover.phases import (
     Waiting,
 )
 from elastream.model.errors import ProblemError
-from elastream.model.handover import Boundary, QueryShape
 
 __all__ = ["TargetMachine", "target_after", "target_step"]
 

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from elastream.atomic_io import write_json
 from elastream.harness.recording import DUE_MS, Recording
-from elastream.whole_files import write_json
 
 if TYPE_CHECKING:
     import numpy as np

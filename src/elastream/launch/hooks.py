@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from elastream.launch.reporting import report
 from elastream.launch.session import LaunchedSession
 from elastream.model.errors import ElastreamError, UnsupportedSparkError
-from elastream.spark.door.variants import installed_variant
+from elastream.spark.internals.variants import installed_variant
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

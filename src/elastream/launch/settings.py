@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from elastream.core.decision_log import DecisionLog
+from elastream.core.goal import Goal
+from elastream.core.policy import Policy, goal_named
 from elastream.launch.given import has_no_executors
-from elastream.loop.decision_log import DecisionLog
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.goals.goal import Goal
-from elastream.loop.goals.resilient import Resilient
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import Policy
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.page.server import checked_address, checked_names
 
-__all__ = ["RunSettings", "goal_named"]
-
-_GOALS: Mapping[str, Callable[[], Goal]] = {
-    "by-hand": ByHand,
-    "resilient": Resilient,
-    "utilisation": Utilisation,
-}
+__all__ = ["RunSettings", "goal_given"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +45,15 @@ class RunSettings:
             checked_address(self.page)
 
 
-def goal_named(name: str, folder: str) -> Goal:
-    """Return a goal with its usual settings by its name, or one that a module of the user has.
+def goal_given(name: str, folder: str) -> Goal:
+    """Return an installed goal by its name, or one that a module of the user has.
 
     That is ``module:name``, a goal or a function that returns one; modules in ``folder``, the
     program's own, are found too.
     """
-    if name in _GOALS:
-        return _GOALS[name]()
     module, _, attribute = name.partition(":")
     if not module or not attribute:
-        known = ", ".join(sorted(_GOALS))
-        raise ProblemError("goal", f"{shown(name)} is not one of {known}, nor module:name")
+        return goal_named(name)
     sys.path.insert(0, folder)
     try:
         found = getattr(importlib.import_module(module), attribute)

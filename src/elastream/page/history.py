@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from elastream.loop.scene_lines import laid_over
+from elastream.core.scene_lines import laid_over
 
 __all__ = ["MOST_BYTES", "History", "Portion"]
 

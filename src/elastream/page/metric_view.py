@@ -1,6 +1,6 @@
 """A view: of what is seen, the figures that metrics tell.
 
-What is seen is the present scene as a whole record (:mod:`elastream.loop.scene_lines`). It may come
+What is seen is the present scene as a whole record (:mod:`elastream.core.scene_lines`). It may come
 from a log file, of which only the outline was checked: a member that is not what it should be
 counts as not known.
 """

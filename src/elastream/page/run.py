@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 
-from elastream.loop.decision_log import LogEntry
-from elastream.loop.decisions import Decision, line_of
-from elastream.loop.samples import Sample
-from elastream.loop.scene_lines import Json, SceneTeller, laid_over, whole_record
-from elastream.loop.scenes import Scene
+from elastream.core.decision_log import LogEntry
+from elastream.core.decisions import Decision, line_of
+from elastream.core.samples import Sample
+from elastream.core.scene_lines import Json, SceneTeller, laid_over, whole_record
+from elastream.core.scenes import Scene
 from elastream.page.counts import Counts
 from elastream.page.history import History
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
-from elastream.line_files import LONGEST_LINE, files_of
-from elastream.loop.decision_log import EMPTY, entry_of
+from elastream.core.decision_log import EMPTY, entry_of
+from elastream.jsonl import LONGEST_LINE, files_of
 from elastream.model.errors import ProblemError
 from elastream.page.run import Run
 

@@ -29,11 +29,11 @@ A handover:
 This list is the whole public interface; everything else may change.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from elastream.testing.cluster import ClusterSettings, SimulatedCluster
 from elastream.testing.loop import SimulatedLoop, simulated
-from elastream.testing.scenario import HandoverScenario, uninterrupted
-from elastream.testing.simulated_handover import SimulatedHandover
-from elastream.testing.windows import Output, Row
 from elastream.testing.workload import (
     SimulatedTask,
     Workload,
@@ -41,6 +41,22 @@ from elastream.testing.workload import (
     rate_ramp,
     rate_steps,
 )
+
+if TYPE_CHECKING:
+    from elastream.handover.testing.scenario import HandoverScenario as HandoverScenario
+    from elastream.handover.testing.scenario import uninterrupted as uninterrupted
+    from elastream.handover.testing.simulated_handover import SimulatedHandover as SimulatedHandover
+    from elastream.handover.testing.windows import Output as Output
+    from elastream.handover.testing.windows import Row as Row
+
+_HANDOVER = {
+    "HandoverScenario": "scenario",
+    "Output": "windows",
+    "Row": "windows",
+    "SimulatedHandover": "simulated_handover",
+    "uninterrupted": "scenario",
+}
+"""Names of the wing, which knows this package: each with its module there."""
 
 __all__ = [
     "ClusterSettings",
@@ -58,3 +74,12 @@ __all__ = [
     "simulated",
     "uninterrupted",
 ]
+
+if not TYPE_CHECKING:  # else any name at all would be there for a type checker
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HANDOVER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"elastream.handover.testing.{_HANDOVER[name]}")
+        value = globals()[name] = getattr(module, name)
+        return value

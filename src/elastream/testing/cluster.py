@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from elastream.loop.events import (
+from elastream.core.events import (
     BatchObserved,
     ExecutorsChanged,
     Fact,
@@ -26,7 +26,7 @@ from elastream.loop.events import (
     QueryLeft,
     Status,
 )
-from elastream.loop.ports import Copied, Paused, Placed, Ticket
+from elastream.core.ports import Copied, Paused, Placed, Ticket
 from elastream.model.checks import amount, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId

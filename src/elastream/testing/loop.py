@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from elastream.loop.application import Observed
-from elastream.loop.decision_log import LogEntry, log_writer
-from elastream.loop.decisions import Decision, Kind
-from elastream.loop.driver import Controller
-from elastream.loop.lanes import Inline, Job
-from elastream.loop.learning import Learning
-from elastream.loop.policy import Policy
-from elastream.loop.ports import DelayProbe, Learner, Runtime
+from elastream.core.application import Observed
+from elastream.core.decision_log import LogEntry, log_writer
+from elastream.core.decisions import Decision, Kind
+from elastream.core.driver import Controller
+from elastream.core.lanes import Inline, Job
+from elastream.core.learning import Learning
+from elastream.core.policy import Policy
+from elastream.core.ports import DelayProbe, Learner, Runtime
 from elastream.model.words import counted
 from elastream.testing.cluster import SimulatedCluster
 

@@ -1,6 +1,6 @@
 """How long the state that moves with a batch travels between executors of limited bandwidth.
 
-State travels in phases (:mod:`~elastream.planners.transfer.transfer_phases`), which take the least
+State travels in phases (:mod:`~elastream.placement.transfer.transfer_phases`), which take the least
 time that any schedule takes: that of the executor that sends or receives most. Or it travels all at
 once, with links shared fairly (:mod:`~elastream.testing.fair_shares`). State whose executor is gone
 comes from the checkpoint, where no link is short: only who receives it has to wait.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from elastream.model.observation import TaskId, TaskObservation
-from elastream.planners.transfer.transfer_phases import least_length
+from elastream.placement.transfer.transfer_phases import least_length
 from elastream.testing.fair_shares import fairly_shared_s
 
 __all__ = ["transfer_ms"]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from elastream.loop.decisions import Decision, Kind
+from elastream.core.decisions import Decision, Kind
 from elastream_lab.campaign.log_truth import lies
 
 FIGURES = {"executors_before": 1, "executors_after": 2, "tasks_moved": 3, "tasks_ahead": 0}

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from elastream.cli.main import main
-from elastream.traces.folder import commit, write_nodes
+from elastream.foresight.traces.folder import commit, write_nodes
 
 HOURS, TASKS = 24, 8
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.migration import StepProblem
-from elastream.planners.certificate import certify_step
+from elastream.placement.certificate import certify_step
 from elastream_lab.rivals.bounded_hashing import bounded_assignment, bounded_hashing
 from elastream_lab.rivals.consistent_hashing import ring_assignment, ring_order
 

@@ -14,7 +14,7 @@ from tests.strategies import step_problems
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
-from elastream.planners.certificate import certify_step
+from elastream.placement.certificate import certify_step
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 from elastream_lab.rivals.consistent_hashing import average_cost, ring_assignment
 

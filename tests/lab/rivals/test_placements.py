@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planners.resilient.problems import problems, random_space, space_of
+from tests.resilience.planner.problems import problems, random_space, space_of
 
-from elastream.model.resilience.problem import Arc, ResilientProblem
-from elastream.planners.resilient.planner import describe
+from elastream.resilience.model.problem import Arc, ResilientProblem
+from elastream.resilience.planner.planner import describe
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS, drawn_rates
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from elastream.model.errors import ProblemError
-from elastream.model.resilience.problem import ResilientProblem
+from elastream.resilience.model.problem import ResilientProblem
 from elastream_lab.applications.traffic.packets import Packets
 from elastream_lab.studies.look_ahead.series import Series
 from elastream_lab.studies.replication.hour import WEIGHTINGS, hour, rates_of, table_three

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import count_all
 from elastream.model.errors import ProblemError
-from elastream.model.transition import MigrationChain, ProjectionProblem
-from elastream.planners.transition.values import count_all
 from elastream_lab.studies.precompute.study import PrecomputeStudy, precompute_figures
 
 CHAIN = MigrationChain.of([3, 4, 5], [[0, 0.6, 0.4], [0.5, 0, 0.5], [0.3, 0.7, 0]], 0.8)

@@ -10,7 +10,7 @@ import pytest
 
 from elastream.cli.main import main
 from elastream.model.plan import Infeasible
-from elastream.planners.replication.exact import replication
+from elastream.replication.planner.exact import replication
 from elastream_lab.studies.replication.hour import (
     WEIGHTINGS,
     Hour,

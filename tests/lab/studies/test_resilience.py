@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elastream.cli.main import main
-from elastream.planners.resilient import feasible_set, refined
+from elastream.resilience.planner import feasible_set, refined
 from elastream_lab.applications.traffic.bursts import bursty_rates
 from elastream_lab.studies.figure import Figure, falls, rises
 from elastream_lab.studies.resilience import clustering as resilience_clustering

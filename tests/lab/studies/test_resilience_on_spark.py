@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.planners.resilient.problems import random_space
+from tests.resilience.planner.problems import random_space
 
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation

@@ -21,7 +21,7 @@ from elastream.harness.recording import write_recording
 from elastream.harness.replay import ReplayClock
 from elastream.harness.replaying import Replay
 from elastream.model.errors import ProblemError, SparkError
-from elastream.model.resilience.problem import ResilientProblem
+from elastream.resilience.model.problem import ResilientProblem
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.studies.resilience.pacing import fed_meanwhile, feed, next_trigger_s, waited_s
 from elastream_lab.studies.resilience.point_runs import (

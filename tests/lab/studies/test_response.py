@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from elastream.cli.main import main
+from elastream.foresight.chain import ChainSettings, migration_chain
 from elastream.model.errors import ProblemError
 from elastream.model.migration import Target
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
-from elastream.planners.chain import ChainSettings, migration_chain
 from elastream_lab.studies.migration_cost.load import Load
 from elastream_lab.studies.picture import draw_figures
 from elastream_lab.studies.response.costs import Costs, costs_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.door.variants import variant_of
+from elastream.spark.internals.variants import variant_of
 from elastream.spark.sessions.java import bundled_java_home, java_home, system_java_home
 
 COMPLETE = ["java.base@17.0.2", "jdk.incubator.vector@17.0.2"]

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from elastream.model.replication.plan import ReplicationPlan
-from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.replication import exact
-from elastream.planners.replication.effort import Effort
+from elastream.replication.model.plan import ReplicationPlan
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner import exact
+from elastream.replication.planner.effort import Effort
 
 __all__ = ["Counted", "counted"]
 

@@ -25,9 +25,9 @@ from ortools.sat.python import cp_model
 
 from elastream.model.migration import SequenceProblem, StepProblem, exact_sum
 from elastream.model.plan import Infeasible
-from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.free_step.whole_step import WholeStep, whole_step
-from elastream.planners.replication.instance import instance_of
+from elastream.placement.free_step.whole_step import WholeStep, whole_step
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner.instance import instance_of
 from elastream_lab.benchmarks._sequence_rivals import IntervalProgram
 from elastream_lab.studies.replication.milp import ReplicationProgram, Rows
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from elastream.model.replication.latency import Queue
-from elastream.model.replication.problem import (
+from elastream.replication.model.latency import Queue
+from elastream.replication.model.problem import (
     Bounds,
     Datastore,
     Deployment,

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.foresight.oms.pool import best_links
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, exact_sum
-from elastream.planners.cuts import Cut, cut_of
-from elastream.planners.sequence.pool import best_links
+from elastream.placement.ssm.cuts import Cut, cut_of
 
 __all__ = ["IntervalProgram", "by_milp", "count_of_cuts", "enumerated"]
 

@@ -22,12 +22,12 @@ from typing import TypeAlias
 from rich.console import Console
 from rich.table import Table
 
+from elastream.foresight.oms.planner import sequence
 from elastream.model.migration import SequenceProblem, StepProblem
 from elastream.model.plan import Infeasible
-from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.free_step.planner import free_step
-from elastream.planners.replication.exact import replication
-from elastream.planners.sequence.planner import sequence
+from elastream.placement.free_step.planner import free_step
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner.exact import replication
 from elastream_lab.benchmarks._problems import skewed, skewed_sequence
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 

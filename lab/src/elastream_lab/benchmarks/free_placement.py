@@ -16,9 +16,9 @@ from rich.table import Table
 
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
-from elastream.planners.certificate import certify_step
-from elastream.planners.free_step.planner import free_step
-from elastream.planners.single_step import single_step
+from elastream.placement.certificate import certify_step
+from elastream.placement.free_step.planner import free_step
+from elastream.placement.ssm.single_step import single_step
 from elastream_lab.benchmarks._problems import skewed, uniform
 
 PROBLEMS = {"uniform": uniform, "skewed": skewed}

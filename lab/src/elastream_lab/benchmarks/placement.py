@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream import TaskId
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.observation import BatchObservation
 from elastream.spark.observe.watching import Watching, batches_of, watching
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder

@@ -1,7 +1,7 @@
 """How far a pool may be from the best plan: its value beside what hindsight says is the least.
 
 Where partitions are too many to value, a pool is. Its value is that of a policy, so an upper bound;
-the papers' definition, sampled, is a lower one (:mod:`elastream.planners.transition.hindsight`).
+the papers' definition, sampled, is a lower one (:mod:`elastream.foresight.mtm.hindsight`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from elastream.foresight.mtm.hindsight import Hindsight, Sampling
+from elastream.foresight.mtm.planner import transition
+from elastream.foresight.mtm.problem import TransitionPlan, TransitionProblem
+from elastream.foresight.mtm.readings import Readings, readings
 from elastream.model.migration import StepProblem, Target
-from elastream.model.transition import TransitionPlan, TransitionProblem
-from elastream.planners.transition.hindsight import Hindsight, Sampling
-from elastream.planners.transition.planner import transition
-from elastream.planners.transition.readings import Readings, readings
 from elastream_lab.benchmarks.transition import TAUS, on_the_fewest, skewed_problem
 
 __all__ = ["run"]

@@ -17,12 +17,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from elastream.model.plan import Infeasible
-from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.replication import exact, minimise
-from elastream.planners.replication.exact import replication
-from elastream.planners.replication.forms import Form, limit_forms, objective_forms
-from elastream.planners.replication.rent import Rent
-from elastream.planners.replication.search import Search
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner import exact, minimise
+from elastream.replication.planner.exact import replication
+from elastream.replication.planner.forms import Form, limit_forms, objective_forms
+from elastream.replication.planner.rent import Rent
+from elastream.replication.planner.search import Search
 from elastream_lab.benchmarks._counted import Counted, counted
 from elastream_lab.benchmarks.replication import SEEDS, with_price
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem

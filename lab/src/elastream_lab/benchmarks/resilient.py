@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream.model.plan import Infeasible
-from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.feasible_set import directions, ray_values, volume_ratio
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
-from elastream.planners.resilient.planner import resilient
-from elastream.planners.resilient.refined import refine
-from elastream.planners.resilient.rod import rod
+from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.planner.feasible_set import directions, ray_values, volume_ratio
+from elastream.resilience.planner.normalised import Floats, Ints, Space, normalise
+from elastream.resilience.planner.planner import resilient
+from elastream.resilience.planner.refined import refine
+from elastream.resilience.planner.rod import rod
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.resilience.graphs import problem_of, random_graph
 from elastream_lab.studies.resilience.volume_bounds import exact_area_ratio

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from elastream.model.handover import QueryShape, Window
-from elastream.spark.handover.origin_stream import OriginStream
-from elastream.spark.handover.row_windows import RowWindows
-from elastream.spark.handover.sinks import Sink, Writer
-from elastream.spark.handover.windowed import WindowedQuery
+from elastream.handover.model import QueryShape, Window
+from elastream.handover.spark.origin_stream import OriginStream
+from elastream.handover.spark.row_windows import RowWindows
+from elastream.handover.spark.sinks import Sink, Writer
+from elastream.handover.spark.windowed import WindowedQuery
 from elastream.spark.sessions.application_session import application_session
 from elastream_lab.benchmarks._row_costs import BATCHES, row_cost
 

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream.model.plan import Move, StepPlan
-from elastream.planners.single_step import single_step
-from elastream.planners.transfer.transfer_phases import least_length, transfer_phases
+from elastream.placement.ssm.single_step import single_step
+from elastream.placement.transfer.transfer_phases import least_length, transfer_phases
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
 

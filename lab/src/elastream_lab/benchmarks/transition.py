@@ -11,18 +11,18 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from elastream.foresight.mtm.ground import Ground
+from elastream.foresight.mtm.growth import GrowthSettings, first_pool
+from elastream.foresight.mtm.pair_costs import pair_costs
+from elastream.foresight.mtm.partitions import Partitions, most_even_cut
+from elastream.foresight.mtm.planner import TransitionPlanner
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues, partition_values
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
-from elastream.model.transition import MigrationChain, ProjectionProblem
-from elastream.planners.certificate import certify_step
-from elastream.planners.single_step import single_step
-from elastream.planners.transition.ground import Ground
-from elastream.planners.transition.growth import GrowthSettings, first_pool
-from elastream.planners.transition.pair_costs import pair_costs
-from elastream.planners.transition.partitions import Partitions, most_even_cut
-from elastream.planners.transition.planner import TransitionPlanner
-from elastream.planners.transition.values import PartitionValues, partition_values
+from elastream.placement.certificate import certify_step
+from elastream.placement.ssm.single_step import single_step
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
 

@@ -16,10 +16,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from elastream.planners.transition.growth import Bulk, GrowthSettings
-from elastream.planners.transition.values import PartitionValues, partition_values
+from elastream.foresight.mtm.growth import Bulk, GrowthSettings
+from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.spark.bulk import SparkBulk
 from elastream.spark.sessions.batch_session import batch_session
-from elastream.spark.values.bulk import SparkBulk
 from elastream_lab.benchmarks.transition import skewed_problem
 
 __all__ = ["run"]

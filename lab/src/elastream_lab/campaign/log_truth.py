@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from elastream.loop.decisions import Decision
+from elastream.core.decisions import Decision
 
 __all__ = ["lies"]
 

@@ -40,7 +40,7 @@ def policy_of(scenario: Scenario) -> Policy:
     return Policy(
         max_executors=scenario.max_executors,
         goal=_GOALS[drawn.goal],
-        planner=drawn.planner,  # type: ignore[arg-type] # one of the names
+        planner=drawn.planner,
         mechanism=drawn.mechanism,
         spares=drawn.spares,
         standbys=drawn.standbys,

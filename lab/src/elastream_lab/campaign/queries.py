@@ -106,7 +106,7 @@ class Queries:
 
     def _sink(self, name: str) -> Callable[[DataFrame, int], None]:
         """Return what writes a batch as one whole file, again where the batch runs again."""
-        from elastream.whole_files import write_json
+        from elastream.atomic_io import write_json
 
         output, failing = self._folders.output(name), self._folders.failing(name)
         output.mkdir(parents=True, exist_ok=True)

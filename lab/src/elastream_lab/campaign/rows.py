@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from elastream.whole_files import replacing
+from elastream.atomic_io import replacing
 from elastream_lab.campaign.scenario import Scenario
 
 __all__ = ["CLOSING_KEY", "DELAY_S", "START_S", "Row", "closing_file", "put", "round_files"]

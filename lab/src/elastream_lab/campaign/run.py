@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from elastream.loop.decision_log import read_decisions
+from elastream.atomic_io import write_json
+from elastream.core.decision_log import read_decisions
 from elastream.model.errors import ElastreamError, ProblemError
-from elastream.whole_files import write_json
 from elastream_lab.campaign import marked_processes as processes
 from elastream_lab.campaign.application import JVM_GONE
 from elastream_lab.campaign.asking import request_for

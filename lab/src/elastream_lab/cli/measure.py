@@ -71,7 +71,7 @@ def measure(
       elastream traffic --plan plan.json
     """
     from elastream.cli.run_summaries import checked_target, write_summary
-    from elastream.spark.observe.measure import measure as measured_by
+    from elastream.resilience.spark.measure import measure as measured_by
     from elastream_lab.applications.traffic.job import warmed
 
     count("--batches", batches, least=1, most=1000)
@@ -118,10 +118,10 @@ def _measured_program(
     """Return what runs somebody's program and measures its queries."""
     from elastream.cli.extras import expect_installed
     from elastream.cli.run_summaries import checked_target
+    from elastream.core.policy import Policy
     from elastream.launch.program import Program
     from elastream.launch.settings import RunSettings
-    from elastream.launch.trial import ProgramTrial, run_measured
-    from elastream.loop.policy import Policy
+    from elastream.resilience.spark.trial import ProgramTrial, run_measured
 
     program = Program(app, tuple(arguments))
     settings = RunSettings(Policy(min_executors=executors, max_executors=executors))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elastream.atomic_io import replacing
 from elastream.cli.exits import BROKEN
-from elastream.whole_files import replacing
 
 if TYPE_CHECKING:
     from elastream_lab.applications.patterns.run import PatternsRun

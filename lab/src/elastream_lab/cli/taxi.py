@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elastream.atomic_io import replacing
 from elastream.cli.exits import BROKEN
 from elastream.model.errors import ProblemError
-from elastream.whole_files import replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elastream.loop.policy import Policy
+    from elastream.core.policy import Policy
     from elastream_lab.applications.taxi.run import TaxiRun
 
 __all__ = ["taxi"]
@@ -101,8 +101,8 @@ def taxi(
 
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_target, failure_written
+    from elastream.core.decision_log import DecisionLog
     from elastream.harness.job_session import job_session
-    from elastream.loop.decision_log import DecisionLog
     from elastream_lab.applications.taxi.recorded_trips import TimeSlice
     from elastream_lab.applications.taxi.run import TaxiSettings, cluster_of, prepared, run
 
@@ -150,8 +150,8 @@ def _policy(
     executors: int,
     mechanism: str,
 ) -> Policy | None:
-    from elastream.loop.goals.replication.goal import Replication
-    from elastream.loop.policy import Policy, mechanism_named
+    from elastream.core.policy import Policy, mechanism_named
+    from elastream.replication.goal.goal import Replication
 
     if not replicate:
         return None

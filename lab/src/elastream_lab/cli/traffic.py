@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.atomic_io import replacing
 from elastream.cli.exits import BROKEN
 from elastream.model.errors import ProblemError
-from elastream.whole_files import replacing
 from elastream_lab.cli.traffic_settings import (
     Destination,
     Executors,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from elastream.core.decisions import Decision, line_of
+from elastream.core.samples import Sample, TaskSample, sample_line
 from elastream.handover.messages import (
     Abort,
     Accept,
@@ -19,9 +21,7 @@ from elastream.handover.messages import (
     Taken,
     members_of,
 )
-from elastream.loop.decisions import Decision, line_of
-from elastream.loop.samples import Sample, TaskSample, sample_line
-from elastream.model.handover import Boundary, QueryShape, Window
+from elastream.handover.model import Boundary, QueryShape, Window
 from elastream.model.observation import TaskId
 
 __all__ = ["LOG", "MESSAGES", "PLANS"]

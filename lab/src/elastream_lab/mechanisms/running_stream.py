@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from elastream.harness.job import Job, RunningJob
 from elastream.model.observation import BatchObservation
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from elastream.harness.commit_log import RETAIN_ALL
 from elastream.harness.job_session import job_session
 from elastream.model.errors import SparkError
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.batch_session import batch_session
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream.spark.sessions.settings import session_settings

@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from elastream.planners.resilient.clustering import rod_with_clustering
-from elastream.planners.resilient.normalised import Floats, Ints, Space
-from elastream.planners.resilient.planner import refined_placement
+from elastream.resilience.planner.clustering import rod_with_clustering
+from elastream.resilience.planner.normalised import Floats, Ints, Space
+from elastream.resilience.planner.planner import refined_placement
 from elastream_lab.rivals import placements
 
 __all__ = ["METHODS", "Method", "drawn_rates"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from elastream.planners.resilient.normalised import Floats, Ints, Space
+from elastream.resilience.planner.normalised import Floats, Ints, Space
 
 __all__ = ["connected", "correlation", "largest_load_first", "max_rate", "random_even"]
 

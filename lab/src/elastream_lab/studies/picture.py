@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from elastream.whole_files import write_picture
+from elastream.atomic_io import write_picture
 from elastream_lab.studies.figure import Curves, Figure, Value
 
 if TYPE_CHECKING:

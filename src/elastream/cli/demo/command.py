@@ -76,9 +76,9 @@ def demo(
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_picture, checked_target, failure_written
     from elastream.cli.screen import Screen
+    from elastream.core.decision_log import DecisionLog
     from elastream.demo.run import prepared, run
     from elastream.demo.settings import DemoSettings
-    from elastream.loop.decision_log import DecisionLog
     from elastream.page.server import checked_address
 
     settings = DemoSettings(

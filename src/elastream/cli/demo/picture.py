@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elastream.atomic_io import write_picture
 from elastream.demo.run import Demo
-from elastream.whole_files import write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

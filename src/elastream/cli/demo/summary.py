@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from elastream.cli.drawing import amount
+from elastream.core.decisions import Decision
 from elastream.demo.run import Demo
-from elastream.loop.decisions import Decision
 from elastream.model.checks import Number
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from elastream.cli.scene_map import scene_map
 from elastream.cli.screen import Screen, literal
+from elastream.core.decisions import Decision
 from elastream.demo.run import Demo
-from elastream.loop.decisions import Decision
 
 __all__ = ["drawn", "watched"]
 

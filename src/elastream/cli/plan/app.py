@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from elastream.cli import problem_files
-from elastream.cli.plan.effort import BRANCHES_A_SECOND, CELLS_A_SECOND, Seconds, effort_of
+from elastream.cli.plan.effort import BRANCHES_A_SECOND, Seconds, effort_of
 from elastream.cli.plan.forecasting import (
     BytesPerBatch,
     BytesPerSecond,
     MovesPerBatch,
     forecast_fields,
 )
-from elastream.cli.plan.free_ahead import free_ahead
-from elastream.cli.plan.handover import handover
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.replication import replication
-from elastream.cli.plan.resilient import resilient
-from elastream.cli.plan.transition import transition
-from elastream.model.checks import Number
-from elastream.model.migration import StepProblem
-from elastream.model.plan import Infeasible, StepPlan
+from elastream.cli.plan.steps import Draw, draw_steps, moves_of, step_fields
+from elastream.model.plan import Infeasible
 
 __all__ = ["app"]
 
@@ -38,10 +30,6 @@ Exit code 0: a plan was printed. 2: the problem is wrong, one line on standard e
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-Draw = Annotated[
-    bool, typer.Option("--draw", help="Also draw the plan for people, on standard error.")
-]
 
 
 @app.command("single-step")
@@ -60,18 +48,18 @@ def single_step(
     With --bytes-per-s the plan has a forecast: in which batches and phases state travels, and for
     how many seconds.
     """
-    from elastream.planners.single_step import single_step as planner
+    from elastream.placement.ssm.single_step import single_step as planner
 
     problem = problem_files.single_step_problem(problem_files.read_fields(file))
     outcome = planner(problem)
     if isinstance(outcome, Infeasible):
         refuse(outcome)
     if draw:
-        _draw([(problem, outcome)])
+        draw_steps([(problem, outcome)])
     fields: dict[str, object] = {"status": outcome.status, "cost": outcome.cost}
     loads = {"limit": outcome.limit, "max_load": outcome.max_load}
     more = forecast_fields(problem, outcome, bytes_per_s, moves_per_batch, bytes_per_batch)
-    print_plan(fields | _step_fields(outcome) | loads | more)
+    print_plan(fields | step_fields(outcome) | loads | more)
 
 
 @app.command("free-step")
@@ -89,83 +77,24 @@ def free_step(
     proven optimal has the status "feasible" and a proven lower bound. --bytes-per-s as for
     single-step.
     """
-    from elastream.planners.free_step.planner import EFFORT
-    from elastream.planners.free_step.planner import free_step as planner
+    from elastream.placement.free_step.planner import EFFORT
+    from elastream.placement.free_step.planner import free_step as planner
 
     problem = problem_files.step_problem(problem_files.read_fields(file))
     outcome = planner(problem, effort=effort_of(seconds, BRANCHES_A_SECOND, EFFORT))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
     if draw:
-        _draw([(problem, outcome)])
+        draw_steps([(problem, outcome)])
     print_plan(
         {
             "status": outcome.status,
             "cost": outcome.cost,
             "lower_bound": outcome.lower_bound,
             "nodes_of_tasks": outcome.assignment.nodes_of_tasks,
-            "moves": _moves(outcome),
+            "moves": moves_of(outcome),
             "limit": outcome.limit,
             "max_load": outcome.max_load,
         }
         | forecast_fields(problem, outcome, bytes_per_s, moves_per_batch, bytes_per_batch)
     )
-
-
-@app.command("sequence")
-def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:
-    """Least state moved over several migrations that are all known beforehand.
-
-    Fields as for single-step, with "targets": [{"nodes": 3, "tau": 0.4}, ...] in place of nodes
-    and tau. With "gamma", from 0 to 1, each further migration counts so much less, and the
-    weighted cost is least and printed too.
-    """
-    from elastream.planners.sequence.planner import EFFORT
-    from elastream.planners.sequence.planner import sequence as planner
-
-    given = problem_files.read_fields(file)
-    problem = problem_files.sequence_problem(given)
-    outcome = planner(problem, effort=effort_of(seconds, CELLS_A_SECOND, EFFORT))
-    if isinstance(outcome, Infeasible):
-        refuse(outcome)
-    if draw:
-        current = problem.current
-        pictures = []
-        for target, step in zip(problem.targets, outcome.steps, strict=True):
-            pictures.append((StepProblem(problem.work, problem.state, current, target), step))
-            current = step.assignment
-        _draw(pictures)
-    fields: dict[str, object] = {"status": outcome.status, "cost": outcome.cost}
-    if "gamma" in given:
-        fields["weighted_cost"] = outcome.weighted_cost
-    if outcome.status != "optimal":
-        fields["lower_bound"] = outcome.lower_bound
-    steps = [{"cost": step.cost} | _step_fields(step) for step in outcome.steps]
-    print_plan(fields | {"steps": steps})
-
-
-app.command("free-ahead")(free_ahead)
-app.command("handover")(handover)
-app.command("transition")(transition)
-app.command("resilient")(resilient)
-app.command("replication")(replication)
-
-
-def _step_fields(plan: StepPlan) -> dict[str, object]:
-    return {"assignment": plan.assignment.intervals, "moves": _moves(plan)}
-
-
-def _moves(plan: StepPlan) -> list[dict[str, Number]]:
-    return [
-        {"task": task, "from": source, "to": target, "state": state}
-        for task, source, target, state in plan.moves
-    ]
-
-
-def _draw(steps: list[tuple[StepProblem, StepPlan]]) -> None:
-    from elastream.cli.drawing import migration
-    from elastream.cli.screen import Screen
-
-    console = Screen(stderr=True)
-    for problem, plan in steps:
-        console.print(migration(problem, plan))

@@ -39,7 +39,7 @@ def forecast_fields(
     """Return the field ``forecast`` where a bandwidth is given, else nothing."""
     if bytes_per_s is None:
         return {}
-    from elastream.planners.transfer.forecast import forecast
+    from elastream.placement.transfer.forecast import forecast
 
     rates = [_rate(text) for text in bytes_per_s.split(",")]
     found = forecast(

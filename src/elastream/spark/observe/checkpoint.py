@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from elastream.model.errors import ProblemError, SparkError
-from elastream.spark.door.checkpoint_files import CheckpointFiles
+from elastream.spark.internals.checkpoint_files import CheckpointFiles
 from elastream.spark.sessions.query_settings import PARTITIONS
 
 __all__ = ["Checkpoint", "StoredOperator", "read_checkpoint"]

@@ -1,10 +1,10 @@
 """What happens in an application, fetched from the driver many events at a time.
 
-A listener in the driver's JVM (:mod:`elastream.spark.door.digest`) keeps what Spark tells: started
-jobs, finished tasks, executors that come and go, and what streaming queries tell of themselves. No
-event calls into Python. What queries tell is waited for, in a call that also tells how queries and
-jobs are; by the time the progress report of a batch is there, all work of the batch is there too,
-and is fetched in one call, however many tasks there were.
+A listener in the driver's JVM (:mod:`elastream.spark.internals.digest`) keeps what Spark tells:
+started jobs, finished tasks, executors that come and go, and what streaming queries tell of
+themselves. No event calls into Python. What queries tell is waited for, in a call that also tells
+how queries and jobs are; by the time the progress report of a batch is there, all work of the batch
+is there too, and is fetched in one call, however many tasks there were.
 
 Both answers are texts of lines, whose fields tabs keep apart::
 
@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from elastream.model.words import printable
-from elastream.spark.door.digest import Digest
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.digest import Digest
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.shapes import OWN_PROPERTY
 
 __all__ = [

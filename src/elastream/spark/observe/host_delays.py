@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 from elastream.spark.steer.own_work import marked
 
 __all__ = ["HostProbe"]

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import datetime
 from typing import Any, Final, Self
 
-from elastream.loop.clock import steady_s
-from elastream.loop.events import (
+from elastream.core.clock import steady_s
+from elastream.core.events import (
     BatchObserved,
     ExecutorsChanged,
     Fact,
@@ -31,8 +31,8 @@ from elastream.loop.events import (
 )
 from elastream.model.observation import Executor
 from elastream.model.words import printable
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.queries import RunningQuery
+from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.event_tap import EventTap, Heard, JobEvent, QueryEvent
 from elastream.spark.observe.roll import ExecutorRoll

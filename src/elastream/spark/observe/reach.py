@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from elastream.model.errors import SparkError
-from elastream.spark.door.files import (
+from elastream.spark.internals.files import (
     driver_reads,
     driver_writes,
     executor_reads,
     executor_writes,
     throw_away,
 )
-from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 from elastream.spark.steer.own_work import marked
 
 __all__ = ["check_reach", "first_reason"]

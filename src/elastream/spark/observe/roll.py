@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from elastream.model.observation import Executor
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 
 __all__ = ["ExecutorRoll"]
 

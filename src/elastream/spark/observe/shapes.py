@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.queries import RunningQuery
+from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.spark_internals import PrivateDoor
 
 __all__ = ["OWN_NAME", "OWN_PROPERTY", "UNSTEERED", "refusal"]
 

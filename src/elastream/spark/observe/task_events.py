@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from elastream.model.observation import OperatorGraph, TaskId, TaskObservation
-from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.observe.event_tap import TaskEvent
 
 __all__ = [

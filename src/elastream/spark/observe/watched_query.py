@@ -9,8 +9,8 @@ from typing import Any
 
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.model.words import printable
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.queries import RunningQuery, StatefulOperator
+from elastream.spark.internals.queries import RunningQuery, StatefulOperator
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.event_tap import TaskEvent
 from elastream.spark.observe.task_events import (
     METRICS,

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from elastream.loop.events import BatchObserved, Fact
+from elastream.core.events import BatchObserved, Fact
 from elastream.model.errors import QueryRefusedError
 from elastream.model.observation import BatchObservation, TaskId
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import refusal

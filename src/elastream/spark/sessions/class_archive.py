@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from elastream.atomic_io import replacing
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.cache import cache_folder
-from elastream.whole_files import replacing
 
 __all__ = ["archive_file", "archive_options", "make_archive", "recording_options"]
 

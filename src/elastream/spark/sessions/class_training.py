@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.class_archive import archive_file, make_archive, recording_options
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
 from elastream.spark.sessions.embedded_session import embedded_session

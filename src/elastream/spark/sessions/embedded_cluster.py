@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
-from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
+from elastream.spark.internals.spark_internals import PrivateDoor, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file, archive_options
 from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.sessions.java import java_home

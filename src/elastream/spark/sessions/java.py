@@ -21,10 +21,10 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from elastream.atomic_io import write_text
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.door.variants import installed_variant
+from elastream.spark.internals.variants import installed_variant
 from elastream.spark.sessions.cache import cache_folder
-from elastream.whole_files import write_text
 
 __all__ = ["LEAST_JAVA", "bundled_java_home", "java_home", "system_java_home"]
 

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.spark.door.private_door import PrivateDoor, keep_first_executors
+from elastream.spark.internals.spark_internals import PrivateDoor, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file
 from elastream.spark.sessions.embedded_cluster import (
     EmbeddedCluster,

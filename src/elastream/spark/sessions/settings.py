@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.door.variants import STATE, installed_variant
+from elastream.spark.internals.variants import STATE, installed_variant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,8 +2,8 @@
 
 The papers' live migration (000, section 5.2) lets tasks go on while state travels. Spark loads the
 state of a moved task inside the batch that moves it. Here a copy travels before: the keeper of the
-target (:mod:`elastream.spark.door.keepers`) opens the store a second time, follows every batch that
-commits, and hands its provider to Spark between two batches.
+target (:mod:`elastream.spark.internals.keepers`) opens the store a second time, follows every batch
+that commits, and hands its provider to Spark between two batches.
 
 What is wanted is written down as a whole, for each executor, whenever it changes; the keeper does
 what is missing. Nothing of it can make a result wrong: what was not taken over, or is too old, is
@@ -18,13 +18,13 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from elastream.loop.events import BatchObserved, Fact, QueryLeft, Status
-from elastream.loop.ports import Copied, Ticket
+from elastream.core.events import BatchObserved, Fact, QueryLeft, Status
+from elastream.core.ports import Copied, Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
-from elastream.spark.door.copy_orders import OrderBook, copy_orders
-from elastream.spark.door.keepers import CopyStatus, Keepers, Word
-from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.copy_orders import OrderBook, copy_orders
+from elastream.spark.internals.keepers import CopyStatus, Keepers, Word
+from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
 from elastream.spark.steer.own_work import marked

@@ -22,13 +22,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.checks import count
 from elastream.model.errors import GivenUpError, SparkError, StateHeldError
 from elastream.model.observation import Executor
 from elastream.model.words import listed
-from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
-from elastream.spark.door.queries import RunningQuery
+from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import OWN_NAME

@@ -6,7 +6,7 @@ every batch whether the query is still active. Here it is told that it is not, w
 interrupt: the running batch finishes and commits, and no other begins.
 
 It must not be told so while it plans a batch, which would interrupt itself; when it may be is for
-:mod:`~elastream.spark.door.ending` to know.
+:mod:`~elastream.spark.internals.ending` to know.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import SparkError
-from elastream.spark.door.ending import Ending
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.ending import Ending
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.query_session import session_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from elastream.loop.clock import steady_s
-from elastream.loop.ports import Paused, Ticket
+from elastream.core.clock import steady_s
+from elastream.core.ports import Paused, Ticket
 from elastream.model.errors import SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.steer.graceful_stop import stop_gracefully

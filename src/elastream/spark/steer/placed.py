@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import ProblemError
-from elastream.spark.door.grouped_rows import grouped_rows, row_encoder
-from elastream.spark.door.shipped_class import shipped_object
+from elastream.spark.internals.grouped_rows import grouped_rows, row_encoder
+from elastream.spark.internals.shipped_class import shipped_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

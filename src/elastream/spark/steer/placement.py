@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from elastream.loop.ports import Placed, Ticket
+from elastream.core.ports import Placed, Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.model.words import listed
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.reassignment import Reassignment
+from elastream.spark.internals.reassignment import Reassignment
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies

@@ -1,8 +1,8 @@
 """Changing the number of partitions in the checkpoint of a stopped query.
 
-Spark does the work (:mod:`elastream.spark.door.repartitioning`). What it refuses it refuses partly
-after it has written to the checkpoint, and a query whose repartitioning was begun does not start
-before it has ended. So all of that is looked at before, on files alone: the state store, the
+Spark does the work (:mod:`elastream.spark.internals.repartitioning`). What it refuses it refuses
+partly after it has written to the checkpoint, and a query whose repartitioning was begun does not
+start before it has ended. So all of that is looked at before, on files alone: the state store, the
 operators, whether each has as many partitions as it should, and whether the last batch ended.
 """
 
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream.model.words import listed
-from elastream.spark.door.checkpoint_files import (
+from elastream.spark.internals.checkpoint_files import (
     CheckpointFiles,
     HadoopFiles,
     LocalFiles,
     local_folder,
 )
-from elastream.spark.door.repartitioning import key_columns, repartition_state
+from elastream.spark.internals.repartitioning import key_columns, repartition_state
 from elastream.spark.observe.checkpoint import Checkpoint, read_checkpoint
 
 if TYPE_CHECKING:

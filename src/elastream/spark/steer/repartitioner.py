@@ -16,12 +16,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from elastream.loop.clock import steady_s
-from elastream.loop.ports import Paused, Ticket
+from elastream.core.clock import steady_s
+from elastream.core.ports import Paused, Ticket
 from elastream.model.errors import QueryRefusedError, QueryStoppedError, SparkError
 from elastream.model.observation import TaskId
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.repartitioning import expect_repartitioning, writes_files
+from elastream.spark.internals.repartitioning import expect_repartitioning, writes_files
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream.spark.steer.own_work import marked

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from elastream.loop.clock import steady_s
+from elastream.core.clock import steady_s
 from elastream.model.errors import (
     ElastreamError,
     ProblemError,
@@ -26,9 +26,9 @@ from elastream.model.errors import (
 )
 from elastream.model.observation import TaskId
 from elastream.model.words import counted
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.queries import StatefulOperator
-from elastream.spark.door.repartitioning import checkpoint_location, is_temporary
+from elastream.spark.internals.queries import StatefulOperator
+from elastream.spark.internals.repartitioning import checkpoint_location, is_temporary
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elastream.model.observation import TaskId
-from elastream.spark.door.private_door import PrivateDoor
-from elastream.spark.door.queries import StatefulOperator
+from elastream.spark.internals.queries import StatefulOperator
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.task_events import lead_of, tasks_of
 
 if TYPE_CHECKING:

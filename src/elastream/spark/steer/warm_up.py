@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
-from elastream.spark.door.private_door import ExecutorEntry, PrivateDoor
-from elastream.spark.door.queries import StatefulOperator
-from elastream.spark.door.session_listeners import forget_session_of
+from elastream.spark.internals.queries import StatefulOperator
+from elastream.spark.internals.session_listeners import forget_session_of
+from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.shapes import OWN_NAME
 from elastream.spark.steer.own_work import marked

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from elastream.cli.durations import length_of, seconds_of
+from elastream.foresight.traces.folder import prepare, read_manifest, read_tasks, read_totals
 from elastream.model.errors import ProblemError
-from elastream.traces.folder import prepare, read_manifest, read_tasks, read_totals
 from elastream_lab.applications.patterns.building import TraceReport, build_trace
 from elastream_lab.applications.patterns.records import partition_hash, task_of
 from elastream_lab.applications.patterns.settings import TraceSettings

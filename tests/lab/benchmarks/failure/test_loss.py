@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elastream.core.decisions import Decision
 from elastream.harness.commit_log import CommittedBatch
-from elastream.loop.decisions import Decision
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream_lab.benchmarks.failure.loss import (
     Loss,

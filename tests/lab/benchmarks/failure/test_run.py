@@ -13,7 +13,7 @@ from elastream.demo.made_posts import SteadyPosts, make_steady_posts
 from elastream.demo.word_count import WordCount
 from elastream.harness.commit_log import RETAIN_ALL
 from elastream.harness.replay import ReplayClock
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.query_settings import changed_settings
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
 from elastream_lab.benchmarks.migration.run import StreamRun

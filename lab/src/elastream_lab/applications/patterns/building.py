@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from elastream.foresight.traces.folder import commit, prepare, publish
 from elastream.model.errors import ProblemError
-from elastream.traces.folder import commit, prepare, publish
 from elastream_lab.applications.patterns.faults import input_refused
 from elastream_lab.applications.patterns.records import counted, task_of
 from elastream_lab.applications.patterns.settings import TraceSettings

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from elastream.attachment import Attachment, attach
+from elastream.core.policy import Policy, mechanism_named
 from elastream.demo.made_posts import make_posts
+from elastream.goals.by_hand import ByHand
 from elastream.harness.job import running
 from elastream.harness.job_session import fresh_folder
 from elastream.harness.recorded_file import RecordedFile, expect_columns, record_file
 from elastream.harness.recording import Recording
 from elastream.harness.replay import ReplayClock
 from elastream.harness.replaying import Replay
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.policy import Policy, mechanism_named
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster

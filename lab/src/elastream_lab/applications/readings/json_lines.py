@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.spark.handover.sinks import Sink, SinkOf
-from elastream.whole_files import write_text
+from elastream.atomic_io import write_text
+from elastream.handover.spark.sinks import Sink, SinkOf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,7 +9,7 @@ join.
 when its later reading comes, so pairs are counted in the order of their *later* timestamps. They
 do not carry the earliest timestamp of what they are made of, and the target gets every pair only a
 join's length after it sees every reading
-(:func:`~elastream.planners.handover.whole_at_controlling`). The join suppresses nothing: a pair in
+(:func:`~elastream.handover.point.whole_at_controlling`). The join suppresses nothing: a pair in
 the overlap is wanted on both sides (3.2.1, last sentence), and each window of rows has one owner.
 """
 
@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from elastream.model.handover import QueryShape, Start, Window
-from elastream.planners.handover import WindowOperator
-from elastream.spark.handover.row_windows import RowWindows
-from elastream.spark.handover.windowed import COORDINATE, WindowedQuery
+from elastream.handover.model import QueryShape, Start, Window
+from elastream.handover.point import WindowOperator
+from elastream.handover.spark.row_windows import RowWindows
+from elastream.handover.spark.windowed import COORDINATE, WindowedQuery
 from elastream_lab.applications.readings.source import Readings, readings_stream
 
 if TYPE_CHECKING:

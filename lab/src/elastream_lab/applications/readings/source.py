@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from elastream.handover.model import Start
 from elastream.model.checks import count
-from elastream.model.handover import Start
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

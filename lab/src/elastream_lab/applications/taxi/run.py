@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from elastream.attachment import Attachment, attach
+from elastream.core.decisions import Decision
+from elastream.core.policy import Policy
 from elastream.harness.commit_log import CommittedBatch
 from elastream.harness.job import RunningJob, running
 from elastream.harness.job_session import fresh_folder
 from elastream.harness.replay import ReplayClock, replay_backlog
 from elastream.harness.replaying import Replay
-from elastream.loop.decisions import Decision
-from elastream.loop.policy import Policy
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster

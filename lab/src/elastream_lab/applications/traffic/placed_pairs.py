@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import Attachment, attach
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.policy import Policy
+from elastream.core.policy import Policy
+from elastream.goals.by_hand import ByHand
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
-from elastream.spark.door.private_door import ExecutorEntry
+from elastream.spark.internals.spark_internals import ExecutorEntry
 from elastream.spark.observe.watching import watching
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import SparkError
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.task_events import METRICS, TASK_COUNTERS, finished_task
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder

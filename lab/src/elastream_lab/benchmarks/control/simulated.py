@@ -21,8 +21,8 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
-from elastream.loop.decision_log import DecisionLog
-from elastream.loop.events import (
+from elastream.core.decision_log import DecisionLog
+from elastream.core.events import (
     Action,
     Answered,
     Cancel,
@@ -38,14 +38,14 @@ from elastream.loop.events import (
     Tick,
     Warm,
 )
-from elastream.loop.goals.goal import Failure
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import Policy
-from elastream.loop.ports import Ticket
-from elastream.loop.routes import rehearse, route
-from elastream.loop.scenes import take_scene
-from elastream.loop.showing import shown
-from elastream.loop.step import start_loop, step
+from elastream.core.goal import Failure
+from elastream.core.policy import Policy
+from elastream.core.ports import Ticket
+from elastream.core.routes import rehearse, route
+from elastream.core.scenes import take_scene
+from elastream.core.showing import shown
+from elastream.core.step import start_loop, step
+from elastream.goals.utilisation import Utilisation
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream_lab.benchmarks.elasticity.figures import ExecutorLife, lives_of
 
 __all__ = ["ExecutorWatch"]

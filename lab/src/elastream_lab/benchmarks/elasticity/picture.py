@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from elastream.whole_files import write_picture
+from elastream.atomic_io import write_picture
 from elastream_lab.benchmarks.elasticity.run import ReplayedLoad, WayResult
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 

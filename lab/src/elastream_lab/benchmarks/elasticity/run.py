@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
+    from elastream.core.policy import Policy
     from elastream.harness.commit_log import CommittedBatch
-    from elastream.loop.policy import Policy
 
 __all__ = ["Progress", "ReplayedLoad", "WayResult", "replayed_load", "run_ways"]
 

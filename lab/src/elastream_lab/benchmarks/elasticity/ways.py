@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import Policy
+from elastream.core.policy import Policy
+from elastream.goals.utilisation import Utilisation
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from elastream.core.policy import Policy
 from elastream.demo.made_posts import SteadyPosts
 from elastream.demo.word_count import WordCount
 from elastream.harness.replay import ReplayClock
-from elastream.loop.policy import Policy
 from elastream.model.errors import ElastreamError
 from elastream_lab.benchmarks.failure.loss import LossResult, caught_up_s
 from elastream_lab.benchmarks.failure.run import run_with_a_loss

@@ -26,8 +26,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from elastream.core.decisions import Decision
 from elastream.harness.response_time import spread
-from elastream.loop.decisions import Decision
 from elastream.model.observation import BatchObservation
 from elastream_lab.benchmarks.migration.bench import state_name
 from elastream_lab.mechanisms.trace import (

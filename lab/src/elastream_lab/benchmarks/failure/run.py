@@ -18,11 +18,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import attach
+from elastream.core.decisions import Decision
+from elastream.core.policy import Policy
+from elastream.core.ports import Ticket
 from elastream.demo.word_count import warm_up_stream
 from elastream.harness.replaying import Replay
-from elastream.loop.decisions import Decision
-from elastream.loop.policy import Policy
-from elastream.loop.ports import Ticket
 from elastream.model.errors import SparkError
 from elastream.model.words import counted
 from elastream.spark.steer.placement import SparkStatePlacement

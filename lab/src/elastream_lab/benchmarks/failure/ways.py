@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from elastream.loop.goals.utilisation import Utilisation
-from elastream.loop.policy import Policy
+from elastream.core.policy import Policy
+from elastream.goals.utilisation import Utilisation
 from elastream_lab.benchmarks.failure.settings import FailureSettings
 from elastream_lab.benchmarks.migration.bench import SOON_UPLOADED
 from elastream_lab.benchmarks.migration.mechanisms import LIVE_POLICIES

@@ -16,9 +16,9 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import attach
-from elastream.loop.decisions import Decision
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.policy import Policy
+from elastream.core.decisions import Decision
+from elastream.core.policy import Policy
+from elastream.goals.by_hand import ByHand
 from elastream.model.errors import SparkError
 from elastream_lab.mechanisms.running_stream import RunningStream
 from elastream_lab.mechanisms.trace import Ahead

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.whole_files import write_picture
+from elastream.atomic_io import write_picture
 from elastream_lab.benchmarks.migration.bench import BenchResult
 
 if TYPE_CHECKING:

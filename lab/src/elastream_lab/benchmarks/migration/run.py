@@ -21,7 +21,7 @@ from elastream.harness.commit_log import committed_batches
 from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.steer.warm_up import warm_up
 from elastream_lab.benchmarks.migration.mechanisms import Live, live_policy
 from elastream_lab.mechanisms.application import Application, ApplicationSpec, read_observations

@@ -13,8 +13,8 @@ __all__ = ["latency_of", "resilience_of"]
 def resilience_of(file: Path, seed: int, json_file: Path | None, picture: Path | None) -> None:
     """Make figure 14 of the graph of a problem file, as `elastream plan resilient` reads it."""
     from elastream.cli.option_names import fields_of_a_file
-    from elastream.cli.plan.resilient import resilient_problem
     from elastream.cli.problem_files import read_fields
+    from elastream.resilience.commands import resilient_problem
     from elastream_lab.studies.resilience.given import of_one_graph
 
     with fields_of_a_file():

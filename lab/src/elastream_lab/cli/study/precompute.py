@@ -49,7 +49,7 @@ def precompute(
       elastream study precompute --input problem.json --cores 1,2,4
     """
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.cli.values import projection_problem_of
+    from elastream.foresight.commands.values import projection_problem_of
     from elastream_lab.benchmarks.transition import skewed_problem
     from elastream_lab.cli.study.output import tell
     from elastream_lab.studies.precompute.study import PrecomputeStudy, precompute_figures

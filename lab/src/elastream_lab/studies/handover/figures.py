@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from elastream.planners.handover_cost import (
+from elastream.handover.break_even import (
     HandoverCost,
     break_even_length_s,
     handover_cost,

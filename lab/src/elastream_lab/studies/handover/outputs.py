@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Final
 
-from elastream.spark.handover.windowed import WindowedQuery
+from elastream.handover.spark.windowed import WindowedQuery
 from elastream_lab.applications.readings.queries import (
     both_streams,
     joined_readings,

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from elastream.loop.application import Observed
-from elastream.loop.goals.forecast import Expected, Forecaster
-from elastream.loop.goals.utilisation import FURTHEST_S, Utilisation
-from elastream.loop.policy import Policy
+from elastream.core.application import Observed
+from elastream.core.policy import Policy
+from elastream.goals.forecast import Expected, Forecaster
+from elastream.goals.utilisation import FURTHEST_S, Utilisation
 from elastream.model.checks import amount, count, positive
 from elastream.model.errors import ProblemError
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.cli.durations import length_of
+from elastream.foresight.traces.folder import read_manifest, read_nodes, read_tasks
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE
-from elastream.planners.even_spread import even_bounds
-from elastream.traces.folder import read_manifest, read_nodes, read_tasks
+from elastream.placement.even_spread import even_bounds
 
 __all__ = ["Load", "Migration", "read_load"]
 

@@ -10,15 +10,15 @@ from statistics import median
 
 import numpy as np
 
+from elastream.foresight.mtm.ground import Ground
+from elastream.foresight.mtm.neighbourhood import targets
+from elastream.foresight.mtm.problem import MigrationChain
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner, step_plan
-from elastream.model.transition import MigrationChain
-from elastream.planners.cuts import cut_of, nodes_of_cut
-from elastream.planners.even_spread import even_bounds
-from elastream.planners.single_step import single_step
-from elastream.planners.transition.ground import Ground
-from elastream.planners.transition.neighbourhood import targets
+from elastream.placement.even_spread import even_bounds
+from elastream.placement.ssm.cuts import cut_of, nodes_of_cut
+from elastream.placement.ssm.single_step import single_step
 from elastream_lab.studies.migration_cost.load import Migration
 
 __all__ = ["Run", "by_fewest_nodes", "by_most_nodes", "run_through"]

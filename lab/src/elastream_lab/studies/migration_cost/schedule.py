@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from elastream.foresight.ahead.by_schedule import scheduled_step
+from elastream.foresight.oms.planner import sequence
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.plan import Infeasible, SequencePlan, StepPlan
-from elastream.planners.even_spread import even_bounds, even_max_load
-from elastream.planners.free_ahead.by_schedule import scheduled_step
-from elastream.planners.free_step.planner import free_step
-from elastream.planners.sequence.planner import sequence
+from elastream.placement.even_spread import even_bounds, even_max_load
+from elastream.placement.free_step.planner import free_step
 from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.migration_cost.load import Load
 from elastream_lab.studies.migration_cost.study import CostStudy

@@ -9,8 +9,8 @@ from typing import Final
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import StepPlanner
-from elastream.planners.free_step.planner import free_step
-from elastream.planners.single_step import single_step
+from elastream.placement.free_step.planner import free_step
+from elastream.placement.ssm.single_step import single_step
 from elastream_lab.rivals.even_split import even_split
 from elastream_lab.rivals.redist import redist
 from elastream_lab.studies.migration_cost.load import Load

@@ -10,15 +10,15 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from elastream.model.ahead import PastWork
+from elastream.foresight.ahead.planner import FreeAheadPlanner
+from elastream.foresight.ahead.problem import PastWork
+from elastream.foresight.chain import ChainSettings, migration_chain
+from elastream.foresight.mtm.planner import TransitionPlanner
+from elastream.foresight.mtm.problem import ProjectionProblem
+from elastream.foresight.mtm.values import partition_values
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.transition import ProjectionProblem
-from elastream.planners.chain import ChainSettings, migration_chain
-from elastream.planners.even_spread import even_max_load
-from elastream.planners.free_ahead.planner import FreeAheadPlanner
-from elastream.planners.transition.planner import TransitionPlanner
-from elastream.planners.transition.values import partition_values
+from elastream.placement.even_spread import even_max_load
 from elastream_lab.studies.migration_cost.load import Load
 
 __all__ = ["FREE_GAMMA", "Aware", "Trained"]

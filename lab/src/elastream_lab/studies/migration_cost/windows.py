@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.plan import StepPlanner
-from elastream.planners.single_step import single_step
+from elastream.placement.ssm.single_step import single_step
 from elastream_lab.studies.figure import Figure, Value
 from elastream_lab.studies.migration_cost.run import run_through
 from elastream_lab.studies.migration_cost.study import AWARE, DIRECTED, GAMMA, TAU, CostStudy

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elastream.foresight.mtm.ground import Ground
+from elastream.foresight.mtm.growth import Bulk, GrowthSettings
+from elastream.foresight.mtm.partitions import Partitions, most_even_cut
+from elastream.foresight.mtm.problem import ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues, count_all, partition_values
 from elastream.model.checks import count, positive
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.transition import ProjectionProblem
-from elastream.planners.transition.ground import Ground
-from elastream.planners.transition.growth import Bulk, GrowthSettings
-from elastream.planners.transition.partitions import Partitions, most_even_cut
-from elastream.planners.transition.values import PartitionValues, count_all, partition_values
 from elastream_lab.studies.figure import Curves, Figure, Value, rises
 
 if TYPE_CHECKING:
-    from elastream.planners.cuts import Cut
+    from elastream.placement.ssm.cuts import Cut
 
 __all__ = ["PrecomputeStudy", "precompute_figures"]
 
@@ -145,8 +145,8 @@ def _place(members: Partitions, cut: Cut, ground: Ground) -> int:
 
 @contextmanager
 def _on_spark(cores: int) -> Iterator[Bulk]:
+    from elastream.foresight.spark.bulk import SparkBulk
     from elastream.spark.sessions.batch_session import batch_session
-    from elastream.spark.values.bulk import SparkBulk
 
     with batch_session("elastream study", master=f"local[{cores}]") as spark:
         yield SparkBulk(spark.sparkContext)

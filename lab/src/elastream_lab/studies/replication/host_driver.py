@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from elastream.core.policy import Policy
 from elastream.harness.commit_log import RETAIN_ALL
 from elastream.harness.response_time import responses
-from elastream.loop.goals.replication.goal import Replication, ReplicationMemory
-from elastream.loop.policy import Policy
 from elastream.model.errors import ElastreamError, SparkError
-from elastream.model.replication.problem import Weights
-from elastream.spark.door.private_door import PrivateDoor
+from elastream.replication.goal.goal import Replication, ReplicationMemory
+from elastream.replication.model.problem import Weights
+from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 from elastream.spark.sessions.settings import session_settings
 from elastream_lab.applications.taxi.job import QUERY, SESSION

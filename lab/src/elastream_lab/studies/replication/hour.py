@@ -16,9 +16,9 @@ import numpy as np
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.replication.plan import ReplicationPlan
-from elastream.model.replication.problem import Deployment, ReplicationProblem, Weights
-from elastream.planners.replication.exact import replication
+from elastream.replication.model.plan import ReplicationPlan
+from elastream.replication.model.problem import Deployment, ReplicationProblem, Weights
+from elastream.replication.planner.exact import replication
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.look_ahead.series import Series
 from elastream_lab.studies.replication.reference import (

@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 
 from elastream.model.plan import Infeasible
-from elastream.model.replication.plan import ReplicationPlan
-from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.replication.configurations import Floats, Ints
-from elastream.planners.replication.exact import deployment_of, objective_of, plan_of
-from elastream.planners.replication.forms import all_paths
-from elastream.planners.replication.instance import Instance, instance_of
-from elastream.planners.replication.search import ValuedDeployment
-from elastream.planners.replication.tables import stream_tables
+from elastream.replication.model.plan import ReplicationPlan
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner.configurations import Floats, Ints
+from elastream.replication.planner.exact import deployment_of, objective_of, plan_of
+from elastream.replication.planner.forms import all_paths
+from elastream.replication.planner.instance import Instance, instance_of
+from elastream.replication.planner.search import ValuedDeployment
+from elastream.replication.planner.tables import stream_tables
 
 __all__ = ["ReplicationProgram", "Rows", "replication_milp", "variables"]
 

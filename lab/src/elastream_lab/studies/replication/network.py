@@ -18,7 +18,7 @@ from typing import Any
 
 from elastream.model.checks import count, shown
 from elastream.model.errors import ProblemError
-from elastream.model.replication.problem import Links
+from elastream.replication.model.problem import Links
 
 __all__ = ["FIBRE_MS_PER_KM", "Network", "network_of", "topology_named"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from elastream.whole_files import write_picture
+from elastream.atomic_io import write_picture
 from elastream_lab.studies.replication.hour import Hour
 
 __all__ = ["draw_hours"]

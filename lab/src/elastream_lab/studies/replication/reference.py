@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from elastream.model.replication.latency import Queue
-from elastream.model.replication.problem import (
+from elastream.replication.model.latency import Queue
+from elastream.replication.model.problem import (
     Bounds,
     Datastore,
     Deployment,

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.replication.plan import ReplicationPlan
-from elastream.model.replication.problem import ReplicationProblem
-from elastream.planners.replication.exact import replication
-from elastream.planners.replication.instance import instance_of
+from elastream.replication.model.plan import ReplicationPlan
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner.exact import replication
+from elastream.replication.planner.instance import instance_of
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem

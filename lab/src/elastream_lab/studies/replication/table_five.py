@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from elastream.model.errors import ProblemError
-from elastream.model.replication.problem import Weights
+from elastream.replication.model.problem import Weights
 from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.machine import MUCH

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elastream.planners.resilient.normalised import Floats, Ints, Space
-from elastream.planners.resilient.rod import rod
+from elastream.resilience.planner.normalised import Floats, Ints, Space
+from elastream.resilience.planner.rod import rod
 from elastream_lab.studies.figure import Curves, Figure, Value, falls, rises
 from elastream_lab.studies.resilience.graphs import NODES, random_graph
 from elastream_lab.studies.resilience.trials import Ruler, mean, space_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elastream.planners.resilient.clustering import rod_with_clustering
-from elastream.planners.resilient.rod import rod
+from elastream.resilience.planner.clustering import rod_with_clustering
+from elastream.resilience.planner.rod import rod
 from elastream_lab.rivals.methods import drawn_rates
 from elastream_lab.rivals.placements import connected
 from elastream_lab.studies.figure import Curves, Figure, Value, rises

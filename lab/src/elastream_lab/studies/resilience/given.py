@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.normalised import normalise
+from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.planner.normalised import normalise
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.resilience.trials import RIVALS, trial
 

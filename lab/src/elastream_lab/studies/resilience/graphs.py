@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from elastream.model.resilience.graph import GraphOperator, QueryGraph
-from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.load_model import linear_load
+from elastream.resilience.model.graph import GraphOperator, QueryGraph
+from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.planner.load_model import linear_load
 
 __all__ = ["NODES", "problem_of", "random_graph", "with_errors"]
 

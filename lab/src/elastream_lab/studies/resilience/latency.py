@@ -29,8 +29,8 @@ import numpy as np
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
+from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.planner.normalised import Floats, Ints, Space, normalise
 from elastream_lab.applications.traffic.bursts import bursty_rates
 from elastream_lab.applications.traffic.packets import Packets
 from elastream_lab.rivals import placements as rivals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from elastream.planners.resilient.feasible_set import directions, ray_values
+from elastream.resilience.planner.feasible_set import directions, ray_values
 from elastream_lab.studies.figure import Curves, Figure, rises
 from elastream_lab.studies.resilience.volume_bounds import sphere_ratio
 

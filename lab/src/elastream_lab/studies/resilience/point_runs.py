@@ -26,8 +26,8 @@ import numpy as np
 
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation, TaskId
-from elastream.planners.resilient.normalised import Floats
-from elastream.spark.observe.measure import Measured, measure
+from elastream.resilience.planner.normalised import Floats
+from elastream.resilience.spark.measure import Measured, measure
 from elastream.spark.observe.watching import batches_of
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets

@@ -15,9 +15,9 @@ import numpy as np
 
 from elastream.model.errors import SparkError
 from elastream.model.plan import Infeasible
-from elastream.model.resilience.problem import ResilientProblem
-from elastream.planners.resilient.feasible_set import volume_ratio
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
+from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.planner.feasible_set import volume_ratio
+from elastream.resilience.planner.normalised import Floats, Ints, Space, normalise
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS, drawn_rates
 

@@ -36,8 +36,8 @@ from elastream.harness.response_time import responses
 from elastream.model.checks import amount, count, positive
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation
-from elastream.planners.resilient.normalised import Floats, Ints, Space
-from elastream.spark.observe.measure import Measured, measure
+from elastream.resilience.planner.normalised import Floats, Ints, Space
+from elastream.resilience.spark.measure import Measured, measure
 from elastream.spark.observe.watching import batches_of, watching
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
 from elastream_lab.applications.traffic.packets import Packets

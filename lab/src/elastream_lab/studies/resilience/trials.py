@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastream.model.plan import Infeasible
-from elastream.model.resilience.graph import QueryGraph
-from elastream.planners.resilient.feasible_set import directions, ray_values
-from elastream.planners.resilient.normalised import Floats, Ints, Space, normalise
+from elastream.resilience.model.graph import QueryGraph
+from elastream.resilience.planner.feasible_set import directions, ray_values
+from elastream.resilience.planner.normalised import Floats, Ints, Space, normalise
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.resilience.graphs import NODES, problem_of
 

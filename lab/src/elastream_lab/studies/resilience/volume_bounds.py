@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from elastream.planners.resilient.normalised import Floats
+from elastream.resilience.planner.normalised import Floats
 
 __all__ = ["exact_area_ratio", "sphere_ratio"]
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from elastream.attachment import attach
 from elastream.demo.made_posts import make_posts
+from elastream.foresight.chain import ChainSettings, migration_chain
 from elastream.harness.commit_log import committed_batches
 from elastream.harness.job_session import fresh_folder
 from elastream.harness.recording import Recording, write_recording
@@ -26,7 +27,6 @@ from elastream.harness.replay import ReplayClock
 from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
-from elastream.planners.chain import ChainSettings, migration_chain
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.patterns.job import PatternsJob
 from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end

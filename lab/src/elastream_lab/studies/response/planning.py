@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from elastream.loop.goals.utilisation import attainable_tau
-from elastream.loop.routes import interval_placement
+from elastream.core.routes import interval_placement
+from elastream.foresight.mtm.growth import GrowthSettings
+from elastream.foresight.mtm.planner import TransitionPlanner
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import partition_values
+from elastream.foresight.oms.planner import sequence
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ElastreamError
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
-from elastream.model.transition import MigrationChain, ProjectionProblem
-from elastream.planners.sequence.planner import sequence
-from elastream.planners.transition.growth import GrowthSettings
-from elastream.planners.transition.planner import TransitionPlanner
-from elastream.planners.transition.values import partition_values
+from elastream.placement.even_spread import attainable_tau
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 from elastream_lab.rivals.consistent_hashing import consistent_hashing
 
@@ -84,7 +84,7 @@ class Planning:
         if self.name == HASHED:
             return partial(consistent_hashing, seed=self.seed)
         if self.name == "free-step":
-            from elastream.planners.free_step.planner import free_step
+            from elastream.placement.free_step.planner import free_step
 
             return partial(free_step, effort=_FREE_EFFORT)
         return STEP_PLANNERS[self.name]

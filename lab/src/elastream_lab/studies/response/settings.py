@@ -8,9 +8,9 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
+from elastream.foresight.mtm.problem import discount
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
-from elastream.model.transition import discount
 from elastream_lab.applications.patterns.plain_miner import Mining
 from elastream_lab.studies.response.planning import PLANNERS
 

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elastream.loop.goals.by_hand import ByHand
-from elastream.loop.policy import Policy
-from elastream.loop.state import LoopState
+from elastream.core.policy import Policy
+from elastream.core.state import LoopState
+from elastream.goals.by_hand import ByHand
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId

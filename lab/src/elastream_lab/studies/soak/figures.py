@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.whole_files import write_picture
+from elastream.atomic_io import write_picture
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.soak.flatness import trend_of
 from elastream_lab.studies.soak.measures import Sample

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream import ByHand, Policy, attach
-from elastream.loop.decision_log import DecisionLog
+from elastream.core.decision_log import DecisionLog
 from elastream.model.errors import ElastreamError
 from elastream.spark.observe.endings import ending
 from elastream_lab.studies.soak.flatness import LEAST_SAMPLES

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream.line_files import files_of
+from elastream.jsonl import files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

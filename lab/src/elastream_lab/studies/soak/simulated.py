@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from elastream import Policy, Utilisation
-from elastream.loop.decision_log import DecisionLog
+from elastream.core.decision_log import DecisionLog
 from elastream.testing import ClusterSettings, SimulatedCluster, Workload, even_workload, simulated
 from elastream_lab.studies.soak.measures import Sample, of_python
 

@@ -10,7 +10,7 @@ import numpy as np
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.planners.free_step.planner import free_step
+from elastream.placement.free_step.planner import free_step
 from elastream_lab.rivals.even_split import even_split
 
 __all__ = ["Migration", "made_migrations", "planned"]

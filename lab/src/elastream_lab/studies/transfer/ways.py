@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from elastream.loop.ports import Ticket
+from elastream.core.ports import Ticket
 from elastream.model.observation import TaskId
-from elastream.planners.transfer.forecast import forecast
+from elastream.placement.transfer.forecast import forecast
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
 from elastream.testing.fair_shares import fairly_shared_s
 from elastream_lab.studies.transfer.migrations import Migration

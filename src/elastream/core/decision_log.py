@@ -1,0 +1,152 @@
+"""The decision log on disk: a decision, sample or scene a line (:mod:`elastream.jsonl`)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from elastream.core.decisions import VERSION, Decision, decision_of, line_of
+from elastream.core.samples import Sample, sample_line, sample_of
+from elastream.core.scene_lines import SceneTeller, checked_scene
+from elastream.core.scenes import Scene
+from elastream.jsonl import (
+    KEEP,
+    LONGEST_LINE,
+    MAX_BYTES,
+    LineFile,
+    begins_as_record,
+    lines_of,
+)
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+
+__all__ = [
+    "EMPTY",
+    "DecisionLog",
+    "LogEntry",
+    "LogWriter",
+    "entry_of",
+    "log_writer",
+    "read_decisions",
+    "read_log",
+]
+
+EMPTY = "is empty: not a decision log, or nothing is decided yet"
+
+LogEntry = Decision | Sample | Scene
+LogWriter = Callable[[LogEntry], None]
+"""Writes what it is given somewhere."""
+
+
+class DecisionLog:
+    """Appends decisions, samples and scenes to a file; refuses one that is something else.
+
+    For any thread: where a write hangs, the loop goes on to write in another one.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
+        self.path = path
+        self._lines = LineFile(path, "decision log", max_bytes=max_bytes, keep=keep)
+        self._scenes = SceneTeller()
+        self._lock = threading.Lock()
+
+    def append(self, told: LogEntry) -> None:
+        """Write one line, whole or not at all; raises ``OSError`` where it cannot be."""
+        with self._lock:
+            try:
+                self._lines.append(self._line(told))
+            except OSError:
+                self._scenes.begin_anew()
+                raise
+
+    def _line(self, told: LogEntry) -> str:
+        if isinstance(told, Decision):
+            return line_of(told)
+        if isinstance(told, Sample):
+            return sample_line(told)
+        if self._lines.full:  # the next file shall not need this one
+            self._scenes.begin_anew()
+        _, line = self._scenes.tell(told)
+        return line
+
+
+def log_writer(log: Path | str | Callable[[Decision], None] | None) -> LogWriter:
+    """Return what writes decisions: to a file, to a function, or nowhere.
+
+    Samples and scenes go to files alone.
+    """
+    if log is None:
+        return lambda _: None
+    if not callable(log):
+        return DecisionLog(Path(log)).append
+
+    def told(entry: LogEntry) -> None:
+        if isinstance(entry, Decision):
+            log(entry)
+
+    return told
+
+
+def read_decisions(
+    path: Path, *, torn: Callable[[str], None] = lambda _: None
+) -> Iterator[Decision]:
+    """Yield the decisions in the log; all else, and torn lines, are passed over."""
+    yield from (entry for entry in read_log(path, torn=torn) if isinstance(entry, Decision))
+
+
+def read_log(
+    path: Path, *, torn: Callable[[str], None] = lambda _: None
+) -> Iterator[Decision | Sample]:
+    """Yield the decisions and samples in the log, rotated files included, the oldest first.
+
+    A line that was torn is passed over; ``torn`` is told where. Raises ``ProblemError`` where the
+    log cannot be read, is empty, or a whole line of it is no line of a log.
+    """
+    found = False
+    for where, line in lines_of(path):
+        entry = entry_of(where, line, torn)
+        found = found or entry is not None
+        if isinstance(entry, Decision | Sample):
+            yield entry
+    if not found:
+        raise ProblemError(str(path), EMPTY)
+
+
+def entry_of(
+    where: str, line: bytes, torn: Callable[[str], None] = lambda _: None
+) -> Decision | Sample | dict[str, Any] | None:
+    """Return what a line of a log tells: a decision, a sample, or part of a scene as it stands.
+
+    ``None`` for an empty line and a torn one; raises ``ProblemError`` for a line of something else.
+    """
+    if not line.strip():
+        return None
+    if len(line) == LONGEST_LINE or not begins_as_record(line):
+        raise ProblemError(where, "is not a decision")
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        torn(where)
+        return None
+    return _read(where, record)
+
+
+def _read(where: str, record: Any) -> Decision | Sample | dict[str, Any]:
+    if not isinstance(record, dict) or "v" not in record:
+        raise ProblemError(where, "is not a decision: no object with a version")
+    if record["v"] != VERSION:
+        version = shown(record["v"])
+        raise ProblemError(where, f"has version {version}; this elastream reads {VERSION}")
+    try:
+        match record.get("kind"):
+            case "sample":
+                return sample_of(record)
+            case "scene":
+                return checked_scene(record)
+            case _:
+                return decision_of(record)
+    except ProblemError as error:
+        raise ProblemError(where, f"is not a decision: {error}") from None

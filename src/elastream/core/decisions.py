@@ -1,0 +1,127 @@
+"""Decisions: what was decided, why, and on which figures. Plain values, one line of JSON each.
+
+The first member of a line, ``v``, is the version of the format. Beside decisions a log holds
+samples (:mod:`elastream.core.samples`): what every task cost and where it was, now and then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from elastream.model.checks import Number, amount, count, shown
+from elastream.model.errors import ProblemError
+
+__all__ = ["VERSION", "Decision", "Kind", "decision_of", "line_of"]
+
+VERSION: Final = 2
+"""Version of the line format."""
+
+Kind = Literal[
+    "attach",
+    "join",
+    "hold",
+    "wait",
+    "advise",
+    "scale-out",
+    "scale-in",
+    "rebalance",
+    "move",
+    "plan",
+    "copy",
+    "migrate",
+    "verify",
+    "lost",
+    "replan",
+    "refuse",
+    "abandon",
+    "done",
+    "learn",
+    "spare",
+    "standby",
+    "partitions",
+    "repartition",
+    "stuck",
+    "leave",
+    "detach",
+]
+"""What was decided.
+
+``join``, ``leave``: a query takes part, or no longer. ``hold``: nothing should change. ``wait``:
+something is under way and not ready. ``advise``: what would be done. ``scale-out``, ``scale-in``,
+``rebalance``, ``move``: a change begins. ``plan``: the tasks to move are chosen. ``copy``: state
+has travelled ahead of its tasks, or why not. ``migrate``: a mini-migration. ``verify``: what was
+asked for in idle time or a pause, held against the first batch after. ``lost``: an executor is
+gone. ``replan``: disturbed, planned anew. ``refuse``: a request that cannot be met. ``abandon``,
+``done``: how a change ended. ``learn``: what past changes taught. ``spare``: about an executor that
+is kept ready. ``standby``: about copies of state that follow on other executors. ``partitions``: a
+query has too few, or enough again. ``repartition``: about a pause to change their number.
+``stuck``: a call that does not come back.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision."""
+
+    at_ms: int | None
+    """When, in milliseconds since the epoch: a batch's commit, or the loop's clock between two;
+    ``None`` before either was heard of."""
+    batch: int | None
+    """The last batch of ``query`` before it; ``None`` where there was none."""
+    kind: Kind
+    reason: str
+    """One sentence for a person."""
+    executors: int
+    """How many were alive, spares included."""
+    utilisation: float | None = None
+    """Mean over the executors; ``None`` where it was not known or not looked at."""
+    figures: Mapping[str, Number] = field(default_factory=dict)
+    """The numbers behind the reason, by name."""
+    query: str | None = None
+    """The query it is about; ``None`` where it is about the whole application."""
+
+
+def line_of(decision: Decision) -> str:
+    """Return the decision as one line of JSON, without the line's end."""
+    record = {
+        "v": VERSION,
+        "at_ms": decision.at_ms,
+        "query": decision.query,
+        "batch": decision.batch,
+        "kind": decision.kind,
+        "executors": decision.executors,
+        "utilisation": decision.utilisation,
+        "reason": decision.reason,
+        "figures": dict(decision.figures),
+    }
+    return json.dumps(record, allow_nan=False)
+
+
+def decision_of(record: Mapping[str, Any]) -> Decision:
+    """Return the decision that a record tells; raises ``ProblemError`` where it tells none."""
+    try:
+        kind, reason, figures = record["kind"], record["reason"], record["figures"]
+        query, batch = record["query"], record["batch"]
+        at_ms, busy, executors = record["at_ms"], record["utilisation"], record["executors"]
+    except KeyError as error:
+        raise ProblemError(error.args[0], "is missing") from None
+    if kind not in get_args(Kind):
+        raise ProblemError("kind", f"{shown(kind)} is not known")
+    for name, value in (("reason", reason), ("query", "" if query is None else query)):
+        if not isinstance(value, str):
+            raise ProblemError(name, f"{shown(value)} is not a text")
+    if not isinstance(figures, dict):
+        raise ProblemError("figures", f"{shown(figures)} is not an object")
+    return Decision(
+        at_ms=None if at_ms is None else count("at_ms", at_ms),
+        batch=None if batch is None else count("batch", batch),
+        kind=kind,
+        reason=reason,
+        executors=count("executors", executors),
+        query=query,
+        utilisation=None if busy is None else amount("utilisation", busy),
+        figures={name: amount(f"figures.{name}", value) for name, value in figures.items()},
+    )

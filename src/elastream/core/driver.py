@@ -1,0 +1,493 @@
+"""The thin driver: it owns the ports, turns instructions into calls and answers into events.
+
+Nothing is decided here. Steps are taken under one lock, one after the other, in the order their
+events come; every call on a port runs on a lane (:mod:`elastream.core.lanes`) with a deadline, so
+that whoever tells the loop something is never kept waiting, nor the loop by a runtime that hangs.
+A clock of its own lets time pass where nobody tells anything.
+
+A failure of the runtime becomes an event; a failure of the log is reported once to Python's
+logging; should the loop itself fail, it detaches. None of them reaches the queries.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, Self
+
+from elastream.core.clock import steady_s
+from elastream.core.decision_log import LogEntry, LogWriter
+from elastream.core.events import (
+    AbandonRequested,
+    Action,
+    Answered,
+    Ask,
+    Cancel,
+    Copy,
+    DetachRequested,
+    DropCopies,
+    Event,
+    Grow,
+    Instruction,
+    Learn,
+    Log,
+    MoveRequested,
+    Pause,
+    Place,
+    Plan,
+    RecordSample,
+    RecordScene,
+    Rehearse,
+    Release,
+    Repartition,
+    ScaleRequested,
+    Stuck,
+    Tick,
+    Warm,
+)
+from elastream.core.goal import Failure, Probe, Think
+from elastream.core.lanes import Job, Lane, ThreadLane
+from elastream.core.learning import Learning
+from elastream.core.policy import Policy
+from elastream.core.ports import Runtime, Stopped, Ticket
+from elastream.core.repartitioning import LONGEST_PAUSE_S
+from elastream.core.routes import rehearse, route
+from elastream.core.scenes import take_scene
+from elastream.core.showing import shown
+from elastream.core.state import Detached, LoopState, Transition, note
+from elastream.core.steady import Steady
+from elastream.core.step import start_loop, step
+from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError
+from elastream.model.observation import TaskId
+
+__all__ = ["Controller", "Lanes"]
+
+_logger = logging.getLogger(__name__)
+
+_TICK_S: Final = 1.0
+_MARGIN_S: Final = 5.0
+"""A lane waits so much longer than the loop, which gives up first."""
+_LEARN_S: Final = 3600.0
+_REHEARSE_S: Final = 120.0
+_DRAIN_S: Final = 2.0
+"""How long a lane may take, when the loop ends or rests, for what it has begun."""
+
+Lanes = Callable[[str, Callable[[str, float, bool], None]], Lane]
+"""Makes a lane from its name and what to call where it is stuck."""
+
+_LANES: Final = {
+    Place: "place",
+    Copy: "copy",
+    Grow: "act",
+    Warm: "act",
+    Release: "act",
+    Plan: "plan",
+    Ask: "think",
+    Learn: "learn",
+    Repartition: "pause",
+    Pause: "pause",
+}
+_NAMES: Final = {
+    Place: "placing tasks",
+    Copy: "a copy of state",
+    Grow: "a request for executors",
+    Warm: "a warm-up",
+    Release: "a release",
+    Plan: "a plan",
+    Ask: "a question of the goal",
+    Learn: "a lesson",
+    Repartition: "a repartitioning",
+    Pause: "a pause",
+}
+
+
+class Controller:
+    """One application's loop: attached by :meth:`start`, left by :meth:`detach`.
+
+    ``log`` is called with every decision, sample and scene. ``learning`` and ``past`` are what was
+    learnt and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on,
+    and ``clock`` tells the time in seconds since the epoch, by which spans are measured; ``wall``
+    is what is told to people. ``ticks``: whether time passes by itself. ``on_failure`` is called
+    when the loop has failed and left, by whatever thread that was in.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        policy: Policy,
+        log: LogWriter,
+        *,
+        learning: Learning | None = None,
+        past: Iterable[tuple[int, float]] = (),
+        lanes: Lanes = ThreadLane,
+        clock: Callable[[], float] = steady_s,
+        wall: Callable[[], float] = time.time,
+        ticks: bool = True,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._runtime = runtime
+        self._policy = policy
+        self._logs: tuple[LogWriter, ...] = (log,)
+        self._learning = learning
+        self._past = past
+        self._make_lane = lanes
+        self._clock = clock
+        self._wall = wall
+        self._ticks = ticks
+        self._on_failure = on_failure
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._events: deque[Event] = deque()
+        self._stepping = False
+        self._state: LoopState | None = None
+        self._lanes: dict[str, Lane] = {}
+        self._tickets: dict[int, Ticket] = {}
+        self._log_failed = False
+        self._undo: list[Callable[[], None]] = []
+        self.ended = threading.Event()
+        """Set when the loop has ended, for whatever reason."""
+
+    @property
+    def policy(self) -> Policy:
+        """What the loop was asked for."""
+        return self._policy
+
+    @property
+    def state(self) -> LoopState:
+        """What the loop remembers now; it never changes in the reader's hands."""
+        if self._state is None:
+            raise ElastreamError("the controller has not been started")
+        return self._state
+
+    def start(self) -> Self:
+        """Attach and begin to listen; raises where the goal makes no sense on this runtime."""
+        with self._lock:
+            if self._state is not None:
+                raise AlreadyAttachedError("this controller was started before")
+            executors = self._runtime.pool.executors()
+            now_ms, wall_ms = self._now_ms(), self._wall_ms()
+            self._policy.goal.check_start(wall_ms, executors)
+            first = start_loop(
+                self._policy,
+                executors,
+                now_ms=now_ms,
+                wall_ms=wall_ms,
+                learning=self._learning,
+                past=self._past,
+                can_copy=self._runtime.copies is not None,
+            )
+            self._follow(first)
+        try:
+            self._undo.append(self._runtime.monitor.subscribe(self.feed))
+            if self._ticks:
+                threading.Thread(target=self._tick, name="elastream clock", daemon=True).start()
+        except BaseException:
+            self._leave()
+            raise
+        if self.ended.is_set():  # it has failed at what it was told first
+            self._leave()
+        return self
+
+    def detach(self, reason: str | None = None) -> None:
+        """Leave the queries running as they are; what is under way is given up, for good."""
+        if self._state is not None and not isinstance(self.state.phase, Detached):
+            self.feed(DetachRequested() if reason is None else DetachRequested(reason))
+        self._leave()
+
+    def scale_to(self, executors: int, *, tau: float | None = None) -> None:
+        """Ask for a number of executors now, without patience and cooldown."""
+        self.feed(ScaleRequested(executors, tau))
+
+    def move(self, goal: Mapping[TaskId, str]) -> None:
+        """Ask for a placement; the tasks move in mini-migrations."""
+        self.feed(MoveRequested(dict(goal)))
+
+    def abandon(self, why: str) -> None:
+        """Give up what is under way: what moved stays moved, the rest stays put."""
+        self.feed(AbandonRequested(why))
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return when nothing is under way and the log tells so; ``False`` at the timeout.
+
+        A log that hangs is waited for no longer than when the loop ends.
+        """
+        deadline = time.monotonic() + timeout_s
+        written = threading.Event()
+        with self._changed:
+            if not self._changed.wait_for(self._rests, timeout_s):
+                return False
+            told = Job("the log", _DRAIN_S, written.set, lambda _: written.set())
+            self._lane("log").submit(told)
+        written.wait(min(_DRAIN_S, deadline - time.monotonic()))
+        return True
+
+    def add_log(self, log: LogWriter) -> Callable[[], None]:
+        """Write decisions there too; return how to stop that."""
+        with self._lock:
+            self._logs = (*self._logs, log)
+
+        def remove() -> None:
+            with self._lock:
+                self._logs = tuple(other for other in self._logs if other is not log)
+
+        return remove
+
+    def feed(self, event: Event) -> None:
+        """Take an event in and do what follows; those that come of it follow in order."""
+        failed = False
+        with self._lock:
+            self._events.append(event)
+            if self._stepping or self._state is None:
+                return
+            self._stepping = True
+            try:
+                while self._events:
+                    before = self.state
+                    self._follow(shown(before, step(before, self._events.popleft())))
+            except Exception as error:
+                failed = True
+                self._fail(error)
+            finally:
+                self._stepping = False
+                self._changed.notify_all()
+        if failed:
+            self._leave_failed()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.detach()
+
+    def _fail(self, error: Exception) -> None:
+        """Detach for a fault of the loop itself, as for a request where the state allows it."""
+        _logger.error("the loop failed and detaches; the queries run on", exc_info=error)
+        self._events.clear()
+        reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
+        before = self.state
+        try:
+            self._follow(shown(before, step(before, DetachRequested(reason, failed=True))))
+        except Exception:  # what it knows is at fault
+            _logger.debug("the failed loop could not detach in a step", exc_info=True)
+            self._state = replace(before, phase=Detached())
+            self._write(note(self._state, "detach", reason, figures={"failed": 1}))
+            self._write(RecordScene(self._state))
+
+    def _leave_failed(self) -> None:
+        try:
+            self._leave()
+        finally:
+            self._on_failure()
+
+    def _rests(self) -> bool:
+        state = self.state
+        resting = isinstance(state.phase, Steady | Detached) and state.request is None
+        return resting or self.ended.is_set()
+
+    def _now_ms(self) -> int:
+        return round(self._clock() * 1000)
+
+    def _wall_ms(self) -> int:
+        return round(self._wall() * 1000)
+
+    def _tick(self) -> None:
+        while not self.ended.wait(_TICK_S):
+            with self._lock:
+                lanes = tuple(self._lanes.values())
+            try:
+                for lane in lanes:
+                    lane.look()
+            except Exception as error:  # such as where no thread can be started
+                with self._lock:
+                    self._fail(error)
+                self._leave_failed()
+                return
+            self.feed(Tick(self._now_ms(), self._wall_ms()))
+
+    def _follow(self, transition: Transition) -> None:
+        self._state, instructions = transition
+        for instruction in instructions:
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case Log() | RecordSample() | RecordScene():
+                self._write(instruction)
+            case Rehearse(tasks=tasks, nodes=nodes):
+                self._rehearse(tasks, nodes)
+            case DropCopies():
+                self._drop_copies()
+            case Cancel(ticket=number):
+                ticket = self._tickets.pop(number, None)
+                if ticket is not None:
+                    ticket.cancel()
+            case action:
+                self._begin(action)
+
+    def _rehearse(self, tasks: int, nodes: int) -> None:
+        def run() -> None:
+            try:
+                rehearse(tasks, nodes)
+            except Exception:  # it only spares the first plan some time
+                _logger.warning("the rehearsal of a plan failed", exc_info=True)
+
+        self._lane("plan").submit(Job("a rehearsal", _REHEARSE_S, run, _unheard))
+
+    def _drop_copies(self) -> None:
+        copies = self._runtime.copies
+        if copies is not None:
+            job = Job("dropping copies", self._policy.call_timeout_s, copies.drop, _unheard)
+            self._lane("copy").submit(job)
+
+    def _begin(self, action: Action) -> None:
+        ticket = self._tickets[action.ticket] = Ticket()
+
+        def refused(why: str) -> None:
+            self._answer(action, Failure(why))
+
+        def run() -> None:
+            result = self._result(action, ticket) if ticket.valid else Failure("given up")
+            self._answer(action, result)
+
+        job = Job(_NAMES[type(action)], self._limit_s(action), run, refused)
+        self._lane(_LANES[type(action)]).submit(job)
+
+    def _answer(self, action: Action, result: Any) -> None:
+        with self._lock:
+            wanted = self._tickets.pop(action.ticket, None)
+        if wanted is not None and wanted.valid:
+            self.feed(Answered(action.ticket, result))
+
+    def _result(self, action: Action, ticket: Ticket) -> Any:
+        pool, policy = self._runtime.pool, self._policy
+        try:
+            match action:
+                case Grow(total=total):
+                    return pool.grow(total, timeout_s=policy.grow_timeout_s, ticket=ticket)
+                case Warm(ids=ids):
+                    return pool.warm(ids, ticket=ticket)
+                case Release(ids=ids):
+                    return pool.release(ids, ticket=ticket)
+                case Plan(order=order):
+                    return route(order)
+                case Copy():
+                    return self._copied(action, ticket)
+                case Place(query=query, wanted=wanted, lost=lost):
+                    return self._runtime.placement.place(query, wanted, lost=lost, ticket=ticket)
+                case Ask(question=Think(work=work)):
+                    return work()
+                case Ask(question=Probe(pairs=pairs)):
+                    return self._probed(pairs)
+                case Learn(lesson=lesson):
+                    return self._learn(lesson, ticket)
+                case Repartition():
+                    return self._repartitioned(action, ticket)
+                case Pause():
+                    return self._paused(action, ticket)
+        except QueryStoppedError as error:
+            return Stopped(_line(error))
+        except Exception as error:
+            return Failure(_line(error))
+
+    def _copied(self, copy: Copy, ticket: Ticket) -> Any:
+        if self._runtime.copies is None:
+            return Failure("there is no way to copy state")
+        return self._runtime.copies.copy(copy.wanted, soon=copy.soon, ticket=ticket)
+
+    def _probed(self, pairs: tuple[tuple[str, str], ...]) -> Any:
+        if self._runtime.probe is None:
+            return Failure("there is no way to probe hosts")
+        return self._runtime.probe.round_trips_ms(pairs)
+
+    def _learn(self, lesson: Any, ticket: Ticket) -> Any:
+        if self._runtime.learner is None:
+            return Failure("there is nobody to work values out")
+        return self._runtime.learner.learn(lesson, ticket=ticket)
+
+    def _repartitioned(self, order: Repartition, ticket: Ticket) -> Any:
+        if self._runtime.repartitioner is None:
+            return Failure("there is no way to start a query again")
+        return self._runtime.repartitioner.repartition(
+            order.query, order.partitions, order.places, ticket=ticket
+        )
+
+    def _paused(self, order: Pause, ticket: Ticket) -> Any:
+        if self._runtime.pauser is None:
+            return Failure("there is no way to start a query again")
+        return self._runtime.pauser.pause(order.query, order.places, ticket=ticket)
+
+    def _limit_s(self, action: Action) -> float:
+        if isinstance(action, Place):
+            return self._policy.call_timeout_s
+        if isinstance(action, Copy):
+            return self._policy.copy_timeout_s + _MARGIN_S
+        if isinstance(action, Learn):
+            return _LEARN_S
+        if isinstance(action, Repartition | Pause):
+            return LONGEST_PAUSE_S + _MARGIN_S
+        return self._policy.action_timeout_s + _MARGIN_S
+
+    def _lane(self, name: str) -> Lane:
+        if name not in self._lanes:
+            self._lanes[name] = self._make_lane(f"elastream {name}", self._stuck)
+        return self._lanes[name]
+
+    def _stuck(self, what: str, after_s: float, back: bool) -> None:
+        self.feed(Stuck(self._now_ms(), what, after_s, back))
+
+    def _write(self, instruction: Log | RecordSample | RecordScene) -> None:
+        logs = self._logs
+
+        def write() -> None:
+            told = _told(instruction)
+            for log in logs:
+                try:
+                    log(told)
+                except Exception as error:
+                    if not self._log_failed:
+                        _logger.error("decisions are no longer logged: %s", _line(error))
+                    self._log_failed = True
+
+        job = Job("writing the log", self._policy.call_timeout_s, write, _unheard)
+        self._lane("log").submit(job)
+
+    def _leave(self) -> None:
+        """Hear no more, act no more; do not wait long for calls that hang."""
+        with self._lock:
+            undo, self._undo = self._undo[::-1], []
+            tickets, self._tickets = tuple(self._tickets.values()), {}
+            lanes = tuple(self._lanes.values())
+        self.ended.set()
+        for ticket in tickets:
+            ticket.cancel()
+        for one in undo:
+            one()
+        for lane in lanes:
+            lane.close()
+        for lane in lanes:
+            lane.drain(_DRAIN_S)
+        with self._changed:
+            self._changed.notify_all()
+
+
+def _told(instruction: Log | RecordSample | RecordScene) -> LogEntry:
+    match instruction:
+        case Log(decision=decision):
+            return decision
+        case RecordSample():
+            return instruction.sample
+        case RecordScene(state=state, batches=batches):
+            return take_scene(state, batches)
+
+
+def _unheard(_: str) -> None:
+    """Take no notice that a lane took no job."""
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or "no reason given"
+    return text if isinstance(error, ElastreamError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,366 @@
+"""What the loop hears and what it tells its driver to do, both as data.
+
+Events go in, instructions come out (the idea of dask's worker state machine): the loop itself
+calls nobody, so every run can be replayed from its events. An instruction that takes its time
+carries a ticket, and the event that answers it carries the same one. A ticket that the loop gives
+up is cancelled: whoever holds it looks at it before and while acting, and an answer that comes all
+the same is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from elastream.core.application import Observed
+from elastream.core.decisions import Decision
+from elastream.core.goal import Question
+from elastream.core.learning import Lesson
+from elastream.core.routes import RouteOrder
+from elastream.core.samples import Sample, take_sample
+from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
+
+if TYPE_CHECKING:
+    from elastream.core.state import LoopState
+
+__all__ = [
+    "AbandonRequested",
+    "Action",
+    "Answered",
+    "Ask",
+    "BatchObserved",
+    "Cancel",
+    "Copy",
+    "DetachRequested",
+    "DropCopies",
+    "Event",
+    "ExecutorsChanged",
+    "Fact",
+    "Grow",
+    "Instruction",
+    "Learn",
+    "Log",
+    "MoveRequested",
+    "Place",
+    "Plan",
+    "QueryJoined",
+    "QueryLeft",
+    "QueryPassedOver",
+    "RecordSample",
+    "RecordScene",
+    "Rehearse",
+    "Release",
+    "Repartition",
+    "ScaleRequested",
+    "Status",
+    "Stuck",
+    "Tick",
+    "Warm",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryJoined:
+    """A query takes part from now on, or goes on in a new run."""
+
+    at_ms: int
+    query: str
+    run: str
+    graph: OperatorGraph = field(default_factory=OperatorGraph)
+    tasks: int = 0
+    """How many tasks a whole batch of it shows."""
+    trigger_ms: float | None = None
+    """How often its batches shall begin; ``None``: as soon as the one before has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLeft:
+    """A query has ended, or was let go."""
+
+    at_ms: int
+    query: str
+    run: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPassedOver:
+    """A query was found that cannot be steered; it is left alone."""
+
+    at_ms: int
+    query: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchObserved:
+    """A batch has committed; the next of the same query may have begun."""
+
+    batch: BatchObservation
+
+    @property
+    def at_ms(self) -> int:
+        """When it committed."""
+        return self.batch.finished_at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorsChanged:
+    """Executors came, were lost, or became warm."""
+
+    at_ms: int
+    executors: tuple[Executor, ...]
+    """Those alive now, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How it is between batches; told about every second."""
+
+    at_ms: int
+    idle: frozenset[str] = frozenset()
+    """The queries with no batch running and no rows to run one on, also those that have run none
+    yet and so do not take part."""
+    jobs: int = 0
+    """Jobs that run in the application, of whatever query."""
+    other_ms: Mapping[str, float] = field(default_factory=dict)
+    """Executor run time of tasks of nobody who takes part, since the status before."""
+    dropped: int = 0
+    """Events that were lost since the status before, because there were too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed, by the loop's own clock."""
+
+    at_ms: int
+    wall_ms: int | None = None
+    """What the machine's clock says then, which may be set; ``None``: the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to an instruction with a ticket."""
+
+    ticket: int
+    result: Any
+    """What the instruction says, or a :class:`~elastream.core.goal.Failure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A call on the runtime does not come back; its worker was replaced."""
+
+    at_ms: int
+    what: str
+    after_s: float
+    back: bool = False
+    """Whether it came back after all; what it had done was undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRequested:
+    """A person asks for a number of executors, without patience and cooldown."""
+
+    executors: int
+    tau: float | None = None
+    """How uneven the load may be afterwards; ``None``: as the policy has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequested:
+    """A person, or a planner of theirs, asks for a placement."""
+
+    goal: Mapping[TaskId, str]
+    """The executor each of these tasks should be on; other tasks stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonRequested:
+    """Give up what is under way: what moved stays moved, the rest stays put."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DetachRequested:
+    """Leave the application alone from now on."""
+
+    reason: str = "detached; the queries run on as they are"
+    failed: bool = False
+    """Whether a fault of the loop itself is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """Ask for executors. Answered by those alive when they came, or when the time was up."""
+
+    ticket: int
+    total: int
+    """How many there should be in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """Make executors ready for state."""
+
+    ticket: int
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Choose the tasks to move. Answered by a :class:`~elastream.core.routes.Route`."""
+
+    ticket: int
+    order: RouteOrder
+    tasks: tuple[TaskId, ...]
+    """The task ids, by the order's task numbers."""
+    nodes: tuple[str, ...]
+    """The executor ids, by the order's node numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take away executors that hold no state, or none that a running batch needs."""
+
+    ticket: int
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Bring copies of tasks' state to executors. Answered by :class:`~elastream.core.ports.Copied`.
+
+    Copies that were brought before and are not among them are dropped.
+    """
+
+    ticket: int
+    wanted: Mapping[TaskId, str]
+    soon: bool = True
+    """Whether tasks will move to them soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropCopies:
+    """Drop the copies that no task has come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Prefer these executors for these tasks of one query, at once: between two of its batches.
+
+    Answered by :class:`~elastream.core.ports.Placed`.
+    """
+
+    ticket: int
+    query: str
+    wanted: Mapping[TaskId, str]
+    lost: tuple[str, ...] = ()
+    """Executors that are gone: what a running batch would have run there goes elsewhere too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repartition:
+    """Stop a query at a batch boundary, change its number of partitions, and start it again.
+
+    Answered by :class:`~elastream.core.ports.Paused`.
+    """
+
+    ticket: int
+    query: str
+    partitions: int
+    places: Mapping[TaskId, str] = field(default_factory=dict)
+    """The executors that its tasks shall be on then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Stop a query at a batch boundary, and start it again with its tasks where they are wanted.
+
+    Answered by :class:`~elastream.core.ports.Paused`.
+    """
+
+    ticket: int
+    query: str
+    places: Mapping[TaskId, str]
+    """The executors that its tasks shall be on then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Answer a goal's question."""
+
+    ticket: int
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Learn:
+    """Value partitions by what past changes taught. Answered by a planner, or why there is none."""
+
+    ticket: int
+    lesson: Lesson
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearse:
+    """Plan something of this size once, so that the first real plan finds all that it loads."""
+
+    tasks: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Nobody waits for the answer any more: do not act on the ticket, undo what came of it."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Write a decision down."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSample:
+    """Write a sample down; it is made where it is written, which may take a while."""
+
+    observed: Observed
+    wanted: int
+    """How many executors there should be."""
+
+    @property
+    def sample(self) -> Sample:
+        """The sample."""
+        return take_sample(self.observed, self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordScene:
+    """Show what there is to see; the scene is made where it is shown."""
+
+    state: LoopState
+    batches: tuple[BatchObservation, ...] = ()
+    """Those since the scene before."""
+
+
+Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChanged | Status
+"""What the monitor tells."""
+Event = (
+    Fact
+    | Tick
+    | Answered
+    | Stuck
+    | ScaleRequested
+    | MoveRequested
+    | AbandonRequested
+    | DetachRequested
+)
+Action = Grow | Warm | Plan | Release | Copy | Place | Repartition | Pause | Ask | Learn
+"""An instruction that takes its time and is answered by an event with its ticket."""
+Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample | RecordScene

@@ -1,0 +1,89 @@
+"""In words: what the loop would do now and why, and what would have to change for it to act."""
+
+from __future__ import annotations
+
+from elastream.core.goal import Wanted, allowed
+from elastream.core.migrator.change import Change
+from elastream.core.partitions import ShortageWatch
+from elastream.core.repartitioning import Pausing
+from elastream.core.scenes import unknowns
+from elastream.core.spans import expected_left_s, phase_name
+from elastream.core.state import Detached, LoopState
+from elastream.core.steady import Steady, held_back
+from elastream.model.words import counted, printable
+
+__all__ = ["explained"]
+
+
+def explained(state: LoopState) -> str:
+    """Return a few lines for a person."""
+    if isinstance(state.phase, Detached):
+        return "It has let go of the application; the queries run on as they are."
+    lines = [_now(state)]
+    change = getattr(state.phase, "change", None)
+    if isinstance(change, Change):
+        lines.append(_under_way(state, change))
+    elif isinstance(state.phase, Steady):
+        lines += _resting(state)
+    lines += _partitions(state)
+    lines += [f"Not known: {what}." for what in unknowns(state)]
+    return "\n".join(map(printable, lines))
+
+
+def _now(state: LoopState) -> str:
+    policy = state.policy
+    does = "It advises only" if policy.advise_only else "It acts"
+    bounds = f"{policy.min_executors} and {policy.max_executors} executors"
+    alive = counted(len(state.executors), "executor")
+    spares = counted(len(state.spares), "spare")
+    there = alive if not state.spares else f"{alive} at work and {spares}"
+    return f"{does}, between {bounds}; its goal: {policy.goal.name}. There are {there}."
+
+
+def _under_way(state: LoopState, change: Change) -> str:
+    left_s = expected_left_s(state)
+    left = "how long it will take is not known, it is the first of its kind"
+    if left_s is not None:
+        left = f"about {left_s:.0f} s are left, if it goes like the last one"
+    said = f"{change.kind} from {change.before} to {counted(change.executors, 'executor')}"
+    return f"Under way ({phase_name(state.phase)}): {said}, because {change.reason}; {left}."
+
+
+def _resting(state: LoopState) -> list[str]:
+    goal = state.policy.goal
+    _, wanted, _ = goal.wanted(state.memory, state.observed)
+    wanted = allowed(wanted, state.observed)
+    lines = [_wish(state, wanted)]
+    lines += [f"{sentence}." for sentence in goal.turning_points(state.memory, state.observed)]
+    policy = state.policy
+    rounds = counted(policy.patience, "round of batches", "rounds of batches")
+    lines.append(f"A need must last for {rounds}, {policy.cooldown_s:g} s after the last change.")
+    return lines
+
+
+def _partitions(state: LoopState) -> list[str]:
+    """Say which queries have too few partitions, and what was done about it."""
+    lines = []
+    if isinstance(state.phase, Pausing):
+        shortage = state.phase.shortage
+        lines.append(f"{shortage.query} is paused for {shortage.enough} partitions.")
+    for name in state.queries:
+        said = state.shortages.get(name, ShortageWatch()).said
+        if said is not None and not isinstance(state.phase, Pausing):
+            lines.append(f"Too few partitions in {name}: {said.reason}.")
+        last = state.repartitionings.get(name)
+        if last is not None and last.paused_s is not None:
+            change = f"from {last.before} to {last.partitions} partitions"
+            lines.append(f"{name} was paused for {last.paused_s:.1f} s, {change}.")
+    return lines
+
+
+def _wish(state: LoopState, wanted: Wanted) -> str:
+    if wanted.need == "hold":
+        return f"It would change nothing now: {wanted.reason}."
+    wish = f"{wanted.need} to {counted(wanted.executors, 'executor')}"
+    held = held_back(state, wanted, urgent=False)
+    if held is not None:
+        return f"It wants a {wish} and holds it back: {held}."
+    would = "It would advise a" if state.policy.advise_only else "Its next step is a"
+    return f"{would} {wish}: {wanted.reason}."

@@ -1,0 +1,252 @@
+"""Facts taken in: what an event says of queries, executors and time, before anything follows.
+
+Also the accidents that concern no phase: a query joins or leaves, an executor is lost, a batch
+shows fewer tasks than the query has, the monitor falls silent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from elastream.core.application import RECENT_BATCHES, Query
+from elastream.core.events import (
+    BatchObserved,
+    Event,
+    ExecutorsChanged,
+    Instruction,
+    QueryJoined,
+    QueryLeft,
+    QueryPassedOver,
+    Rehearse,
+    Status,
+    Tick,
+)
+from elastream.core.load import mean, pass_idle, smooth, weight_of
+from elastream.core.migrator.moving import Moving
+from elastream.core.migrator.releasing import Releasing
+from elastream.core.migrator.resuming import Resuming
+from elastream.core.spares import begin_work, with_alive
+from elastream.core.standbys import recover
+from elastream.core.state import LoopState, note
+from elastream.core.steady import Steady
+from elastream.model.observation import BatchObservation
+from elastream.model.words import counted, listed
+
+__all__ = ["take_in"]
+
+_NOTHING = 1e-9
+_MANY = 1000
+"""With so many tasks planners run compiled, which takes a while to load."""
+_SAME_CLOCK_MS = 500
+"""Two readings that differ by less were taken a moment apart: nobody has set the clock."""
+
+
+def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    """Return the state with the facts of ``event``, what to log, and whether they are news."""
+    at_ms = getattr(event, "at_ms", None)
+    if at_ms is not None:
+        passed_s = max(0.0, state.passed_s_until(at_ms))
+        state = replace(
+            state,
+            now_ms=max(at_ms, state.now_ms or 0),
+            executor_s=state.executor_s + len(state.all_executors) * passed_s,
+            spare_executor_s=state.spare_executor_s + len(state.spares) * passed_s,
+        )
+    match event:
+        case BatchObserved(batch=batch):
+            return _batch(state, batch)
+        case Status():
+            return _status(state, event)
+        case QueryJoined():
+            return _joined(state, event)
+        case QueryLeft():
+            return _left(state, event)
+        case QueryPassedOver(query=query, why=why):
+            return state, (note(state, "refuse", f"left alone: it {why}", query=query),), False
+        case ExecutorsChanged():
+            return _executors(state, event)
+        case Tick(at_ms=now_ms, wall_ms=wall_ms):
+            return _tick(_set(state, 0 if wall_ms is None else wall_ms - now_ms))
+        case _:
+            return state, (), True
+
+
+def _batch(
+    state: LoopState, batch: BatchObservation
+) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    query = state.queries.get(batch.query)
+    if query is None or query.run != batch.run:
+        return state, (), False
+    load = query.load
+    if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
+        return state, (), False
+    policy = state.policy
+    disturbed = not isinstance(state.phase, Steady)
+    recent = query.recent_ms
+    if not isinstance(state.phase, Moving | Releasing | Resuming):
+        recent = (*recent, batch.duration_ms)[-RECENT_BATCHES:]
+    query, held = _compared(query, batch)
+    query = replace(
+        query,
+        load=smooth(load, batch, state.all_executors, half_life_s=policy.smoothing_s),
+        heard_ms=state.now_ms,
+        idle_since_ms=None,
+        recent_ms=recent,
+    )
+    query, fewer = _counted(query, len(batch.tasks))
+    state = begin_work(state.with_query(query), {task.executor for task in batch.tasks})
+    state = replace(
+        state,
+        busy_ms=state.now_ms,
+        unsampled=state.unsampled + 1,
+        unshown=(*state.unshown, batch),
+    )
+    memory = policy.goal.heard(state.memory, state.observed, batch, disturbed=disturbed)
+    state = replace(state, memory=memory)
+    logs = [note(state, "verify", reason, query=query.name) for reason in held]
+    logs += [note(state, "wait", reason, query=query.name) for reason in fewer]
+    return state, tuple(logs), True
+
+
+def _compared(query: Query, batch: BatchObservation) -> tuple[Query, list[str]]:
+    """Hold what was asked for in idle time against what the batch shows."""
+    wanted = {**query.believed, **query.strays}
+    if not wanted:
+        return query, []
+    ran = {task.task: task.executor for task in batch.tasks}
+    strays = {task: node for task, node in wanted.items() if ran.get(task, node) != node}
+    unseen = {task: node for task, node in query.believed.items() if task not in ran}
+    held = []
+    if not strays and not unseen:
+        held.append(f"{len(wanted)} tasks are where they were asked for in idle time")
+    verifications = query.verifications if strays else 0
+    return replace(query, believed=unseen, strays=strays, verifications=verifications), held
+
+
+def _counted(query: Query, seen: int) -> tuple[Query, list[str]]:
+    """Say so where batches show fewer tasks than the query has, once until that changes."""
+    fewer = seen if seen < query.tasks else None
+    if fewer == query.fewer_tasks:
+        return query, []
+    said = [] if fewer is None else [f"its batches show {seen} of {query.tasks} tasks"]
+    return replace(query, fewer_tasks=fewer), said
+
+
+def _status(state: LoopState, event: Status) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    half_life_s = state.policy.smoothing_s
+    queries = {name: _looked(query, event, half_life_s) for name, query in state.queries.items()}
+    span_s = max(state.passed_s(state.status_ms), 1e-3)
+    weight = weight_of(span_s, half_life_s)
+    other = {
+        executor: mean(
+            state.other.get(executor, 0.0),
+            event.other_ms.get(executor, 0.0) / 1000 / span_s,
+            weight,
+        )
+        for executor in state.other.keys() | event.other_ms.keys()
+    }
+    logs = []
+    if event.dropped:
+        why = f"{event.dropped} events of Spark were lost, there were too many; figures have gaps"
+        logs.append(note(state, "wait", why, figures={"dropped": event.dropped}))
+    if state.silent:
+        logs.append(note(state, "wait", "the monitor tells something again"))
+    busy = bool(event.jobs) or bool(event.other_ms)
+    state = replace(
+        state,
+        queries=queries,
+        other={name: used for name, used in sorted(other.items()) if used > _NOTHING},
+        status_ms=event.at_ms,
+        busy_ms=event.at_ms if busy or state.busy_ms is None else state.busy_ms,
+        jobs=event.jobs,
+        silent=False,
+    )
+    return state, tuple(logs), True
+
+
+def _looked(query: Query, event: Status, half_life_s: float) -> Query:
+    if query.name not in event.idle:
+        return query if query.idle_since_ms is None else replace(query, idle_since_ms=None)
+    since_ms = event.at_ms if query.idle_since_ms is None else query.idle_since_ms
+    load = query.load
+    if query.idle_since_ms is not None:  # idle then and now: idle in between
+        load = pass_idle(load, event.at_ms, half_life_s=half_life_s)
+    return replace(query, idle_since_ms=since_ms, heard_ms=event.at_ms, load=load)
+
+
+def _joined(
+    state: LoopState, event: QueryJoined
+) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    known = state.queries.get(event.query)
+    if known is not None and known.run == event.run:
+        return state, (), False
+    query = Query(
+        name=event.query,
+        run=event.run,
+        graph=event.graph,
+        tasks=event.tasks,
+        trigger_ms=event.trigger_ms,
+        heard_ms=event.at_ms,
+    )
+    queries = dict(sorted({**state.queries, event.query: query}.items()))
+    state = replace(state, queries=queries)
+    every = "" if event.trigger_ms is None else f", a batch every {event.trigger_ms / 1000:g} s"
+    operators = counted(len(event.graph.feeds), "stateful operator")
+    what = f"{counted(event.tasks, 'task')} in {operators}{every}"
+    log = note(state, "join", f"takes part: {what}", query=event.query)
+    total = sum(each.tasks for each in queries.values())
+    if total >= _MANY > total - event.tasks:
+        return state, (log, Rehearse(total, max(2, len(state.executors)))), True
+    return state, (log,), True
+
+
+def _left(state: LoopState, event: QueryLeft) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    known = state.queries.get(event.query)
+    if known is None or known.run != event.run:
+        return state, (), False
+    log = note(state, "leave", event.why, query=event.query)
+    queries = {name: query for name, query in state.queries.items() if name != event.query}
+    signal = replace(state.signal, heard=state.signal.heard - {event.query})
+    standbys = state.standbys.without(event.query)
+    return replace(state, queries=queries, signal=signal, standbys=standbys), (log,), True
+
+
+def _executors(
+    state: LoopState, event: ExecutorsChanged
+) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    alive = {executor.id for executor in event.executors}
+    expected = set(state.phase.release.ids) if isinstance(state.phase, Releasing) else set()
+    if state.preparation is not None and state.preparation.what == "releasing":
+        expected.update(state.preparation.ids)
+    lost = sorted({each.id for each in state.all_executors} - alive - expected)
+    other = {name: used for name, used in state.other.items() if name in alive}
+    state = with_alive(replace(state, other=other), event.executors)
+    if not lost:
+        return state, (), True
+    homeless = state.observed.homeless()
+    why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
+    copies = sum(
+        state.observed.where(task) in lost and state.standbys.holder(task) in alive
+        for task, _ in state.observed.tasks()
+    )
+    why += f", {copies} of them have a copy" if copies else ""
+    figures = {"executors_lost": len(lost), "tasks_homeless": homeless, "tasks_with_copies": copies}
+    log = note(state, "lost", why, figures=figures)
+    state, placed = recover(state, lost)
+    return state, (log, *placed), True
+
+
+def _set(state: LoopState, ahead_ms: int) -> LoopState:
+    """Return the state by the machine's clock as it is set now."""
+    if abs(ahead_ms - state.wall_ahead_ms) < _SAME_CLOCK_MS:
+        return state
+    return replace(state, wall_ahead_ms=ahead_ms)
+
+
+def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+    silent_s = state.passed_s(state.status_ms)
+    if state.silent or state.status_ms is None or silent_s <= state.policy.call_timeout_s:
+        return state, (), True
+    why = f"the monitor has told nothing for {silent_s:.0f} s"
+    log = note(state, "stuck", why, figures={"seconds": round(silent_s, 1)})
+    return replace(state, silent=True), (log,), True

@@ -1,0 +1,174 @@
+"""Copying: the state of tasks that will move travels ahead of them.
+
+Paper 000, section 5.2: while state is on its way, the tasks that stay go on. A task's state is
+copied to its target while the task runs where it is, and the copy follows every batch that commits;
+then the move itself loads nothing, however large the state is.
+
+Copies are bounded: so much state at once (``Policy.copy_bytes``), and so long
+(``Policy.copy_timeout_s``). What is more is moved in rounds, each copied, then moved. A task whose
+copy did not come loads its state in the batch that moves it, and the log says why.
+
+A task whose standby is where it goes needs no copy: it moves at once, and loads nothing. Standbys
+of tasks that are not copied here stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from elastream.core.events import (
+    Answered,
+    BatchObserved,
+    Cancel,
+    Copy,
+    Event,
+    ExecutorsChanged,
+    Instruction,
+    QueryLeft,
+    Status,
+    Tick,
+)
+from elastream.core.goal import Failure
+from elastream.core.migrator.change import Change, note_waiting, plan_again
+from elastream.core.migrator.moving import Destination, begin_moving
+from elastream.core.ports import Copied
+from elastream.core.standbys import still_standing
+from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.model.observation import TaskId
+from elastream.model.words import counted, listed
+
+__all__ = ["Copying", "begin_copying"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copying(Phase):
+    """Copies were asked for."""
+
+    change: Change
+    target: Destination
+    """Where this round leads."""
+    copy: Copy
+    since_ms: int | None
+    moving: frozenset[TaskId]
+    """The tasks that move; the others' copies are standbys."""
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Move when the copies are there; without them where they failed or take too long."""
+        ticket = self.copy.ticket
+        match event:
+            case Answered(result=Failure(why=why)) if event.ticket == ticket:
+                return self._moving(state, Copied(why=why))
+            case Answered(result=Copied() as copied) if event.ticket == ticket:
+                return self._moving(state, copied)
+            case ExecutorsChanged() if not self.target.nodes <= state.alive:
+                lost = sorted(self.target.nodes - state.alive)
+                why = f"executor {listed(lost)} was lost"
+                return plan_again(state, self.change, why, ticket=ticket)
+            case QueryLeft(query=query):
+                return self._without(state, query)
+            case BatchObserved(batch=batch):
+                return note_waiting(state, "copies of state", self.since_ms, batch.query)
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.copy_timeout_s:
+                passed_s = state.passed_s(self.since_ms)
+                late = Copied(why=f"no answer in {passed_s:.0f} s")
+                state, instructions = self._moving(state, late)
+                return state, (Cancel(ticket), *instructions)
+            case _:
+                return state, ()
+
+    def _without(self, state: LoopState, query: str) -> Transition:
+        """Go on without a query that has left."""
+        moving = frozenset(task for task in self.moving if task.query != query)
+        wanted = {task: node for task, node in self.copy.wanted.items() if task.query != query}
+        copy = replace(self.copy, wanted=wanted)
+        rest = replace(self, target=self.target.without(query), copy=copy, moving=moving)
+        if moving:
+            return replace(state, phase=rest), ()
+        state, instructions = begin_moving(state, self.change, rest.target, begin_copying)
+        return state, (Cancel(self.copy.ticket), *instructions)
+
+    def _moving(self, state: LoopState, copied: Copied) -> Transition:
+        wanted, ahead = len(self.moving), copied.tasks & self.moving
+        took_s = state.passed_s(self.since_ms)
+        there = f"the state of {len(ahead)} of {counted(wanted, 'task')} is ahead of it"
+        less = "" if copied.why is None else f"; the rest is loaded in its batch: {copied.why}"
+        figures = {
+            "tasks": wanted,
+            "tasks_ahead": len(ahead),
+            "bytes_ahead": copied.bytes,
+            "seconds": round(took_s, 1),
+        }
+        log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
+        target = replace(self.target, ahead=self.target.ahead | ahead)
+        state = replace(state, standbys=state.standbys.joined(self.copy.wanted, copied.tasks))
+        state, instructions = begin_moving(state, self.change, target, begin_copying)
+        return state, (log, *instructions)
+
+
+def begin_copying(state: LoopState, change: Change, target: Destination) -> Transition:
+    """Ask for copies of what moves next, or move at once where none are made."""
+    policy, observed = state.policy, state.observed
+    loads = dict(observed.tasks())
+    moving = [
+        task
+        for tasks in target.order.values()
+        for task in tasks
+        if task in loads
+        and {observed.where(task), target.goal[task]} <= state.alive
+        and observed.where(task) != target.goal[task]
+    ]
+    there = {task for task in moving if state.standbys.holder(task) == target.goal[task]}
+    target = replace(target, ahead=frozenset(there))
+    large = [
+        task
+        for task in moving
+        if task not in there and loads[task].state_bytes >= policy.copy_least_bytes
+    ]
+    if not state.can_copy or not policy.copy_ahead or not large:
+        return begin_moving(state, change, target, begin_copying)
+    chosen = _round(large, {task: loads[task].state_bytes for task in large}, policy.copy_bytes)
+    if len(chosen) < len(large):
+        target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
+    copies = {task: target.goal[task] for task in large if task in chosen}
+    cancelled: tuple[Instruction, ...] = ()
+    if state.standbys.ticket is not None:
+        cancelled = (Cancel(state.standbys.ticket),)
+    kept = still_standing(state, copies)
+    if not policy.standbys:  # what an earlier plan had copied, and this one cannot use
+        kept = {task: node for task, node in kept.items() if task in there}
+    state, ticket = state.ticketed()
+    state = replace(state, standbys=replace(state.standbys.only(kept), ticket=None))
+    copy = Copy(ticket, kept | copies)
+    copying = Copying(change, target, copy, state.now_ms, frozenset(copies))
+    return replace(state, phase=copying, copied=True), (*cancelled, copy)
+
+
+def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[TaskId]:
+    """Return the first of the tasks that are within the bound together; always one."""
+    chosen: set[TaskId] = set()
+    total = 0.0
+    for task in tasks:
+        total += sizes[task]
+        if chosen and total > most:
+            break
+        chosen.add(task)
+    return chosen
+
+
+def _only(state: LoopState, target: Destination, tasks: Iterable[TaskId]) -> Destination:
+    """Return a target in which these tasks move and all others stay, for the time being."""
+    observed, moving = state.observed, set(tasks)
+    stays = {
+        task: observed.where(task)
+        for task, _ in observed.tasks()
+        if task not in moving and observed.where(task) in state.alive
+    }
+    goal = {task: stays.get(task, node) for task, node in target.goal.items()}
+    order = {
+        query: kept
+        for query, ours in target.order.items()
+        if (kept := tuple(task for task in ours if task in moving))
+    }
+    nodes = target.nodes | frozenset(goal.values())
+    return Destination(goal, order, (), nodes, target.ahead, later=target)

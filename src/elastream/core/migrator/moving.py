@@ -1,0 +1,418 @@
+"""Moving: live, progressive migration. Each query moves at its own boundaries.
+
+Paper 000, section 5.2 (and 001, section 3): instead of changing the whole task-to-node assignment
+at once, several mini-migrations each change a part of it, so that one big spike of the response
+time becomes several small ones. Here a mini-migration is what one micro-batch of a query moves:
+
+1. between two batches of the query the moves of one mini-migration are asked for (``Place``);
+2. its next batch shows where those tasks really ran. Moves that did not hold, because a report was
+   overtaken by the batch or a preferred executor was busy too long, are asked for again, a bounded
+   number of times;
+3. the first tasks that are not where they should be are always those worked on, so a task that has
+   wandered off meanwhile is fetched back;
+4. an idle query runs no batch that could overtake a report, and its state is in the checkpoint: all
+   that is left of it is asked for at once and believed; its next batch verifies it;
+5. once every task is where the goal says, executors that leave hold nothing, and only then are
+   they released.
+
+A query that is slow or stuck holds up nobody: the others move on, and once all that is missing is
+its own, new decisions are taken; one that tells nothing for too long is left as it is.
+
+The papers' rerouter of misrouted tuples is not needed: placement only changes between batches, so
+no tuple is ever under way to the wrong executor. The waiting buffer is the partition's shuffle
+blocks, and the file server is the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from elastream.core.application import Query
+from elastream.core.events import (
+    Answered,
+    BatchObserved,
+    Event,
+    ExecutorsChanged,
+    Instruction,
+    Log,
+    Place,
+    QueryJoined,
+    QueryLeft,
+    Status,
+    Tick,
+)
+from elastream.core.goal import Failure
+from elastream.core.load import TaskLoad
+from elastream.core.migrator.change import (
+    Change,
+    Progress,
+    abandon_change,
+    complete_change,
+    plan_again,
+)
+from elastream.core.migrator.releasing import begin_releasing
+from elastream.core.policy import Policy
+from elastream.core.ports import Placed
+from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.model.checks import Number
+from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.words import listed
+
+__all__ = ["Destination", "Moving", "begin_moving", "portions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a change leads."""
+
+    goal: Mapping[TaskId, str]
+    """Where every task shall be."""
+    order: Mapping[str, tuple[TaskId, ...]]
+    """Of each query the tasks that move, in the order of their mini-migrations."""
+    leaving: tuple[str, ...] = ()
+    """Executors to be released once they hold nothing."""
+    nodes: frozenset[str] = frozenset()
+    """The executors that the goal needs."""
+    ahead: frozenset[TaskId] = frozenset()
+    """Tasks whose state is on their executor already: they load nothing."""
+    later: Destination | None = None
+    """Where the change leads in the end, where this is but a round of it."""
+
+    @classmethod
+    def of(
+        cls, goal: Mapping[TaskId, str], moving: Iterable[TaskId], leaving: tuple[str, ...] = ()
+    ) -> Destination:
+        """Return the target of a plan that moves these tasks, in this order."""
+        order: dict[str, list[TaskId]] = {}
+        for task in moving:
+            order.setdefault(task.query, []).append(task)
+        tuples = {query: tuple(tasks) for query, tasks in order.items()}
+        return cls(goal, tuples, leaving, frozenset(goal.values()))
+
+    def without(self, query: str) -> Destination:
+        """Return the target of the other queries."""
+        goal = {task: node for task, node in self.goal.items() if task.query != query}
+        order = {name: tasks for name, tasks in self.order.items() if name != query}
+        later = None if self.later is None else self.later.without(query)
+        nodes = frozenset(goal.values()) | (frozenset() if later is None else later.nodes)
+        return replace(self, goal=goal, order=order, nodes=nodes, later=later)
+
+
+NextRound = Callable[[LoopState, Change, Destination], Transition]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of one query after its last batch."""
+
+    ticket: int
+    tasks: tuple[TaskId, ...]
+    tries: int = 0
+    """How many batches in a row have not obeyed."""
+    idle: bool = False
+    """Whether it was idle then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving(Phase):
+    """Tasks are moving."""
+
+    change: Change
+    target: Destination
+    since_ms: int | None
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    """What was asked for last, by query."""
+    asks: Mapping[str, int] = field(default_factory=dict)
+    """How often something was asked for, by query."""
+    next_round: NextRound | None = None
+    """What goes on with the rest, where the target is but a round."""
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Move on at each query's boundary; plan anew where an executor that is needed is lost."""
+        match event:
+            case BatchObserved(batch=batch):
+                return self._heard(state, batch)
+            case Answered(ticket=ticket, result=result):
+                return self._placed(state, ticket, result)
+            case ExecutorsChanged():
+                return self._executors_changed(state)
+            case QueryLeft(query=query):
+                return self._without(state, query)
+            case Status():
+                return self._looked(state)
+            case Tick() | QueryJoined():
+                return state, ()
+            case _:
+                return state, ()
+
+    def missing(self, query: Query) -> tuple[TaskId, ...]:
+        """Return the tasks of a query that are not where they should be, those to move first."""
+        goal, known = self.target.goal, query.load.tasks
+        away = {task: None for task in known if task in goal and query.where(task) != goal[task]}
+        if not away:
+            return ()
+        first = {task: None for task in self.target.order.get(query.name, ()) if task in away}
+        return tuple(first | away)
+
+    def late(self, state: LoopState) -> tuple[str, ...]:
+        """Return the queries that all that is missing is of, if all of them are late."""
+        now_ms = state.now_ms or 0
+        waiting = [query for query in state.queries.values() if self.missing(query)]
+        all_late = all(query.late(now_ms) for query in waiting)
+        return tuple(query.name for query in waiting) if all_late else ()
+
+    def _heard(self, state: LoopState, batch: BatchObservation) -> Transition:
+        """See what the batch did with the moves asked for, and ask for the next ones."""
+        from elastream.core.steady import decide_beside  # phases lead to each other
+
+        query = state.queries[batch.query]
+        change = replace(self.change, progress=self._progress(query, batch))
+        moving = replace(self, change=change)
+        state = replace(state, phase=moving)
+        lost = sorted(self.target.nodes - state.alive)
+        if lost:
+            return plan_again(state, change, f"executor {listed(lost)} was lost")
+        missing = moving.missing(query)
+        if missing:
+            return moving._ask(state, query, missing)
+        asked = {name: entry for name, entry in self.asked.items() if name != batch.query}
+        moving = replace(moving, asked=asked)
+        if moving.late(state):
+            return decide_beside(replace(state, phase=moving), batch.query)
+        log = note(state, "wait", moving._left(state), query=batch.query)
+        state, instructions = moving._arrived(state)
+        return state, (log, *instructions)
+
+    def _ask(self, state: LoopState, query: Query, missing: tuple[TaskId, ...]) -> Transition:
+        before = self.asked.get(query.name)
+        disobeyed = before is not None and set(before.tasks) & set(missing)
+        tries = before.tries + 1 if before is not None and disobeyed else 0
+        hopeless = self._hopeless(query, missing, tries, state.policy)
+        if hopeless is not None:
+            return abandon_change(state, self.change, hopeless)
+        ahead = self.target.ahead if tries == 0 else frozenset()
+        batch = next(portions(missing, query.load.tasks, state.policy, ahead))
+        return self._place(state, query, batch, tries=tries)
+
+    def _place(
+        self, state: LoopState, query: Query, tasks: tuple[TaskId, ...], *, tries: int = 0
+    ) -> Transition:
+        state, ticket = state.ticketed()
+        wanted = {task: self.target.goal[task] for task in tasks}
+        asked = {**self.asked, query.name: Asked(ticket, tasks, tries, query.idle)}
+        log = self._moving(state, query, tasks, tries)
+        change = self.change
+        if query.recent_ms and query.name not in change.progress.before_ms:
+            before_ms = {**change.progress.before_ms, query.name: median(query.recent_ms)}
+            change = replace(change, progress=replace(change.progress, before_ms=before_ms))
+        asks = {**self.asks, query.name: self.asks.get(query.name, 0) + 1}
+        state = replace(state, phase=replace(self, asked=asked, asks=asks, change=change))
+        return state, (log, Place(ticket, query.name, wanted))
+
+    def _placed(self, state: LoopState, ticket: int, result: object) -> Transition:
+        """Count what was taken over; believe what an idle query was asked for, if it stayed so."""
+        name = next((q for q, asked in self.asked.items() if asked.ticket == ticket), None)
+        query = None if name is None else state.queries.get(name)
+        if name is None or query is None:
+            return state, ()
+        entry = self.asked[name]
+        placed = result if isinstance(result, Placed) else Placed(idle=False)
+        progress = self.change.progress
+        progress = replace(
+            progress,
+            tasks_ahead=progress.tasks_ahead + len(placed.ahead),
+            bytes_ahead=progress.bytes_ahead + _bytes(query.load.tasks, placed.ahead),
+        )
+        if not placed.idle or not query.idle:
+            # A batch will show what came of it, or else the next idle time asks again.
+            shown = replace(entry, idle=False, tries=entry.tries + entry.idle)
+            asked, change = {**self.asked, name: shown}, replace(self.change, progress=progress)
+            state = replace(state, phase=replace(self, asked=asked, change=change))
+            if not isinstance(result, Failure):
+                return state, ()
+            why = f"the runtime did not take the moves: {result.why}"
+            figures = {"tasks_refused": len(entry.tasks)}
+            return state, (note(state, "wait", why, query=name, figures=figures),)
+        tasks = entry.tasks
+        believed = {**query.believed, **{task: self.target.goal[task] for task in tasks}}
+        state = state.with_query(replace(query, believed=believed, verifications=0))
+        progress = replace(
+            progress,
+            tasks_moved=progress.tasks_moved + len(tasks),
+            bytes_moved=progress.bytes_moved + _bytes(query.load.tasks, tasks),
+        )
+        moving = replace(self, change=replace(self.change, progress=progress))
+        return moving._arrived(state)
+
+    def _executors_changed(self, state: LoopState) -> Transition:
+        lost = sorted(self.target.nodes - state.alive)
+        if lost:
+            return plan_again(state, self.change, f"executor {listed(lost)} was lost")
+        return state, ()
+
+    def _without(self, state: LoopState, query: str) -> Transition:
+        """Go on without a query that has left."""
+        asked = {name: entry for name, entry in self.asked.items() if name != query}
+        return replace(self, target=self.target.without(query), asked=asked)._arrived(state)
+
+    def _looked(self, state: LoopState) -> Transition:
+        """Ask of idle queries all that is left at once; give up one that never comes back."""
+        instructions: list[Instruction] = []
+        moving = self
+        for query in state.queries.values():
+            silent_s = state.passed_s(query.heard_ms)
+            silent = silent_s > state.policy.action_timeout_s
+            missing = moving.missing(query) if query.idle or silent else ()
+            if not missing:
+                continue
+            asked = moving.asked.get(query.name)
+            tries = 0 if asked is None else asked.tries
+            if query.idle and tries >= state.policy.tries:
+                state, ended = abandon_change(
+                    state, moving.change, f"{_named(missing)} not moved in {tries} tries"
+                )
+                return state, (*instructions, *ended)
+            if query.idle and (asked is None or not asked.idle):
+                state, told = moving._place(state, query, missing, tries=tries)
+                instructions += told
+                assert isinstance(state.phase, Moving)  # noqa: S101 - it has just placed
+                moving = state.phase
+            elif silent:
+                why = f"query {query.name} has told nothing for {silent_s:.0f} s"
+                state, ended = abandon_change(state, moving.change, why)
+                return state, (*instructions, *ended)
+        if instructions:
+            return state, tuple(instructions)
+        return self._arrived(state)
+
+    def _arrived(self, state: LoopState) -> Transition:
+        """Where every task is in its place: release who leaves, or end."""
+        state = replace(state, phase=self)
+        if any(self.missing(query) for query in state.queries.values()):
+            return state, ()
+        if self.target.later is not None and self.next_round is not None:
+            return self.next_round(state, self.change, self.target.later)
+        surplus = max(0, len(state.executors) - self.change.executors)
+        leaving = tuple(node for node in self.target.leaving if node in state.alive)[:surplus]
+        if not leaving:
+            return complete_change(state, self.change)
+        holding = state.observed.holders() & set(leaving)
+        if holding and self.change.executors > 0:
+            why = f"a task that no plan knew of is on executor {listed(sorted(holding))}"
+            return plan_again(state, self.change, why)
+        return begin_releasing(state, self.change, leaving)
+
+    def _progress(self, query: Query, batch: BatchObservation) -> Progress:
+        before, asked = self.change.progress, self.asked.get(query.name)
+        if asked is None and query.name not in before.worst_ms:
+            return before
+        tasks = () if asked is None or asked.idle else asked.tasks
+        landed = [task for task in tasks if query.where(task) == self.target.goal[task]]
+        worst_ms = max(batch.duration_ms, before.worst_ms.get(query.name, 0.0))
+        return replace(
+            before,
+            tasks_moved=before.tasks_moved + len(landed),
+            bytes_moved=before.bytes_moved + _bytes(query.load.tasks, landed),
+            batches=before.batches + 1,
+            worst_ms={**before.worst_ms, query.name: worst_ms},
+        )
+
+    def _hopeless(
+        self, query: Query, missing: tuple[TaskId, ...], tries: int, policy: Policy
+    ) -> str | None:
+        """Return why the migration should be given up, or ``None``."""
+        if tries >= policy.tries:
+            return f"{_named(missing)} not moved in {tries} tries"
+        tasks = len(self.target.order.get(query.name, ()))
+        if self.asks.get(query.name, 0) > (tasks + 1) * policy.tries:
+            return f"tasks keep leaving their places, {_named(missing)} at last"
+        return None
+
+    def _moving(self, state: LoopState, query: Query, tasks: tuple[TaskId, ...], tries: int) -> Log:
+        left = len(self.missing(query))
+        again = f", asked for again ({tries})" if tries else ""
+        idle = ", in idle time" if query.idle else ""
+        before = self.asked.get(query.name)
+        disobeyed = set() if before is None or not tries else set(before.tasks)
+        figures: dict[str, Number] = {
+            "tasks": len(tasks),
+            "bytes": _bytes(query.load.tasks, tasks),
+            "tasks_left": left,
+            "tries": tries,
+            "asked_again": len(disobeyed.intersection(tasks)),
+        }
+        reason = f"{self.change.kind}: {_named(tasks)} to move{idle}{again}, {left} left"
+        busy = state.policy.goal.utilisation(state.observed)
+        return note(state, "migrate", reason, query=query.name, utilisation=busy, figures=figures)
+
+    def _left(self, state: LoopState) -> str:
+        left = {
+            query.name: len(missing)
+            for query in state.queries.values()
+            if (missing := self.missing(query))
+        }
+        if not left:
+            return f"{self.change.kind}: every task is where it should be"
+        return f"{self.change.kind}: {sum(left.values())} tasks of {listed(list(left))} are left"
+
+
+def begin_moving(
+    state: LoopState,
+    change: Change,
+    target: Destination,
+    next_round: NextRound | None = None,
+    *,
+    told: bool = False,
+) -> Transition:
+    """Begin to move; tasks are asked for at the next boundary of their query.
+
+    ``next_round`` goes on with the rest of the change where the target is but a part of it.
+    ``told``: whether the log says already what moves.
+    """
+    if change.placement is not None and not told:
+        why = f"{sum(map(len, target.order.values()))} tasks move"
+        log: tuple[Log, ...] = (note(state, "plan", why),)
+    else:
+        log = ()
+    moving = Moving(change, target, state.now_ms, next_round=next_round)
+    queries = {  # the target overrules what was asked for in idle time before it
+        name: replace(query, strays={}, verifications=0) for name, query in state.queries.items()
+    }
+    state, instructions = moving._looked(replace(state, phase=moving, queries=queries))
+    return state, (*log, *instructions)
+
+
+def portions(
+    tasks: Iterable[TaskId],
+    loads: Mapping[TaskId, TaskLoad],
+    policy: Policy,
+    ahead: Collection[TaskId] = (),
+) -> Iterator[tuple[TaskId, ...]]:
+    """Cut ``tasks`` into portions that each keep the policy's bounds for one batch.
+
+    The state of those that are ``ahead`` travelled before, and counts for nothing.
+    """
+    portion: list[TaskId] = []
+    size = 0.0
+    for task in tasks:
+        travels = 0.0 if task in ahead else loads[task].state_bytes
+        size += travels
+        full = policy.moves_per_batch is not None and len(portion) >= policy.moves_per_batch
+        heavy = policy.bytes_per_batch is not None and size > policy.bytes_per_batch
+        if portion and (full or heavy):
+            yield tuple(portion)
+            portion, size = [], travels
+        portion.append(task)
+    if portion:
+        yield tuple(portion)
+
+
+def _bytes(loads: Mapping[TaskId, TaskLoad], tasks: Iterable[TaskId]) -> int:
+    return round(sum(loads[task].state_bytes for task in tasks if task in loads))
+
+
+def _named(tasks: Sequence[TaskId]) -> str:
+    names = [str(task) for task in tasks]
+    return f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({listed(names)})"

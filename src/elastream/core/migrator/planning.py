@@ -1,0 +1,277 @@
+"""Planning: which tasks move, from the truth of this moment.
+
+All queries are planned together, tasks in the order (query, operator, partition); nodes are the
+executors, oldest first. A task whose executor was lost is nowhere: it loads its state wherever it
+goes, so it is entered as one without state, on the node of its neighbour. A query that has shown
+no task yet has none to plan. Copies of state that are there (standbys, and what an earlier plan of
+the same change had copied) are told to the planner: a task loads nothing where its copy is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from elastream.core.application import Observed
+from elastream.core.events import (
+    Answered,
+    BatchObserved,
+    Event,
+    ExecutorsChanged,
+    Plan,
+    Status,
+    Tick,
+)
+from elastream.core.goal import Failure, MadePlanner
+from elastream.core.learning import LearningPlanner, chosen_planner
+from elastream.core.migrator.change import Change, abandon_change, note_waiting, plan_again
+from elastream.core.migrator.copying import begin_copying
+from elastream.core.migrator.moving import Destination
+from elastream.core.migrator.resuming import begin_pausing
+from elastream.core.policy import planner_named
+from elastream.core.routes import Route, RouteOrder
+from elastream.core.state import LoopState, Phase, Signal, Transition, note
+from elastream.model.assignment import Assignment
+from elastream.model.checks import Number
+from elastream.model.migration import Copies, StepProblem, Target
+from elastream.model.observation import TaskId
+from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.words import counted
+from elastream.placement.even_spread import attainable_tau
+
+__all__ = ["Planning", "begin_planning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Planning(Phase):
+    """A plan was asked for."""
+
+    change: Change
+    plan: Plan
+    since_ms: int | None
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Take the plan on where it still fits the truth; plan anew where an executor is gone."""
+        ticket = self.plan.ticket
+        match event:
+            case Answered(result=Failure(why=why)) if event.ticket == ticket:
+                return abandon_change(state, self.change, f"a plan failed: {why}")
+            case Answered(result=route) if event.ticket == ticket:
+                return self._planned(state, route)
+            case ExecutorsChanged() if not set(self.plan.nodes) <= state.alive:
+                why = "an executor was lost while it was planned"
+                return plan_again(state, self.change, why, ticket=ticket)
+            case BatchObserved(batch=batch):
+                return note_waiting(state, "a plan", self.since_ms, batch.query)
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+                why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
+                return abandon_change(state, self.change, why, ticket=ticket)
+            case _:
+                return state, ()
+
+    def _planned(self, state: LoopState, route: Route) -> Transition:
+        change, plan = self.change, route.outcome
+        if isinstance(plan, Infeasible):
+            return abandon_change(state, change, f"no plan: {plan.reason}")
+        if state.policy.advise_only:
+            return _advised(
+                state, change, f"; {self._moves(plan, route)}", self._figures(plan, route)
+            )
+        if not self._still_true(state):
+            why = "executors or tasks changed places while it was planned"
+            return plan_again(state, change, why)
+        goal = {
+            task: self.plan.nodes[node]
+            for task, node in zip(self.plan.tasks, plan.assignment.nodes_of_tasks, strict=True)
+        }
+        order = [self.plan.tasks[number] for step in route.steps for number in step]
+        target = Destination.of(goal, order, self._leaving(goal))
+        log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
+        state, instructions = _carried_out(state, change, target)
+        return state, (log, *instructions)
+
+    def _still_true(self, state: LoopState) -> bool:
+        """Whether the executors are there and every task that has one is where it was."""
+        nodes, alive = self.plan.nodes, state.alive
+        where = {task: state.observed.where(task) for task, _ in state.observed.tasks()}
+        current = self.plan.order.problem.current.nodes_of_tasks
+        return set(nodes) <= alive and all(
+            task in where and (where[task] == nodes[node] or where[task] not in alive)
+            for task, node in zip(self.plan.tasks, current, strict=True)
+        )
+
+    def _leaving(self, goal: Mapping[TaskId, str]) -> tuple[str, ...]:
+        """Return who leaves in a scale-in: of the executors the plan leaves idle the youngest."""
+        if self.change.kind != "scale-in":
+            return ()
+        used = set(goal.values())
+        idle = [node for node in reversed(self.plan.nodes) if node not in used]
+        return tuple(idle[: max(0, len(self.plan.nodes) - self.change.executors)])
+
+    def _moves(self, plan: StepPlan, route: Route) -> str:
+        total = len(self.plan.tasks)
+        steps = counted(len(route.steps), "mini-migration")
+        moves = f"{len(plan.moves)} of {counted(total, 'task')} move, in {steps}"
+        return "; ".join((moves, *route.notes))
+
+    def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:
+        copies = self.plan.order.problem.copies
+        return {
+            "tasks_to_move": len(plan.moves),
+            "tasks_with_copies": sum((move.task, move.target) in copies for move in plan.moves),
+            "state_bytes_to_move": plan.cost,
+            "state_bytes_lower_bound": plan.lower_bound,
+            "mini_migrations": len(route.steps),
+            "tau": round(self.plan.order.problem.target.tau, 4),
+            "limit": round(plan.limit, 4),
+            "max_load": round(plan.max_load, 4),
+        }
+
+
+def begin_planning(state: LoopState, change: Change) -> Transition:
+    """Ask for a plan; where there is nothing to plan, go on."""
+    observed = state.observed
+    if change.placement is not None:
+        target = _by_hand(observed, change.placement)
+        if not target.goal.keys() & change.placement.keys():
+            return abandon_change(state, change, "its tasks have left with their queries")
+        return _carried_out(state, change, target)
+    tasks = tuple(task for task, _ in observed.tasks())
+    nodes = tuple(executor.id for executor in state.executors)
+    wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
+    if wanted == 0 and not observed.idle:
+        return abandon_change(state, change, "there is work to do again")
+    if not tasks or not nodes or wanted == 0:
+        if state.policy.advise_only:
+            return _advised(state, change, "", {})
+        surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
+        return begin_copying(state, change, Destination.of({}, (), surplus))
+    order = _order(state, change, tasks, nodes, wanted)
+    why = _why_single_step(order)
+    if why is not None and why != state.said_single_step:
+        order = replace(order, notes=(*order.notes, why))
+    state, ticket = replace(state, said_single_step=why).ticketed()
+    plan = Plan(ticket, order, tasks, nodes)
+    return replace(state, phase=Planning(change, plan, state.now_ms)), (plan,)
+
+
+def _carried_out(state: LoopState, change: Change, target: Destination) -> Transition:
+    """Begin to bring tasks where they shall be, as the policy wants it done."""
+    if state.policy.mechanism == "pause":
+        return begin_pausing(state, change, target)
+    return begin_copying(state, change, target)
+
+
+def _advised(
+    state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]
+) -> Transition:
+    """Say what would be done, and rest."""
+    from elastream.core.steady import Steady  # phases lead to each other
+
+    would = f"would {change.kind} from {change.before} to {change.executors} executors"
+    log = note(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
+    memory = state.policy.goal.reached(state.memory, state.observed, done=True)
+    rested = replace(state, phase=Steady(), signal=Signal(), changed_ms=state.now_ms, memory=memory)
+    return rested, (log,)
+
+
+def _order(
+    state: LoopState,
+    change: Change,
+    tasks: tuple[TaskId, ...],
+    nodes: tuple[str, ...],
+    wanted: int,
+) -> RouteOrder:
+    policy, observed = state.policy, state.observed
+    loads = [load for _, load in observed.tasks()]
+    work = _work([load.work for load in loads])
+    places = _places(observed, tasks, nodes)
+    planner, notes = _planner(state, tasks, wanted)
+    tau = policy.tau if change.tau is None else change.tau
+    problem = StepProblem(
+        work=work,
+        state=tuple(
+            0 if place is None else round(load.state_bytes)
+            for place, load in zip(places, loads, strict=True)
+        ),
+        current=Assignment(_filled(places), len(nodes)),
+        target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=planner.contiguous)),
+        copies=_copies(state, tasks, places, nodes),
+    )
+    if policy.mechanism == "pause":  # all that moves does so while its query stands still
+        return RouteOrder(problem, planner, None, None, notes)
+    return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
+
+
+def _planner(
+    state: LoopState, tasks: tuple[TaskId, ...], wanted: int
+) -> tuple[MadePlanner, tuple[str, ...]]:
+    policy = state.policy
+    made = policy.goal.planner(state.memory, state.observed, wanted)
+    if made is not None:
+        return made, ()
+    planner = policy.loaded_planner
+    if not isinstance(planner, LearningPlanner):
+        return planner, ()
+    ahead, why = chosen_planner(state.learning, tasks, planner.name, planner.until_learnt)
+    if ahead is not None:
+        return ahead, ()
+    until_learnt = planner_named(planner.until_learnt)
+    assert not isinstance(until_learnt, LearningPlanner)  # noqa: S101 - it would plan nothing
+    return until_learnt, (why or "",)
+
+
+def _why_single_step(order: RouteOrder) -> str | None:
+    """Return why a planner that was made from values cannot use them here, for the log."""
+    if order.problem.current.intervals is None:
+        return None
+    why_single_step = getattr(order.planner, "why_single_step", None)
+    why = None if why_single_step is None else why_single_step(order.problem)
+    return None if why is None else f"{order.planner.name} {why}: single-step"
+
+
+def _work(work: Sequence[float]) -> tuple[float, ...]:
+    """Return what the tasks weigh; all alike where nothing has been measured."""
+    rounded = tuple(round(amount, 12) for amount in work)
+    return rounded if sum(rounded) > 0 else (1.0,) * len(work)
+
+
+def _places(
+    observed: Observed, tasks: Sequence[TaskId], nodes: tuple[str, ...]
+) -> list[int | None]:
+    number_of = {executor: number for number, executor in enumerate(nodes)}
+    return [number_of.get(observed.where(task)) for task in tasks]
+
+
+def _copies(
+    state: LoopState,
+    tasks: Sequence[TaskId],
+    places: Sequence[int | None],
+    nodes: tuple[str, ...],
+) -> Copies:
+    """Return the tasks that have a copy on a node which is not their own, and that node."""
+    number_of = {executor: number for number, executor in enumerate(nodes)}
+    holders = [number_of.get(state.standbys.holder(task) or "") for task in tasks]
+    return frozenset(
+        (number, holder)
+        for number, (place, holder) in enumerate(zip(places, holders, strict=True))
+        if holder is not None and place not in (None, holder)
+    )
+
+
+def _filled(places: Sequence[int | None]) -> tuple[int, ...]:
+    """Give a task that is nowhere the node of the one before it, else of the first that has one."""
+    first = next((place for place in places if place is not None), 0)
+    filled = []
+    for place in places:
+        first = first if place is None else place
+        filled.append(first)
+    return tuple(filled)
+
+
+def _by_hand(observed: Observed, placement: Mapping[TaskId, str]) -> Destination:
+    """Return where a placement asked for leads; tasks whose query has left meanwhile are not in."""
+    where = {task: observed.where(task) for task, _ in observed.tasks()}
+    known = {task: node for task, node in placement.items() if task in where}
+    moving = [task for task, node in known.items() if where[task] != node]
+    return Destination.of(where | known, moving)

@@ -1,0 +1,190 @@
+"""What the user asks of the loop: bounds, a goal, and how gently to move.
+
+A policy is checked when it is made, before anything starts; a wrong field is named in a
+:class:`~elastream.model.errors.ProblemError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from elastream.core.application import GoalBounds
+from elastream.core.goal import Goal, MadePlanner
+from elastream.core.learning import LearningPlanner
+from elastream.model.checks import amount, count, positive, shown
+from elastream.model.errors import ProblemError
+from elastream.registry import GOALS, PLANNERS, installed, load
+
+__all__ = ["Mechanism", "Planner", "Policy", "goal_named", "mechanism_named", "planner_named"]
+
+Planner = str | MadePlanner
+"""The name of a planner that is installed, or one that was made for the application.
+
+``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
+``free-ahead`` and ``transition``: any, or consecutive, tasks, chosen with the changes to come in
+view, as learnt from past ones; free-step, or single-step, while too little is known."""
+
+Mechanism = Literal["live", "pause"]
+"""``live``: tasks move a few a batch, while the query runs. ``pause``: pause-and-resume, the query
+stops at a batch boundary and goes on with all its tasks where they are wanted (paper 004, 6.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The bounds within which the loop decides."""
+
+    max_executors: int
+    """Never more executors than this. No default: it bounds what the application may cost."""
+    min_executors: int = 1
+    """Never fewer executors than this. With 0 an application that has nothing to do gives all of
+    them back, and asks for one as soon as a batch wants to run."""
+    spares: int = 0
+    """How many executors more than work are kept ready, warm and without state. A scale-out takes
+    them at once. They cost what executors cost, and count towards ``max_executors``."""
+    standbys: int = 0
+    """How many copies of its state a task keeps on other executors, 0 or 1. A copy follows every
+    batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""
+    standby_bytes: int = 1 << 30
+    """Most state that has such a copy; tasks with much of it come first."""
+    goal: Goal = field(default_factory=lambda: goal_named("utilisation"))
+    """What the number of executors and the places of tasks shall achieve."""
+    planner: Planner = "free-step"
+    """How the tasks that move are chosen, where the goal does not say: one of the names, or a
+    planner that was made for the application."""
+    mechanism: Mechanism = "live"
+    """How a change is carried out. ``"pause"`` needs functions that start queries again, the
+    ``restart`` of ``attach``; bounds for one batch, and copies of state, are of no use to it."""
+    tau: float = 0.2
+    """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
+    are too few or too uneven to be spread so evenly."""
+    patience: int = 3
+    """How many batches in a row, of every query that runs, must call for a change."""
+    cooldown_s: float = 60.0
+    """How long after a change, or an abandoned one, nothing new is decided."""
+    smoothing_s: float = 10.0
+    """Half-life of an observation."""
+    moves_per_batch: int | None = 4
+    """Most tasks of a query that move in one batch of it; ``None`` for no bound."""
+    bytes_per_batch: int | None = 64 << 20
+    """Most state of a query that moves in one batch; a task larger than this moves alone.
+    ``None`` for no bound."""
+    copy_ahead: bool = True
+    """Whether state is copied to where its task will go before that moves, while the query runs, so
+    that the batch of the move loads nothing. Where it cannot be, the move is as without."""
+    copy_least_bytes: int = 64 << 20
+    """A task with less state is not worth a copy: it loads that in its batch. Copies take CPU time
+    and disk from the query while they are made; the slower the storage of the checkpoint is, the
+    less state is worth one."""
+    copy_bytes: int = 4 << 30
+    """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
+    need as much room on the disks of the executors that they are brought to."""
+    copy_timeout_s: float = 120.0
+    """How long a change waits for copies before it moves without them."""
+    tries: int = 5
+    """How many batches a move is asked for before the change is abandoned."""
+    replans: int = 3
+    """How often one change is planned anew after a disturbance before it is abandoned."""
+    warm_up: bool = True
+    """Whether new executors are warmed before they get state."""
+    settle_batches: int = 5
+    """How many batches a query may take, after new executors were warmed, to work off what that
+    held up, before state moves. Only while batches get shorter by themselves."""
+    repartition: bool = False
+    """Whether a query that has too few partitions may be paused, at most once an hour, and go on
+    with more of them. It needs functions that start queries again: ``restart`` of ``attach``."""
+    idle_s: float = 60.0
+    """How long nothing must have run before the last executor is given back, where
+    ``min_executors`` is 0."""
+    grow_timeout_s: float = 60.0
+    """How long to wait for executors that were asked for."""
+    action_timeout_s: float = 300.0
+    """How long any one action of the runtime may take before it is given up."""
+    call_timeout_s: float = 30.0
+    """How long a quick call on the runtime may take before it counts as stuck."""
+    advise_only: bool = False
+    """Decide, plan and log, but change nothing."""
+
+    def __post_init__(self) -> None:
+        count("min_executors", self.min_executors)
+        count("max_executors", self.max_executors, least=1)
+        if self.min_executors > self.max_executors:
+            above = f"{self.min_executors} is above max_executors {self.max_executors}"
+            raise ProblemError("min_executors", above)
+        count("spares", self.spares)
+        if self.spares and self.min_executors + self.spares > self.max_executors:
+            room = f"min_executors {self.min_executors} and max_executors {self.max_executors}"
+            raise ProblemError("spares", f"{self.spares} have no room between {room}")
+        if count("standbys", self.standbys) > 1:
+            raise ProblemError("standbys", f"{self.standbys} copies are more than one")
+        for name in ("patience", "tries", "copy_bytes", "standby_bytes"):
+            count(name, getattr(self, name), least=1)
+        for name in ("replans", "settle_batches", "copy_least_bytes"):
+            count(name, getattr(self, name))
+        for name in ("moves_per_batch", "bytes_per_batch"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name), least=1)
+        for name in ("cooldown_s", "tau", "idle_s"):
+            amount(name, getattr(self, name))
+        for name in ("smoothing_s", "copy_timeout_s", "call_timeout_s"):
+            positive(name, getattr(self, name))
+        for name in ("grow_timeout_s", "action_timeout_s"):
+            positive(name, getattr(self, name))
+        if self.action_timeout_s < self.grow_timeout_s:
+            below = f"{self.action_timeout_s:g} is below grow_timeout_s {self.grow_timeout_s:g}"
+            raise ProblemError("action_timeout_s", below)
+        if not callable(self.planner) and self.planner not in installed(PLANNERS):
+            known = ", ".join(sorted(installed(PLANNERS)))
+            raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
+        mechanism_named(self.mechanism)
+        if not isinstance(self.goal, Goal):
+            raise ProblemError("goal", f"{shown(self.goal)} is no goal; try Utilisation()")
+        self.goal.check(self.bounds)
+
+    @property
+    def bounds(self) -> GoalBounds:
+        """Between what the goal may choose."""
+        return GoalBounds(
+            self.min_executors, self.max_executors, self.tau, self.contiguous, self.idle_s
+        )
+
+    @property
+    def planner_name(self) -> str:
+        """What the log calls the planner."""
+        return self.planner if isinstance(self.planner, str) else self.planner.name
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether every executor shall hold consecutive tasks."""
+        return self.loaded_planner.contiguous
+
+    @property
+    def loaded_planner(self) -> MadePlanner | LearningPlanner:
+        """The planner itself."""
+        return planner_named(self.planner) if isinstance(self.planner, str) else self.planner
+
+
+def goal_named(name: str) -> Goal:
+    """Return a goal that is installed, with its usual settings."""
+    found = load(GOALS, name, field="goal", otherwise=", nor module:name")
+    goal = found if isinstance(found, Goal) else found()
+    if not isinstance(goal, Goal):
+        raise ProblemError("goal", f"{shown(name)} gives {shown(goal)}, which is no goal")
+    return goal
+
+
+def planner_named(name: str) -> MadePlanner | LearningPlanner:
+    """Return a planner that is installed."""
+    planner: MadePlanner | LearningPlanner = load(PLANNERS, name, field="planner")
+    return planner
+
+
+def mechanism_named(name: str) -> Mechanism:
+    """Return the mechanism of that name."""
+    for known in get_args(Mechanism):
+        if name == known:
+            found: Mechanism = known
+            return found
+    raise ProblemError(
+        "mechanism", f"{shown(name)} is not one; use {', '.join(get_args(Mechanism))}"
+    )

@@ -1,0 +1,222 @@
+"""What the loop asks of a runtime. Each port is a role; Spark and the simulation play them.
+
+Whoever acts on a port gets a :class:`Ticket`. It is looked at before each thing that cannot be
+undone, and while waiting. Once it is cancelled, nothing more is begun, and what came of it is given
+back: an action that was given up is not carried out later.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from elastream.core.events import Fact
+from elastream.core.learning import Learnt, Lesson
+from elastream.model.errors import GivenUpError
+from elastream.model.observation import Executor, TaskId
+
+__all__ = [
+    "Copied",
+    "DelayProbe",
+    "ExecutorPool",
+    "Learner",
+    "Monitor",
+    "Paused",
+    "Pauser",
+    "Placed",
+    "Repartitioner",
+    "Runtime",
+    "StateCopies",
+    "StatePlacement",
+    "Stopped",
+    "Ticket",
+]
+
+
+class Ticket:
+    """Says whether what was asked for is still wanted."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is still wanted."""
+        return not self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Want it no more. Harmless if repeated."""
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raise ``GivenUpError`` where it is wanted no more."""
+        if not self.valid:
+            raise GivenUpError("it was given up meanwhile")
+
+    def wait(self, seconds: float) -> None:
+        """Sleep; raises ``GivenUpError`` as soon as it is wanted no more."""
+        self._cancelled.wait(seconds)
+        self.check()
+
+
+class Monitor(Protocol):
+    """Tells what the application does."""
+
+    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``heard`` with every fact, in order, from now on; return how to unsubscribe.
+
+        A batch is told once, between two batches of its query. The queries that take part already
+        are told first. How it is (:class:`~elastream.core.events.Status`) is told every second.
+        """
+
+
+class ExecutorPool(Protocol):
+    """Brings executors and takes them away."""
+
+    def executors(self) -> tuple[Executor, ...]:
+        """Return the executors that are alive, oldest first."""
+
+    def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:
+        """Ask for ``total`` executors and return those alive when they came, or at the timeout.
+
+        Where fewer came, the request is taken back; where it was given up, also what came of it.
+        """
+
+    def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Make the executors ready for state, so that the first move to them costs no start."""
+
+    def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
+        """Take the executors away; refused while one of them holds state that a batch needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What came of placing tasks."""
+
+    idle: bool
+    """Whether the query was idle all the while: then nothing can have overtaken it."""
+    ahead: frozenset[TaskId] = frozenset()
+    """The tasks whose executors took over a copy of their state: they load nothing."""
+
+
+class StatePlacement(Protocol):
+    """Sets where state lives."""
+
+    def place(
+        self,
+        query: str,
+        wanted: Mapping[TaskId, str],
+        *,
+        lost: Sequence[str] = (),
+        ticket: Ticket,
+    ) -> Placed:
+        """Prefer these executors for these tasks from the query's next batch on.
+
+        Tasks of the batch under way that wait for an executor that is ``lost`` go there at once.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What came of copying state."""
+
+    tasks: frozenset[TaskId] = frozenset()
+    """Those whose state is where it was asked for, whole."""
+    bytes: int = 0
+    """What was loaded for it."""
+    why: str | None = None
+    """Why the state of a task is not; ``None`` where that of all is."""
+
+
+class StateCopies(Protocol):
+    """Brings copies of state to executors, ahead of its tasks.
+
+    A copy follows every batch that commits. Who places a task on an executor that has a copy lets
+    it take that over.
+    """
+
+    def copy(self, wanted: Mapping[TaskId, str], *, soon: bool, ticket: Ticket) -> Copied:
+        """Copy the state of these tasks to these executors, and drop all other copies.
+
+        Returns when each is there, or known not to come. ``soon``: whether tasks will move to
+        them soon, so that it matters how quickly they are taken over.
+        """
+
+    def drop(self) -> None:
+        """Drop every copy that was not taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """What came of stopping a query, to move it or to repartition it; it runs again."""
+
+    began_ms: int
+    """When it was asked to stop, by the loop's clock."""
+    spent_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds until it was started again, by what they were spent on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What came of a query that was stopped, and could not be started again: it stays stopped."""
+
+    why: str
+    """In one sentence, with the query, its checkpoint and what starts it."""
+
+
+class Repartitioner(Protocol):
+    """Changes the number of partitions of a query, which pauses for it."""
+
+    def repartition(
+        self, query: str, partitions: int, places: Mapping[TaskId, str], *, ticket: Ticket
+    ) -> Paused:
+        """Return when the query runs again; raise where it was not repartitioned, and say why.
+
+        ``places``: the executors that its tasks shall be on then.
+        The ticket is looked at before the query is asked to stop, and never after: a query that
+        was stopped is started again. Raises ``QueryStoppedError`` where that does not succeed.
+        """
+
+
+class Pauser(Protocol):
+    """Moves the tasks of a query, which pauses for it."""
+
+    def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
+        """Return when the query runs again; raise where it was not paused, and say why.
+
+        The ticket is looked at before the query is asked to stop, and never after. Raises
+        ``QueryStoppedError`` where the query could not be started again.
+        """
+
+
+class DelayProbe(Protocol):
+    """Measures how far hosts are from each other."""
+
+    def round_trips_ms(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], float]:
+        """Return the round trip from the first host of each pair to the second.
+
+        A pair that gave no answer is left out.
+        """
+
+
+class Learner(Protocol):
+    """Works out lessons, far from the loop: that takes a while."""
+
+    def learn(self, lesson: Lesson, *, ticket: Ticket) -> Learnt:
+        """Return what the past teaches about the changes to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Who plays the ports."""
+
+    monitor: Monitor
+    pool: ExecutorPool
+    placement: StatePlacement
+    probe: DelayProbe | None = None
+    learner: Learner | None = None
+    copies: StateCopies | None = None
+    repartitioner: Repartitioner | None = None
+    pauser: Pauser | None = None

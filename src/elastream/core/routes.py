@@ -1,0 +1,131 @@
+"""From a problem to a route: which tasks move, and in which order.
+
+The planner is the goal's, where it has one, else the policy's. Some keep every node's tasks
+consecutive, as ``single-step`` does (SSM, paper 000 section 3); ``free-step`` does not. Stock Spark
+places tasks arbitrarily, so the first time a planner acts that wants consecutive tasks there may be
+no intervals to start from. Then one *interval placement* is planned instead: the
+most even intervals, given to the nodes so that the most state stays (the partitioning and the
+bipartite matching into which paper 000, section 3.2, takes the problem apart). It moves more state
+than a free step would, once; from then on there are intervals. The log says so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from elastream.core.goal import MadePlanner
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.even_spread import even_bounds, even_max_load
+from elastream.placement.live_planners import FREE_STEP
+
+__all__ = [
+    "Route",
+    "RouteOrder",
+    "interval_placement",
+    "rehearse",
+    "route",
+]
+
+_COMPILED = 20_000
+"""So many tasks are planned by compiled code throughout."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOrder:
+    """All that a route depends on."""
+
+    problem: StepProblem
+    planner: MadePlanner
+    max_tasks: int | None
+    """Most tasks a mini-migration moves; ``None`` for no bound."""
+    max_bytes: int | None
+    """Most state a mini-migration moves; ``None`` for no bound."""
+    notes: tuple[str, ...] = ()
+    """What the log should say about the choice of the planner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A plan and the way to it."""
+
+    outcome: StepPlan | Infeasible
+    steps: tuple[tuple[int, ...], ...]
+    """The task numbers of each mini-migration, in order; none where nothing moves."""
+    notes: tuple[str, ...] = ()
+    """What the log should say about it."""
+
+
+def route(order: RouteOrder) -> Route:
+    """Return the plan and its mini-migrations. Pure, and seconds long for large problems."""
+    planner, told = _planner(order)
+    notes = order.notes + told
+    outcome = planner(order.problem)
+    explain = getattr(order.planner, "explain", None)
+    if explain is not None and planner is order.planner and not isinstance(outcome, Infeasible):
+        notes += (explain(outcome),)
+    if isinstance(outcome, Infeasible) or not outcome.moves:
+        return Route(outcome, (), notes)
+    if order.max_tasks is None and order.max_bytes is None:
+        return Route(outcome, (tuple(move.task for move in outcome.moves),), notes)
+    from elastream.placement.transfer.mini_migrations import mini_migrations
+
+    minis = mini_migrations(
+        order.problem,
+        outcome,
+        max_tasks=order.max_tasks,
+        max_bytes=order.max_bytes,
+        per="batch",
+    )
+    if minis.oversized:
+        notes += (f"{len(minis.oversized)} tasks are larger than a batch may move: each alone",)
+    steps = tuple(tuple(move.task for move in mini.moves) for mini in minis.steps)
+    return Route(outcome, steps, notes)
+
+
+def rehearse(tasks: int, nodes: int) -> None:
+    """Plan something of this size, for what that loads and compiles."""
+    tasks = max(tasks, _COMPILED)
+    work = tuple(1.0 + task % 7 for task in range(tasks))
+    current = Assignment(tuple(task % nodes for task in range(tasks)), nodes)
+    problem = StepProblem(work, (1,) * tasks, current, Target(nodes + 1, 0.5))
+    even_max_load(work, nodes, contiguous=False)
+    route(RouteOrder(problem, FREE_STEP, 4, None))
+
+
+def interval_placement(problem: StepProblem) -> StepPlan:
+    """Return the most even intervals, on the nodes where the most state is, copies counted.
+
+    O(m) a probe for the intervals, O(n³) for the matching.
+    """
+    import numpy as np
+    from scipy.optimize import linear_sum_assignment
+
+    bounds = even_bounds(problem.work, problem.target.nodes)
+    stays = np.zeros((len(bounds) - 1, problem.nodes_after))
+    for interval, (lb, ub) in enumerate(pairwise(bounds)):
+        for task in range(lb, ub):
+            stays[interval, problem.current.nodes_of_tasks[task]] += problem.state[task]
+    for task, node in problem.copies:
+        stays[bisect_right(bounds, task) - 1, node] += problem.state[task]
+    _, nodes = linear_sum_assignment(stays, maximize=True)
+    nodes_of_tasks = tuple(
+        int(nodes[interval])
+        for interval, (lb, ub) in enumerate(pairwise(bounds))
+        for _ in range(lb, ub)
+    )
+    return step_plan(problem, nodes_of_tasks)
+
+
+def _planner(
+    order: RouteOrder,
+) -> tuple[Callable[[StepProblem], StepPlan | Infeasible], tuple[str, ...]]:
+    planner = order.planner
+    if order.problem.current.intervals is None and planner.contiguous:
+        note = "needs consecutive tasks, which are not found: interval placement first"
+        return interval_placement, (f"{planner.name} {note}",)
+    return planner, ()

@@ -1,0 +1,246 @@
+"""Scenes as lines of JSON, each telling what has changed since the one before.
+
+A scene of a thousand tasks is some 50 kB, what changes in a batch some hundred bytes. So a line is
+either *whole*, or tells what has changed: members of the loop, of executors and of queries, tasks,
+and by ``null`` those that are gone. Whoever lays the lines over each other has the scene.
+
+Places and phases are told as they change; loads and sizes where they differ enough to be seen, a
+bounded number a line, those furthest off first. A whole line comes first, and again when the others
+have grown to several times its size, so that a reader may begin in the middle and a torn line is
+soon made up for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from elastream.core.decisions import VERSION
+from elastream.core.scenes import Scene, SceneTask
+from elastream.model.checks import count, shown
+from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
+
+__all__ = ["SCENE", "SceneTeller", "checked_scene", "laid_over", "whole_record"]
+
+SCENE: Final = "scene"
+"""The kind of such a line."""
+_MERGED: Final = ("executors", "queries")
+"""Told entry by entry, and of an entry the members that have changed."""
+_PARTS: Final = (*_MERGED, "tasks")
+
+_BUSY_STEP: Final = 0.02
+_WORK_STEP: Final = 0.01
+_WORK_SHARE: Final = 0.15
+_SIZE_SHARE: Final = 0.05
+"""A load or size is told again where it is off by so much."""
+_LEAST_SIZE: Final = 4096
+_LOADS_A_LINE: Final = 40
+_WHOLE_EVERY: Final = 4
+"""Whole lines are at most a fifth of what is written."""
+
+Json = dict[str, Any]
+Tasks = Mapping[TaskId, SceneTask]
+
+
+class SceneTeller:
+    """Tells scenes to one listener, line by line."""
+
+    def __init__(self) -> None:
+        self._told: Json | None = None
+        self._tasks: Tasks = {}
+        self._whole_bytes = 0
+        self._since_bytes = 0
+
+    def begin_anew(self) -> None:
+        """Tell the next scene whole."""
+        self._told = None
+
+    def tell(self, scene: Scene) -> tuple[Json, str]:
+        """Return what leads from what was told to ``scene``, and the line that says so."""
+        now = _seen(scene)
+        if self._told is None or self._since_bytes > _WHOLE_EVERY * self._whole_bytes:
+            record = _whole(scene, now)
+            known, self._tasks = now, scene.tasks
+        else:
+            record, known = {**_head(scene)}, _without_trifles(self._told, now)
+            record.update(_difference(self._told, known))
+            changed, self._tasks = _changed_tasks(self._tasks, scene.tasks)
+            if changed:
+                record["tasks"] = changed
+        if scene.batches:
+            record["batches"] = [
+                [each.query, each.batch, each.at_ms, round(each.ms), each.rows]
+                for each in scene.batches
+            ]
+        self._told = known
+        line = json.dumps(record, separators=(",", ":"), allow_nan=False)
+        if "whole" in record:
+            self._whole_bytes, self._since_bytes = len(line), 0
+        else:
+            self._since_bytes += len(line)
+        return record, line
+
+
+def whole_record(scene: Scene) -> Json:
+    """Return a scene as one record, its batches left out."""
+    return _whole(scene, _seen(scene))
+
+
+def laid_over(below: Json, line: Json) -> Json:
+    """Return what is seen when a checked line is laid over what was seen before it."""
+    if line.get("whole"):
+        return line
+    seen = {**below, **{name: value for name, value in line.items() if name not in _PARTS}}
+    seen["loop"] = {**below["loop"], **line.get("loop", {})}
+    for part in _PARTS:
+        known = dict(below[part])
+        for name, told in line.get(part, {}).items():
+            if told is None:
+                known.pop(name, None)
+            elif part in _MERGED:
+                known[name] = {**known.get(name, {}), **told}
+            else:
+                known[name] = told
+        seen[part] = known
+    return seen
+
+
+def checked_scene(record: Mapping[str, Any]) -> Json:
+    """Return the line of a log, looked over; raises ``ProblemError`` where it tells no scene."""
+    count("at_ms", record.get("at_ms"))
+    for name in ("loop", *_PARTS):
+        if record.get("whole") or name in record:
+            _object(name, record.get(name))
+    for part in _MERGED:
+        for name, told in record.get(part, {}).items():
+            if told is not None:
+                _object(f"{part}.{name}", told)
+    for name, told in record.get("tasks", {}).items():
+        if told is not None and not (isinstance(told, list) and len(told) in (3, 5)):
+            raise ProblemError(f"tasks.{name}", f"{shown(told)} is not a list of 3 or 5")
+    if record.get("change") is not None:
+        _object("change", record["change"])
+    batches = record.get("batches", [])
+    if not isinstance(batches, list) or not all(_is_batch(each) for each in batches):
+        raise ProblemError("batches", f"{shown(batches)} is not a list of batches")
+    return dict(record)
+
+
+def _object(name: str, value: object) -> None:
+    if not isinstance(value, dict):
+        raise ProblemError(name, f"{shown(value)} is not an object")
+
+
+def _is_batch(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 5
+        and isinstance(value[0], str)
+        and all(isinstance(each, int | float) for each in value[1:])
+    )
+
+
+def _whole(scene: Scene, seen: Json) -> Json:
+    return {**_head(scene), "whole": True, **seen, "tasks": _texts(scene.tasks)}
+
+
+def _head(scene: Scene) -> Json:
+    return {"v": VERSION, "kind": SCENE, "at_ms": scene.at_ms}
+
+
+def _seen(scene: Scene) -> Json:
+    """Return all but the tasks."""
+    return {
+        "loop": _rounded(asdict(scene.loop)),
+        "executors": {name: _rounded(asdict(each)) for name, each in scene.executors.items()},
+        "queries": {name: _rounded(asdict(each)) for name, each in scene.queries.items()},
+        "change": None if scene.change is None else _rounded(asdict(scene.change)),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case float():
+            return round(value, 3)
+        case dict():
+            return {name: _rounded(each) for name, each in value.items()}
+        case tuple():
+            return [_rounded(each) for each in value]
+        case _:
+            return value
+
+
+def _without_trifles(told: Json, now: Json) -> Json:
+    """Return what is seen now, with the utilisation of executors as told where it is close."""
+    executors = {}
+    for name, each in now["executors"].items():
+        before = told["executors"].get(name, {}).get("busy")
+        close = None not in (before, each["busy"]) and abs(before - each["busy"]) < _BUSY_STEP
+        executors[name] = {**each, "busy": before} if close else each
+    return {**now, "executors": executors}
+
+
+def _difference(told: Json, now: Json) -> Json:
+    """Return what leads from one to the other."""
+    record: Json = {}
+    if loop := _changed(told["loop"], now["loop"]):
+        record["loop"] = loop
+    if now["change"] != told["change"]:
+        record["change"] = now["change"]
+    for part in _MERGED:
+        entries: Json = dict.fromkeys(told[part].keys() - now[part].keys())
+        for name, each in now[part].items():
+            if changed := _changed(told[part].get(name, {}), each):
+                entries[name] = changed
+        if entries:
+            record[part] = entries
+    return record
+
+
+def _changed(told: Json, now: Json) -> Json:
+    nothing = object()
+    return {name: value for name, value in now.items() if told.get(name, nothing) != value}
+
+
+def _changed_tasks(told: Tasks, now: Tasks) -> tuple[Json, Tasks]:
+    """Return the tasks to be told, and how all of them are known then."""
+    changed, off = {}, []
+    for task, each in now.items():
+        known = told.get(task)
+        if known is each:
+            continue
+        if known is None or _place(known) != _place(each):
+            changed[task] = each
+        elif (by := _off_by(known, each)) >= 1:
+            off.append((by, task))
+    if len(off) > _LOADS_A_LINE:
+        off = sorted(off, key=lambda pair: -pair[0])[:_LOADS_A_LINE]
+    changed.update({task: now[task] for _, task in off})
+    record: Json = _texts(changed)
+    record.update({str(task): None for task in told.keys() - now.keys()})
+    return record, {task: changed.get(task) or told[task] for task in now}
+
+
+def _texts(tasks: Tasks) -> Json:
+    return {str(task): _text(each) for task, each in tasks.items()}
+
+
+def _text(task: SceneTask) -> list[Any]:
+    told: list[Any] = [task.executor, round(task.work, 4), task.state_bytes]
+    if task.standby is not None or task.heading is not None:
+        told += [task.standby, task.heading]
+    return told
+
+
+def _place(task: SceneTask) -> tuple[str, str | None, str | None]:
+    return task.executor, task.standby, task.heading
+
+
+def _off_by(told: SceneTask, now: SceneTask) -> float:
+    """Return how far off what was told is; from 1 on it is told again."""
+    work = abs(told.work - now.work) / max(_WORK_STEP, _WORK_SHARE * told.work)
+    size = abs(told.state_bytes - now.state_bytes)
+    return max(work, size / (_SIZE_SHARE * max(told.state_bytes, _LEAST_SIZE)))

@@ -1,0 +1,314 @@
+"""Scenes: everything there is to see at one moment, for whoever looks on.
+
+A decision tells why, a sample tells of what; a scene tells how it is: the loop, the executors, the
+queries, where every task and its copy are, and the change under way. The page, the metrics and the
+terminal show scenes and nothing else, so that a run looks the same while it goes on and when it is
+read from its log (:mod:`elastream.core.scene_lines`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from elastream.core.application import Query
+from elastream.core.goal import Marks
+from elastream.core.migrator.change import Change
+from elastream.core.migrator.copying import Copying
+from elastream.core.migrator.moving import Moving
+from elastream.core.migrator.resuming import Resuming
+from elastream.core.spans import expected_left_s, phase_name
+from elastream.core.state import Detached, LoopState
+from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.words import counted
+
+__all__ = [
+    "Mode",
+    "Scene",
+    "SceneBatch",
+    "SceneChange",
+    "SceneExecutor",
+    "SceneLoop",
+    "SceneQuery",
+    "SceneTask",
+    "executor_utilisation",
+    "take_scene",
+    "unknowns",
+]
+
+Mode = Literal["acts", "advises", "let go"]
+
+_SILENT: Final = "the monitor tells nothing: what is shown is how it was"
+
+
+@dataclass(frozen=True, slots=True)
+class SceneLoop:
+    """The loop itself."""
+
+    mode: Mode
+    phase: str
+    """What is under way: ``steady``, or the phase of a change."""
+    goal: str
+    planner: str
+    least: int
+    most: int
+    tau: float
+    """An executor may hold ``(1 + tau)`` times the mean load after a plan."""
+    marks: Marks | None
+    """Between what the goal keeps the utilisation; ``None`` where it keeps none."""
+    utilisation: float | None
+    """Mean over the executors, as the goal counts it."""
+    cooldown_until_ms: int | None
+    """Until when nothing new is decided; ``None`` where no change has ended yet."""
+    attached_ms: int | None
+    executor_s: float
+    """What the executors have cost since then, spares included."""
+    spare_executor_s: float
+    unknown: tuple[str, ...] = ()
+    """What it does not know, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneExecutor:
+    """One executor that is alive."""
+
+    host: str
+    cores: int
+    warm: bool
+    spare: bool
+    busy: float | None
+    """Share of its cores' time that it works; ``None`` while that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneQuery:
+    """One query that takes part."""
+
+    tasks: int
+    """How many a whole batch of it shows."""
+    trigger_ms: float | None
+    idle: bool
+    batch: int | None
+    batch_ms: float | None
+    rows_per_s: float | None
+    """Input rows worked off per second."""
+    arrivals_per_s: float | None
+    """Input rows that arrive per second; ``None`` where the source cannot tell its backlog."""
+    backlog: int | None
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SceneTask:
+    """One task and its state."""
+
+    executor: str
+    work: float
+    """Cores it keeps busy."""
+    state_bytes: int
+    standby: str | None = None
+    """The executor that holds a copy of its state."""
+    heading: str | None = None
+    """The executor it is about to move to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneChange:
+    """The change under way."""
+
+    kind: str
+    before: int
+    executors: int
+    """How many there should be."""
+    reason: str
+    asked_ms: int | None
+    phase: str
+    tasks_moved: int
+    state_bytes_moved: int
+    tasks_ahead: int
+    state_bytes_ahead: int
+    replans: int
+    left_s: float | None
+    """How much longer it is expected to take; ``None`` while none of its kind has ended."""
+    usual_ms: Mapping[str, float] = field(default_factory=dict)
+    """Median of each query's batches before it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneBatch:
+    """A batch that has ended."""
+
+    query: str
+    batch: int
+    at_ms: int
+    ms: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All of it."""
+
+    at_ms: int
+    loop: SceneLoop
+    executors: Mapping[str, SceneExecutor] = field(default_factory=dict)
+    """By id, oldest first."""
+    queries: Mapping[str, SceneQuery] = field(default_factory=dict)
+    tasks: Mapping[TaskId, SceneTask] = field(default_factory=dict)
+    """In the order of task ids."""
+    change: SceneChange | None = None
+    batches: tuple[SceneBatch, ...] = ()
+    """Those that have ended since the scene before."""
+
+
+def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Scene:
+    """Return what there is to see of a state. O(tasks and executors)."""
+    return Scene(
+        at_ms=state.observed.wall_ms or 0,
+        loop=_loop(state),
+        executors={
+            each.id: SceneExecutor(
+                host=each.host,
+                cores=each.cores,
+                warm=each.warm,
+                spare=each.id in state.spare_ids,
+                busy=executor_utilisation(state, each.id, each.cores),
+            )
+            for each in state.all_executors
+        },
+        queries={query.name: _query(query) for query in state.queries.values()},
+        tasks=_tasks(state),
+        change=_change(state),
+        batches=tuple(
+            SceneBatch(
+                each.query,
+                each.batch,
+                state.on_the_wall(each.finished_at_ms),
+                each.duration_ms,
+                each.rows,
+            )
+            for each in batches
+        ),
+    )
+
+
+def executor_utilisation(state: LoopState, executor: str, cores: int) -> float | None:
+    """Return the share of its cores' time that an executor works; ``None`` while unknown."""
+    loads = [query.load for query in state.queries.values()]
+    if not any(load.measured for load in loads):
+        return None
+    held = sum(load.held.get(executor, 0.0) for load in loads)
+    return (held + state.observed.outside(executor)) / cores
+
+
+def unknowns(state: LoopState) -> tuple[str, ...]:
+    """Return what the loop does not know, a sentence each."""
+    told = [_SILENT] if state.silent else []
+    if not state.queries:
+        told.append("no query takes part yet")
+    for query in state.queries.values():
+        told += _unknown_of(query)
+    return tuple(told)
+
+
+def _unknown_of(query: Query) -> list[str]:
+    load = query.load
+    if load.batch is None:
+        return [f"no batch of {query.name} has been seen yet"]
+    told = []
+    if not load.measured:
+        told.append(f"what the tasks of {query.name} cost is not measured yet")
+    if query.fewer_tasks is not None:
+        shown = f"{query.fewer_tasks} of {counted(query.tasks, 'task')}"
+        told.append(f"the batches of {query.name} show {shown}")
+    if load.backlog is None:
+        told.append(f"the source of {query.name} does not tell its backlog")
+    return told
+
+
+def _loop(state: LoopState) -> SceneLoop:
+    policy = state.policy
+    mode: Mode = "advises" if policy.advise_only else "acts"
+    if isinstance(state.phase, Detached):
+        mode = "let go"
+    cooldown_ms = None
+    if state.changed_ms is not None:
+        cooldown_ms = state.on_the_wall(state.changed_ms) + round(1000 * policy.cooldown_s)
+    return SceneLoop(
+        mode=mode,
+        phase=phase_name(state.phase),
+        goal=policy.goal.name,
+        planner=policy.planner_name,
+        least=policy.min_executors,
+        most=policy.max_executors,
+        tau=policy.tau,
+        marks=policy.goal.marks,
+        utilisation=policy.goal.utilisation(state.observed),
+        cooldown_until_ms=cooldown_ms,
+        attached_ms=_on_the_wall(state, state.attached_ms),
+        executor_s=state.executor_s,
+        spare_executor_s=state.spare_executor_s,
+        unknown=unknowns(state),
+    )
+
+
+def _query(query: Query) -> SceneQuery:
+    load = query.load
+    return SceneQuery(
+        tasks=query.tasks,
+        trigger_ms=query.trigger_ms,
+        idle=query.idle,
+        batch=load.batch,
+        batch_ms=load.batch_ms,
+        rows_per_s=load.rows_per_s,
+        arrivals_per_s=load.arrivals_per_s,
+        backlog=load.backlog,
+        state_bytes=round(load.state_bytes),
+    )
+
+
+def _tasks(state: LoopState) -> dict[TaskId, SceneTask]:
+    phase, standbys = state.phase, state.standbys
+    goal: Mapping[TaskId, str] = {}
+    if isinstance(phase, Moving | Copying | Resuming):
+        goal = (phase.target.later or phase.target).goal
+    tasks = {}
+    for query in state.queries.values():
+        for task, load in query.load.tasks.items():
+            executor = query.where(task)
+            heading = goal.get(task)
+            tasks[task] = SceneTask(
+                executor=executor,
+                work=load.work,
+                state_bytes=round(load.state_bytes),
+                standby=standbys.holder(task),
+                heading=None if heading == executor else heading,
+            )
+    return tasks
+
+
+def _on_the_wall(state: LoopState, at_ms: int | None) -> int | None:
+    return None if at_ms is None else state.on_the_wall(at_ms)
+
+
+def _change(state: LoopState) -> SceneChange | None:
+    change = getattr(state.phase, "change", None)
+    if not isinstance(change, Change):
+        return None
+    progress = change.progress
+    return SceneChange(
+        kind=change.kind,
+        before=change.before,
+        executors=change.executors,
+        reason=change.reason,
+        asked_ms=_on_the_wall(state, change.asked_ms),
+        phase=phase_name(state.phase),
+        tasks_moved=progress.tasks_moved,
+        state_bytes_moved=progress.bytes_moved,
+        tasks_ahead=progress.tasks_ahead,
+        state_bytes_ahead=progress.bytes_ahead,
+        replans=change.replans,
+        left_s=expected_left_s(state),
+        usual_ms=change.usual_ms,
+    )

@@ -1,0 +1,225 @@
+"""Spares: executors that are there, warm and without state, so that a scale-out waits for nobody.
+
+A new executor takes seconds to start and to be warmed, and takes CPU from those that work. With
+``Policy(spares=…)`` that happens beforehand: so many executors more than work are kept ready. A
+scale-out takes them at once, also one after an executor was lost; a scale-in keeps what it frees
+where a spare is missing. The next one is prepared afterwards, beside everything else and gently:
+only while nothing is under way, some batches have ended since the last change, and they take no
+longer than usual.
+
+What they cost is theirs alone: spares count towards ``max_executors``, so that none is kept where
+all are at work; the goal does not see them; and the log tells the executor-seconds they took.
+
+Spark sends tasks without state wherever a core is free, to a spare as well. One that is seen with
+a stateful task is no spare any more: it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from statistics import median
+from typing import Final
+
+from elastream.core.events import Cancel, Grow, Instruction, Release, Warm
+from elastream.core.goal import Failure
+from elastream.core.policy import Policy
+from elastream.core.state import LoopState, Preparation, Transition, note
+from elastream.model.observation import Executor
+from elastream.model.words import counted, listed
+
+__all__ = [
+    "begin_work",
+    "keep_spares",
+    "take_all_spares",
+    "take_spares",
+    "tend_spares",
+    "tended",
+    "with_alive",
+]
+
+_CALM: Final = 1.2
+"""A spare is begun while batches take at most so many times as long as usual."""
+_SETTLED: Final = 4
+"""It is not begun before so many batches could be seen after a change: those in which a query comes
+back to its pace, which a starting process would hold up."""
+_TRY_AGAIN_S: Final = 60.0
+"""How long after a failure nothing is tried."""
+
+
+def with_alive(state: LoopState, alive: tuple[Executor, ...]) -> LoopState:
+    """Return the state with the executors that are alive now, oldest first.
+
+    Who comes while a spare is awaited is one, as long as one is missing. Where nobody is left at
+    work, the spares work.
+    """
+    now = {each.id for each in alive}
+    names = set(state.spare_ids & now)
+    doing = state.preparation
+    if doing is not None and doing.what == "growing":
+        known = {each.id for each in state.all_executors}
+        came = [each.id for each in alive if each.id not in known]
+        names.update(came[: max(0, _missing(state))])
+    spare_ids = frozenset(names) if names < now else frozenset()
+    return replace(state, all_executors=alive, spare_ids=spare_ids)
+
+
+def begin_work(state: LoopState, ids: Collection[str]) -> LoopState:
+    """Return the state in which these executors, where they are spares, are at work."""
+    if state.spare_ids.isdisjoint(ids):
+        return state
+    return replace(state, spare_ids=state.spare_ids.difference(ids))
+
+
+def take_spares(state: LoopState, number: int) -> Transition:
+    """Let up to ``number`` spares work, the warm ones first; say so. One that goes is none."""
+    doing = state.preparation
+    going = doing.ids if doing is not None and doing.what == "releasing" else ()
+    staying = (each for each in state.spares if each.id not in going)
+    chosen = sorted(staying, key=lambda each: not each.warm)[:number]
+    if not chosen:
+        return state, ()
+    state = begin_work(state, {each.id for each in chosen})
+    names = listed([each.id for each in chosen])
+    warm = all(each.warm for each in chosen)
+    how = "at once" if warm else "as soon as it is warm"
+    return state, (_note(state, f"executor {names}, a spare, is taken {how}"),)
+
+
+def take_all_spares(state: LoopState) -> LoopState:
+    """Return the state without spares: all executors are at work."""
+    return begin_work(state, state.spare_ids)
+
+
+def keep_spares(
+    state: LoopState, leaving: tuple[str, ...], working: int
+) -> tuple[LoopState, tuple[str, ...], tuple[Instruction, ...]]:
+    """Keep, of executors that leave, those that are missing as spares.
+
+    ``working`` is how many will be at work. Return the state, who leaves, and what to log.
+    """
+    missing = _wanted(state.policy, working) - len(state.spares)
+    warm = {each.id for each in state.executors if each.warm}
+    kept = [name for name in leaving if name in warm][: max(0, missing)]
+    if not kept:
+        return state, leaving, ()
+    state = replace(state, spare_ids=state.spare_ids.union(kept))
+    log = _note(state, f"executor {listed(kept)} holds no state any more and is kept as a spare")
+    return state, tuple(name for name in leaving if name not in kept), (log,)
+
+
+def tend_spares(state: LoopState, *, resting: bool) -> Transition:
+    """Bring, warm or give back spares where that is due, one thing at a time.
+
+    ``resting``: whether no change is under way; during one nothing new is begun.
+    """
+    doing = state.preparation
+    if doing is not None:
+        return _overdue(state, doing)
+    if not resting or not state.policy.spares or not _due(state):
+        return state, ()
+    surplus = -_missing(state)
+    if surplus > 0:
+        ids = tuple(each.id for each in state.spares[::-1][:surplus])
+        state, ticket = state.ticketed()
+        log = _note(state, f"executor {listed(ids)}, a spare, is one too many: given back")
+        return _begun(state, Preparation(ticket, "releasing", state.now_ms, ids)), (
+            log,
+            Release(ticket, ids),
+        )
+    cold = tuple(each.id for each in state.spares if not each.warm)
+    if cold and state.policy.warm_up:
+        state, ticket = state.ticketed()
+        doing = Preparation(ticket, "warming", state.now_ms, cold)
+        return _begun(state, doing), (Warm(ticket, cold),)
+    if surplus == 0 or not _calm(state):
+        return state, ()
+    state, ticket = state.ticketed()
+    total = len(state.all_executors) - surplus
+    log = _note(state, f"{counted(-surplus, 'spare')} missing: asked for")
+    return _begun(state, Preparation(ticket, "growing", state.now_ms)), (log, Grow(ticket, total))
+
+
+def tended(state: LoopState, result: object) -> Transition:
+    """Take in the answer to what was done about spares."""
+    doing = state.preparation
+    assert doing is not None  # noqa: S101 - its ticket was answered
+    if isinstance(result, Failure):
+        return _failed(state, f"spares: {doing.what} failed: {result.why}")
+    if doing.what == "growing":
+        assert isinstance(result, tuple)  # noqa: S101 - the executors alive
+        state = replace(with_alive(state, result), preparation=None)
+        if (missing := _missing(state)) > 0:
+            return _failed(state, f"{counted(missing, 'spare')} missing: the cluster has no room")
+        return state, ()
+    state = replace(state, preparation=None)
+    if doing.what == "releasing":
+        left = tuple(each for each in state.all_executors if each.id not in doing.ids)
+        return with_alive(state, left), ()
+    warmed = tuple(
+        replace(each, warm=True) if each.id in doing.ids else each for each in state.all_executors
+    )
+    state = replace(state, all_executors=warmed)
+    ready = [name for name in doing.ids if name in state.spare_ids]
+    if not ready:  # taken meanwhile
+        return state, ()
+    took_s = state.passed_s(doing.since_ms)
+    return state, (_note(state, f"executor {listed(ready)} is a warm spare, in {took_s:.0f} s"),)
+
+
+def _begun(state: LoopState, doing: Preparation) -> LoopState:
+    return replace(state, preparation=doing)
+
+
+def _overdue(state: LoopState, doing: Preparation) -> Transition:
+    passed_s = state.passed_s(doing.since_ms)
+    if passed_s <= state.policy.action_timeout_s:
+        return state, ()
+    state, told = _failed(state, f"spares: no answer while {doing.what} in {passed_s:.0f} s")
+    return state, (Cancel(doing.ticket), *told)
+
+
+def _failed(state: LoopState, why: str) -> Transition:
+    state = replace(state, preparation=None, spare_failed_ms=state.now_ms)
+    again = f"tried again in {_TRY_AGAIN_S:.0f} s at the earliest"
+    return state, (_note(state, f"{why}; {again}"),)
+
+
+def _wanted(policy: Policy, working: int) -> int:
+    """Return how many spares there should be beside so many executors at work."""
+    if policy.advise_only or not working:
+        return 0
+    return max(0, min(policy.spares, policy.max_executors - working))
+
+
+def _missing(state: LoopState) -> int:
+    return _wanted(state.policy, len(state.executors)) - len(state.spares)
+
+
+def _due(state: LoopState) -> bool:
+    """Whether anything may be begun: some task was measured, and the last failure is long ago."""
+    failed = state.spare_failed_ms is not None
+    if failed and state.passed_s(state.spare_failed_ms) < _TRY_AGAIN_S:
+        return False
+    return any(query.load.measured for query in state.queries.values())
+
+
+def _calm(state: LoopState) -> bool:
+    """Whether queries go at their usual pace, and have had time for it since the last change."""
+    running = [state.queries[name] for name in state.running]
+    interval_ms = max((query.load.interval_ms or 0.0 for query in running), default=0.0)
+    if state.changed_ms is not None and state.passed_s(state.changed_ms) * 1000 < (
+        _SETTLED * interval_ms
+    ):
+        return False
+    return all(
+        query.load.batch_ms is None
+        or not query.recent_ms
+        or query.load.batch_ms <= _CALM * median(query.recent_ms)
+        for query in running
+    )
+
+
+def _note(state: LoopState, reason: str) -> Instruction:
+    figures = {"spares": len(state.spares), "spare_executor_s": round(state.spare_executor_s)}
+    return note(state, "spare", reason, figures=figures)

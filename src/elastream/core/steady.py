@@ -1,0 +1,241 @@
+"""Steady: nothing is under way. The goal is asked, and a need that lasts becomes a change.
+
+A need must have lasted for ``patience`` rounds, unless the goal is sure, and ``cooldown_s`` must
+have passed since the last change ended, well or not; until then it is held back, and the log says
+so with the same figures. Two things do not wait: an executor that was lost, and a batch that wants
+to run where no executor is alive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from elastream.core.application import Query
+from elastream.core.events import (
+    Answered,
+    Ask,
+    BatchObserved,
+    Event,
+    ExecutorsChanged,
+    Instruction,
+    Log,
+    MoveRequested,
+    Place,
+    ScaleRequested,
+    Status,
+)
+from elastream.core.goal import Wanted, allowed
+from elastream.core.migrator.change import Change, ChangeKind, abandon_change
+from elastream.core.migrator.growing import begin_growing
+from elastream.core.migrator.moving import Moving
+from elastream.core.spares import begin_work
+from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.model.words import counted, listed
+
+__all__ = ["Steady", "decide_beside", "held_back", "take_request", "take_wanted"]
+
+_WAKE_AGAIN_S: Final = 5.0
+"""How long after a change was given up executors are asked for again where none is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steady(Phase):
+    """Nothing is under way."""
+
+    def on(self, state: LoopState, event: Event) -> Transition:
+        """Verify what was asked for in idle time, and decide; a request that waits comes first."""
+        if state.request is not None and not state.unseen:
+            return take_request(replace(state, request=None), state.request)
+        match event:
+            case BatchObserved(batch=batch):
+                state, verified = _verified(state, state.queries[batch.query])
+                state, decided = _decided(state, batch.query)
+                return state, (*verified, *decided)
+            case Status():
+                return _decided(state, None)
+            case ExecutorsChanged():
+                return _decided(state, None, urgent=bool(state.observed.homeless()))
+            case Answered():
+                return state, ()
+            case _:
+                return state, ()
+
+
+def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Transition:
+    """Take on what a person asked for; while something is under way it comes next."""
+    policy = state.policy
+    if policy.advise_only:
+        return state, (note(state, "refuse", "a change was asked for; the policy only advises"),)
+    wrong = _wrong(state, event)
+    if wrong is not None:
+        return state, (note(state, "refuse", wrong),)
+    if not isinstance(state.phase, Steady):
+        log = note(state, "wait", "a change was asked for while one is under way: it comes next")
+        return replace(state, request=event), (log,)
+    fewer = isinstance(event, ScaleRequested) and event.executors < len(state.executors)
+    if fewer and state.unseen:  # nobody knows yet which executors hold state
+        unseen = listed(state.unseen)
+        why = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
+        return replace(state, request=event), (note(state, "wait", why),)
+    if isinstance(event, MoveRequested):
+        state = begin_work(state, set(event.goal.values()))
+    alive = len(state.executors)
+    if isinstance(event, MoveRequested):
+        change = Change("move", alive, alive, "asked for", placement=event.goal)
+        reason = f"{len(event.goal)} tasks asked for"
+    else:
+        kind: ChangeKind = "rebalance"
+        if event.executors != alive:
+            kind = "scale-out" if event.executors > alive else "scale-in"
+        change = Change(kind, alive, event.executors, "asked for", tau=event.tau)
+        reason = f"{kind} to {event.executors}: asked for"
+    log = note(state, change.kind, reason)
+    state, instructions = begin_growing(state, change)
+    return state, (log, *instructions)
+
+
+def decide_beside(state: LoopState, query: str) -> Transition:
+    """Decide although a change waits for late queries; a new one ends it."""
+    return _decided(state, query)
+
+
+def take_wanted(state: LoopState, wanted: Wanted) -> Transition:
+    """Take on what the goal wants now that a question is answered."""
+    wanted = allowed(wanted, state.observed)
+    return _acted(state, wanted, None) if isinstance(state.phase, Steady) else (state, ())
+
+
+def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | None:
+    if isinstance(event, ScaleRequested):
+        least, most = state.policy.min_executors, state.policy.max_executors
+        if event.executors == 0 and least == 0 and not state.observed.idle:
+            return "0 executors were asked for, and the application has work to do"
+        if least <= event.executors <= most:
+            return None
+        return f"{event.executors} executors were asked for; allowed are {least} to {most}"
+    known = {task for task, _ in state.observed.tasks()}
+    unknown = sorted(set(event.goal) - known)
+    alive = {executor.id for executor in state.all_executors}
+    dead = sorted(set(event.goal.values()) - alive)
+    if unknown:
+        return f"the placement asked for: task {unknown[0]} is not known"
+    return f"the placement asked for: executor {dead[0]} is not alive" if dead else None
+
+
+def _decided(state: LoopState, query: str | None, *, urgent: bool = False) -> Transition:
+    """Ask the goal, and do as it wants; ``query`` is the one whose batch has just ended."""
+    if not state.executors and state.jobs and isinstance(state.phase, Steady):
+        return _woken(state)
+    goal = state.policy.goal
+    memory, wanted, questions = goal.wanted(state.memory, state.observed)
+    wanted = allowed(wanted, state.observed)
+    state = replace(state, memory=memory)
+    asks: list[Instruction] = []
+    for question in questions:
+        state, ticket = state.ticketed()
+        state = replace(state, questions={**state.questions, ticket: question})
+        asks.append(Ask(ticket, question))
+    if query is not None:
+        signal = state.signal.said(wanted.need, query, state.running)
+        state = replace(state, signal=signal)
+    elif state.observed.idle:
+        state = replace(state, signal=state.signal.said(wanted.need, "", frozenset()))
+    state, instructions = _acted(state, wanted, query, urgent=urgent)
+    return state, (*asks, *instructions)
+
+
+def _acted(
+    state: LoopState, wanted: Wanted, query: str | None, *, urgent: bool = False
+) -> Transition:
+    """Begin what is wanted, or say why not; without a batch nothing is said."""
+    held = held_back(state, wanted, urgent=urgent)
+    if held is not None:
+        quiet = query is None and not (urgent and wanted.need != "hold")
+        return state, () if quiet else (_hold(state, wanted, held, query),)
+    before: tuple[Instruction, ...] = ()
+    if isinstance(state.phase, Moving):
+        late = listed(state.phase.late(state))
+        state, before = abandon_change(
+            state, state.phase.change, f"it waits for {late} alone, and {wanted.need} is wanted"
+        )
+        if not isinstance(state.phase, Steady):  # somebody had asked for a change of their own
+            return state, before
+    if wanted.need == "hold":
+        raise AssertionError("a hold is held back")
+    change = Change(wanted.need, len(state.executors), wanted.executors, wanted.reason)
+    wish = f"{wanted.need} to {wanted.executors}"
+    if state.policy.advise_only:
+        log = _hold(state, wanted, f"advice is being worked out; {wish} wanted", query)
+    else:
+        log = note(
+            state,
+            wanted.need,
+            f"{wish}: {wanted.reason}",
+            query=query,
+            utilisation=wanted.utilisation,
+            figures=wanted.figures,
+        )
+    state, instructions = begin_growing(state, change)
+    return state, (*before, log, *instructions)
+
+
+def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
+    """Return why nothing is begun now; ``None`` where something is.
+
+    What is ``urgent`` waits for nothing; to give executors back is never that.
+    """
+    policy = state.policy
+    urgent = urgent and wanted.need != "scale-in"
+    if wanted.need == "hold":
+        return wanted.reason
+    wish = f"{wanted.need} to {wanted.executors} wanted, {wanted.reason}"
+    rest_s = policy.cooldown_s - state.passed_s(state.changed_ms)
+    if state.changed_ms is not None and rest_s > 0 and not urgent:
+        return f"cooling down, {rest_s:.1f} s left; {wish}"
+    rounds = state.signal.rounds if state.signal.need == wanted.need else 0
+    if rounds < policy.patience and not (urgent or wanted.firm):
+        return f"asked for in {rounds} of {policy.patience} rounds; {wish}"
+    return None
+
+
+def _woken(state: LoopState) -> Transition:
+    """Ask for an executor: a batch wants to run and none is alive."""
+    policy = state.policy
+    given_up = state.abandoned_ms is not None
+    if policy.advise_only or (given_up and state.passed_s(state.abandoned_ms) < _WAKE_AGAIN_S):
+        return state, ()
+    wanted = max(1, policy.min_executors)
+    waiting = counted(state.jobs, "job waits", "jobs wait")
+    reason = f"scale-out to {wanted}: {waiting} and no executor is alive"
+    log = note(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
+    state, instructions = begin_growing(state, Change("scale-out", 0, wanted, "work waits"))
+    return state, (log, *instructions)
+
+
+def _verified(state: LoopState, query: Query) -> Transition:
+    """Hold what was asked for in idle time against the first batch after it."""
+    strays = {task: node for task, node in query.strays.items() if node in state.alive}
+    if not query.strays:
+        return state, ()
+    tries = query.verifications + 1
+    if not strays or tries > state.policy.tries:
+        why = f"{len(query.strays)} tasks asked for in idle time stay elsewhere"
+        log = note(state, "verify", why, query=query.name)
+        return state.with_query(replace(query, strays={}, verifications=0)), (log,)
+    state = state.with_query(replace(query, strays=strays, verifications=tries))
+    state, ticket = state.ticketed()
+    why = f"{len(strays)} tasks are not where they were asked for in idle time: asked for again"
+    figures = {"tries": tries, "asked_again": len(strays)}
+    log = note(state, "verify", why, query=query.name, figures=figures)
+    return state, (log, Place(ticket, query.name, strays))
+
+
+def _hold(state: LoopState, wanted: Wanted, reason: str, query: str | None) -> Log:
+    figures = dict(wanted.figures)
+    load = None if query is None else state.queries[query].load
+    if load is not None and load.batch_ms is not None:
+        figures["batch_ms"] = round(load.batch_ms)
+    if load is not None and load.interval_ms is not None:
+        figures["interval_ms"] = round(load.interval_ms)
+    return note(state, "hold", reason, query=query, utilisation=wanted.utilisation, figures=figures)

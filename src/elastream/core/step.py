@@ -1,0 +1,267 @@
+"""The step: one event in, the next state and the instructions out. No clock, no I/O, no chance.
+
+First the facts of the event are taken in (:mod:`elastream.core.facts`), then the phase says what
+follows (:mod:`elastream.core.steady` and :mod:`elastream.core.migrator`). One decision is logged
+for every batch, also where nothing is done, and one for every other turn that a change takes. The
+style is that of dask's worker state machine: the same events always lead to the same instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from elastream.core.events import (
+    AbandonRequested,
+    Answered,
+    BatchObserved,
+    Cancel,
+    DetachRequested,
+    Event,
+    Instruction,
+    Learn,
+    MoveRequested,
+    RecordSample,
+    ScaleRequested,
+    Stuck,
+)
+from elastream.core.facts import take_in
+from elastream.core.goal import Failure, Think
+from elastream.core.learning import Learning, LearningPlanner, Learnt, Lesson
+from elastream.core.migrator.change import Change, abandon_change, note_abandoned
+from elastream.core.policy import Policy
+from elastream.core.repartitioning import tend_partitions
+from elastream.core.spares import tend_spares, tended
+from elastream.core.standbys import recovered, stand_by, tend_standbys
+from elastream.core.state import Detached, LoopState, Standbys, Transition, note
+from elastream.core.steady import Steady, take_request, take_wanted
+from elastream.model.checks import Number
+from elastream.model.observation import Executor
+from elastream.model.words import counted
+
+__all__ = ["start_loop", "step"]
+
+_SAMPLE_EVERY_S = 60.0
+_TASKS_A_BATCH = 50
+"""A sample may tell of so many tasks for each batch since the last one."""
+
+
+def start_loop(
+    policy: Policy,
+    executors: tuple[Executor, ...],
+    *,
+    now_ms: int | None = None,
+    wall_ms: int | None = None,
+    learning: Learning | None = None,
+    past: Iterable[tuple[int, float]] = (),
+    can_copy: bool = False,
+) -> Transition:
+    """Return the loop's first state and what it logs about itself.
+
+    ``past``: moments in ms, in order, with the cores that stateful tasks kept busy then.
+    ``can_copy``: whether the runtime can copy state ahead of its task. ``wall_ms``: what the
+    machine's clock says; ``None``: what the loop's own does.
+    """
+    ahead_ms = 0 if now_ms is None or wall_ms is None else wall_ms - now_ms
+    state = LoopState(
+        policy=policy,
+        phase=Steady(),
+        memory=policy.goal.recalled(past),
+        now_ms=now_ms,
+        wall_ahead_ms=ahead_ms,
+        busy_ms=now_ms,
+        all_executors=executors,
+        learning=learning or Learning(),
+        can_copy=can_copy,
+        attached_ms=now_ms,
+    )
+    if executors and now_ms is not None:
+        state = replace(
+            state, learning=state.learning.resized(state.on_the_wall(now_ms), len(executors))
+        )
+    mode = "advises only" if policy.advise_only else "acts"
+    bounds = f"{policy.min_executors} to {policy.max_executors} executors"
+    if policy.spares:
+        bounds += f", {counted(policy.spares, 'of them a spare', 'of them spares')}"
+    aim = f"goal {policy.goal.name}, planner {policy.planner_name}"
+    return state, (note(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
+
+
+def step(state: LoopState, event: Event) -> Transition:
+    """Return the state after ``event`` and the instructions it leads to, in order."""
+    if isinstance(state.phase, Detached):
+        return state, ()
+    match event:
+        case ScaleRequested() | MoveRequested():
+            return take_request(state, event)
+        case AbandonRequested(why=why):
+            return _abandon_requested(state, why)
+        case DetachRequested():
+            return _detach_requested(state, event)
+        case Stuck():
+            return _stuck(state, event)
+        case Answered(ticket=ticket, result=result) if ticket in state.questions:
+            return _answered(state, ticket, result)
+        case Answered(ticket=ticket, result=result) if ticket == state.learning.asked:
+            return _learnt(state, result)
+        case Answered(ticket=ticket, result=result) if _prepares(state, ticket):
+            return _tended(state, result)
+        case Answered(ticket=ticket, result=result) if ticket == state.standbys.ticket:
+            return stand_by(state, result)
+        case Answered(ticket=ticket, result=result) if ticket in state.standbys.recoveries:
+            return recovered(state, ticket, result)
+    state, heard, news = take_in(state, event)
+    if not news:
+        return state, heard
+    rested = isinstance(state.phase, Steady)
+    state, instructions = state.phase.on(state, event)
+    state, more = _beside(state)
+    if isinstance(event, BatchObserved):
+        state, about = tend_partitions(state, event.batch.query, rested=rested)
+        more = (*more, *about)
+    return state, (*heard, *instructions, *more)
+
+
+def _answered(state: LoopState, ticket: int, result: object) -> Transition:
+    """Hand an answer to the goal, and do as it wants."""
+    question = state.questions[ticket]
+    left = {other: asked for other, asked in state.questions.items() if other != ticket}
+    memory, wanted = state.policy.goal.answered(state.memory, state.observed, question, result)
+    state = replace(state, questions=left, memory=memory)
+    log: tuple[Instruction, ...] = ()
+    if isinstance(result, Failure):
+        what = "an answer" if isinstance(question, Think) else "delays between hosts"
+        log = (note(state, "wait", f"the goal does not get {what}: {result.why}"),)
+    if wanted is None:
+        return state, log
+    state, instructions = take_wanted(state, wanted)
+    return state, (*log, *instructions)
+
+
+def _learnt(state: LoopState, result: object) -> Transition:
+    learning = replace(state.learning, asked=None)
+    if isinstance(result, Learnt):
+        learning = replace(learning, learnt=result)
+        reason, figures = result.reason, {}
+        if result.ahead_percent is not None and result.single_percent is not None:
+            figures = {
+                "ahead_percent": round(result.ahead_percent, 3),
+                "single_percent": round(result.single_percent, 3),
+            }
+    else:
+        why = result.why if isinstance(result, Failure) else "no values came"
+        reason, figures = f"nothing learnt: {why}", {}
+    state = replace(state, learning=learning)
+    return state, (note(state, "learn", reason, figures=figures),)
+
+
+def _stuck(state: LoopState, event: Stuck) -> Transition:
+    figures: dict[str, Number] = {"seconds": round(event.after_s, 1)}
+    if event.back:
+        figures["came_back"] = 1
+        reason = f"{event.what} came back after {event.after_s:.0f} s; nobody waited any more"
+    else:
+        reason = f"{event.what} has not come back in {event.after_s:.0f} s; the loop goes on"
+    return state, (note(state, "stuck", reason, figures=figures),)
+
+
+def _abandon_requested(state: LoopState, why: str) -> Transition:
+    change = getattr(state.phase, "change", None)
+    if not isinstance(change, Change) and state.request is not None:
+        given_up = note(state, "abandon", f"a change that was asked for is given up: {why}")
+        return replace(state, request=None), (given_up,)
+    if not isinstance(change, Change):
+        return state, (note(state, "refuse", "nothing is under way that could be given up"),)
+    return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))
+
+
+def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
+    """Leave: what is under way is given up, told as such, and nobody acts on it later."""
+    change = getattr(state.phase, "change", None)
+    given_up: tuple[Instruction, ...] = ()
+    if isinstance(change, Change):
+        given_up = (note_abandoned(state, change, "the loop leaves the application"),)
+    preparing = None if state.preparation is None else state.preparation.ticket
+    others = (_ticket(state), state.learning.asked, preparing, state.standbys.ticket)
+    open_tickets = [*state.questions, *state.standbys.recoveries, *filter(None, others)]
+    cancels = tuple(Cancel(ticket) for ticket in open_tickets)
+    left = replace(
+        state,
+        phase=Detached(),
+        questions={},
+        request=None,
+        preparation=None,
+        standbys=Standbys(),
+    )
+    figures: dict[str, Number] = {"failed": 1} if request.failed else {}
+    return left, (*cancels, *given_up, note(state, "detach", request.reason, figures=figures))
+
+
+def _ticket(state: LoopState) -> int | None:
+    """Return the ticket that the phase waits for."""
+    phase = state.phase
+    for holder in (phase, *(getattr(phase, name, None) for name in ("plan", "release", "copy"))):
+        ticket = getattr(holder, "ticket", None)
+        if isinstance(ticket, int):
+            return ticket
+    return None
+
+
+def _beside(state: LoopState) -> Transition:
+    """Take a sample and a lesson, and see to spares, where that is due."""
+    state, sample = _sampled(state)
+    state, lesson = _taught(state)
+    resting = isinstance(state.phase, Steady)
+    state, spares = tend_spares(state, resting=resting)
+    state, standbys = tend_standbys(state, resting=resting)
+    return state, (*sample, *lesson, *spares, *standbys)
+
+
+def _prepares(state: LoopState, ticket: int) -> bool:
+    return state.preparation is not None and state.preparation.ticket == ticket
+
+
+def _tended(state: LoopState, result: object) -> Transition:
+    state, told = tended(state, result)
+    state, more = tend_spares(state, resting=isinstance(state.phase, Steady))
+    return state, (*told, *more)
+
+
+def _sampled(state: LoopState) -> Transition:
+    if state.now_ms is None or not state.unsampled:
+        return state, ()
+    first = state.sampled_ms is None
+    count = sum(len(query.load.tasks) for query in state.queries.values())
+    due = first or state.passed_s(state.sampled_ms) >= _SAMPLE_EVERY_S
+    if not due or not count or state.unsampled * _TASKS_A_BATCH < count:
+        return state, ()
+    change = getattr(state.phase, "change", None)
+    wanted = change.executors if isinstance(change, Change) else len(state.executors)
+    record = RecordSample(state.observed, wanted)
+    return replace(state, sampled_ms=state.now_ms, unsampled=0), (record,)
+
+
+def _taught(state: LoopState) -> Transition:
+    """Ask for a lesson where the planner looks ahead and there is something new to learn."""
+    planner = state.policy.loaded_planner
+    if not isinstance(planner, LearningPlanner) or not isinstance(state.phase, Steady):
+        return state, ()
+    tasks = tuple(task for task, load in state.observed.tasks() if load.measured)
+    if not state.learning.due(tasks):
+        return state, ()
+    loads = dict(state.observed.tasks())
+    sizes = tuple(size.executors for size in state.learning.sizes)
+    lesson = Lesson(
+        tasks=tasks,
+        work=tuple(round(loads[task].work, 9) for task in tasks),
+        state=tuple(round(loads[task].state_bytes) for task in tasks),
+        tau=state.policy.tau,
+        sizes=sizes,
+        contiguous=planner.contiguous,
+        planner=planner.name,
+    )
+    state, ticket = state.ticketed()
+    learning = replace(
+        state.learning, asked=ticket, tasks=tasks, changes=len(sizes) - 1, learnt=None
+    )
+    return replace(state, learning=learning), (Learn(ticket, lesson),)

@@ -1,0 +1,146 @@
+"""The load of an application in the unit of the marks: what executors do, and are asked to do."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from elastream.core.application import Observed, Query
+from elastream.placement.even_spread import even_max_load
+
+__all__ = ["SLACK", "Usage", "demand"]
+
+SLACK: Final = 1e-9
+"""Relative slack of comparisons, so that rounding alone changes nothing."""
+_LEAST_USABLE = 0.2
+"""A trigger shorter than the time outside the tasks cannot be kept by adding executors: the
+usable share is not taken below this, so that such a query does not ask for the moon."""
+
+
+class Usage:
+    """The load in the unit of the marks: 1 is an executor busy all of the time it can use."""
+
+    def __init__(
+        self, observed: Observed, *, catch_up_s: float, keep_triggers: bool, grown: float = 1.0
+    ) -> None:
+        executors, queries = observed.executors, observed.queries.values()
+        self._queries = tuple(queries)
+        cores = sum(executor.cores for executor in executors) / len(executors)
+        demands = [demand(query, catch_up_s, grown) for query in queries]
+        self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
+        """Whose source gives a trigger fewer rows than are asked for."""
+        self._scales = tuple(
+            asked / (cores * (_usable_share(query) if keep_triggers else 1.0))
+            for query, asked in zip(queries, demands, strict=True)
+        )
+        worked = sum(query.load.work for query in queries)
+        asked = sum(q.load.work * more for q, more in zip(queries, demands, strict=True))
+        self.demand = asked / worked if worked > 0 else 1.0
+        """Work asked for over work done."""
+        self.cores_needed = asked
+        held = {executor.id: observed.other.get(executor.id, 0.0) / cores for executor in executors}
+        self.outside = sum(observed.other.values()) / cores
+        """Of everything but stateful tasks, all executors together."""
+        for query, scale, more in zip(queries, self._scales, demands, strict=True):
+            for executor, work in query.load.held.items():
+                if executor in held:
+                    held[executor] += work * scale
+            for executor, work in query.load.outside.items():
+                if executor in held:
+                    held[executor] += work * more / cores
+            self.outside += sum(query.load.outside.values()) * more / cores
+        self.held = held
+        """Of each executor that is alive, with all that it does."""
+        self.tasks = sum(q.load.work * s for q, s in zip(queries, self._scales, strict=True))
+        """Of all stateful tasks together."""
+        self.heaviest = max(
+            (q.load.heaviest * s for q, s in zip(queries, self._scales, strict=True)), default=0.0
+        )
+        self.count = sum(len(query.load.tasks) for query in queries)
+
+    @property
+    def total(self) -> float:
+        """Of all work together."""
+        return self.tasks + self.outside
+
+    @property
+    def mean(self) -> float:
+        """Of an executor, in the mean."""
+        return self.total / len(self.held)
+
+    @property
+    def busiest(self) -> float:
+        """Of the busiest executor."""
+        return max(self.held.values())
+
+    def above(self, mark: float) -> bool:
+        """Whether the mean or the busiest executor is above ``mark``."""
+        return max(self.mean, self.busiest) > mark * (1 + SLACK)
+
+    def even_at_most(self, nodes: int) -> float:
+        """Return a bound on the fullest node of an even spread (Graham 1969)."""
+        return self.tasks / nodes + self.heaviest
+
+    def even(self, nodes: int, observed: Observed) -> float:
+        """Return the load of the fullest node of an even spread, or what tau allows if more."""
+        fullest = even_max_load(self._each, nodes, contiguous=observed.bounds.contiguous)
+        return max(fullest, (1 + observed.bounds.tau) * self.tasks / nodes)
+
+    @property
+    def limits(self) -> str:
+        """What no number of executors changes, in brackets; empty where there is no such thing."""
+        if not self.limited:
+            return ""
+        each = (
+            f"{query.name} gets at most {query.load.limit_rows} rows a trigger"
+            for query in self.limited
+        )
+        told = ", ".join(each)
+        return f" ({told}, fewer than are asked for: executors get no more)"
+
+    @cached_property
+    def _each(self) -> list[float]:
+        return [
+            task.work * scale
+            for query, scale in zip(self._queries, self._scales, strict=True)
+            for task in query.load.tasks.values()
+        ]
+
+
+def demand(query: Query, catch_up_s: float, grown: float = 1.0) -> float:
+    """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``.
+
+    ``grown``: where all that is asked for is so many times as much. Where the source limits the
+    rows of a batch and batches have a trigger, never more than that gives: no number of executors
+    works off what they do not get.
+    """
+    asked, most = grown * _asked(query, catch_up_s), _most(query)
+    return asked if most is None else min(asked, most)
+
+
+def _asked(query: Query, catch_up_s: float) -> float:
+    load = query.load
+    if not load.rows_per_s or load.arrivals_per_s is None or load.backlog is None:
+        return 1.0
+    waiting_anyway = load.arrivals_per_s * (load.interval_ms or 0.0) / 1000
+    late = max(0.0, load.backlog - waiting_anyway)
+    return max(1.0, (load.arrivals_per_s + late / catch_up_s) / load.rows_per_s)
+
+
+def _most(query: Query) -> float | None:
+    """Return the most work over the work done that the source gives; ``None``: as much as waits."""
+    load = query.load
+    if load.limit_rows is None or query.trigger_ms is None or not load.rows_per_s:
+        return None
+    return max(1.0, 1000 * load.limit_rows / query.trigger_ms / load.rows_per_s)
+
+
+def _limits(query: Query, catch_up_s: float) -> bool:
+    most = _most(query)
+    return most is not None and _asked(query, catch_up_s) > most * (1 + SLACK)
+
+
+def _usable_share(query: Query) -> float:
+    if query.trigger_ms is None or query.load.overhead_ms is None:
+        return 1.0
+    return max(_LEAST_USABLE, 1 - query.load.overhead_ms / query.trigger_ms)

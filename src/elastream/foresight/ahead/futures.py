@@ -1,0 +1,169 @@
+"""Futures as arrays: what migrations to come ask for, drawn from a chain or given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elastream.foresight.ahead.lazy_steps import followed
+from elastream.foresight.ahead.problem import FreeAheadProblem
+from elastream.foresight.mtm.hindsight import Sampling, sampled_sequences
+from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
+from elastream.placement.ssm.interval_gain import Floats, Ints
+
+__all__ = ["Ahead", "LookAhead", "ahead_of", "asked_targets"]
+
+_NEGLIGIBLE = 0.05
+"""A drawn future ends where a migration counts less than this."""
+_MOST_TASK_STEPS = 30_000_000
+"""Tasks that lazy steps of one plan may go through: about a second of an ordinary core."""
+_LEAST_LOOKED = 6
+"""So many futures and candidates there are at any size."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAhead:
+    """How far and how widely a plan looks ahead."""
+
+    futures: int = 64
+    """How many are drawn from a chain."""
+    migrations: int = 24
+    """How many each of them has at most; fewer where gamma makes the last ones count nothing."""
+    candidates: int = 64
+    """How many placements are tried beside the free step's."""
+    rounds: int = 2
+    """How often others are tried near the best of them."""
+    near: int = 24
+    """How many each time."""
+    most_extra: float = 0.05
+    """How much more than a free step a plan may move now, as a share of all state."""
+    seed: int = 0
+
+    def within_reach(self, tasks: int, futures: int | None = None) -> LookAhead:
+        """Return how widely so many tasks are looked at: less widely where they are many.
+
+        ``futures``: how many there are, where they are given and not drawn.
+        """
+        steps = (futures or self.futures) * self.migrations * tasks
+        wanted = (self.candidates + self.rounds * self.near) * steps
+        share = min(1.0, _MOST_TASK_STEPS / wanted)
+        if share == 1.0:
+            return self
+        each = share if futures else share**0.5
+        drawn = max(min(_LEAST_LOOKED, self.futures), int(self.futures * share**0.5))
+        tried = max(min(_LEAST_LOOKED, self.candidates), int(self.candidates * each))
+        return replace(self, futures=drawn, candidates=tried, near=int(self.near * each))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ahead:
+    """Futures, a row each."""
+
+    works: Floats
+    """Different loads of the tasks that futures meet, a row each."""
+    of_step: Ints
+    """For each migration the row of its work."""
+    allowed: Ints
+    """For each migration how many nodes may hold tasks; 0 where the future is over."""
+    limits: Floats
+    """For each migration the most work of a node."""
+    odds: Floats
+    drawn: bool
+    """Whether futures are a sample."""
+
+    def costs(self, state: Floats, place: Ints, gamma: float) -> Floats:
+        """Return what each future moves from ``place`` on, discounted, by lazy steps."""
+        found = np.zeros(len(self.odds))
+        operations = 20.0 * self.allowed.size * len(state)
+        run = followed.for_operations(operations)
+        run(
+            self.works,
+            self.of_step,
+            self.allowed,
+            self.limits,
+            state,
+            place,
+            gamma,
+            found,
+        )
+        return found
+
+
+def ahead_of(problem: FreeAheadProblem, look: LookAhead) -> Ahead:
+    """Return the futures of a problem."""
+    return _drawn(problem, look) if problem.chain is not None else _given(problem)
+
+
+def _given(problem: FreeAheadProblem) -> Ahead:
+    work = problem.step.work
+    total = exact_sum(work)
+    longest = max(len(future.targets) for future in problem.futures)
+    shape = (len(problem.futures), longest)
+    allowed, limits = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    for s, future in enumerate(problem.futures):
+        for i, target in enumerate(future.targets):
+            allowed[s, i] = target.nodes
+            limits[s, i] = target.limit(total) * (1 + LOAD_TOLERANCE)
+    odds = np.array([future.odds for future in problem.futures])
+    works = np.array([work], dtype=np.float64)
+    none = np.zeros(shape, dtype=np.int64)
+    return Ahead(works, none, allowed, limits, odds / odds.sum(), drawn=False)
+
+
+def _drawn(problem: FreeAheadProblem, look: LookAhead) -> Ahead:
+    chain, tau = problem.chain, problem.step.target.tau
+    assert chain is not None  # noqa: S101 - who calls has looked
+    sampling = Sampling(sequences=look.futures, seed=look.seed)
+    length = _migrations(chain.gamma, look.migrations)
+    states = np.array(sampled_sequences(chain, problem.state, length, sampling))
+    allowed = np.array(chain.sizes)[states]
+    past = [each for each in problem.past if exact_sum(each.work) > 0]
+    loads = [each.work for each in past] or [problem.step.work]
+    works = np.array(loads, dtype=np.float64)
+    of_step = np.zeros(allowed.shape, dtype=np.int64)
+    if past:
+        random = np.random.default_rng(look.seed)
+        near = _nearest([each.nodes for each in past], sorted(set(chain.sizes)))
+        for size, rows in near.items():
+            there = allowed == size
+            of_step[there] = random.choice(rows, int(there.sum()))
+    totals = works.sum(axis=1)[of_step]
+    limits = np.array(
+        [
+            [
+                Target(int(size), tau).limit(float(total)) * (1 + LOAD_TOLERANCE)
+                for size, total in zip(sizes, sums, strict=True)
+            ]
+            for sizes, sums in zip(allowed, totals, strict=True)
+        ]
+    )
+    odds = np.full(len(allowed), 1 / len(allowed))
+    return Ahead(works, of_step, allowed, limits, odds, drawn=True)
+
+
+def _migrations(gamma: float, most: int) -> int:
+    """Return how many migrations of a future count."""
+    if gamma in (0, 1):
+        return 1 if gamma == 0 else most
+    return min(most, math.ceil(math.log(_NEGLIGIBLE) / math.log(gamma)))
+
+
+def asked_targets(problem: FreeAheadProblem) -> list[Target]:
+    """Return every target that a placement may have to serve, the one at hand first."""
+    targets = [problem.step.target]
+    if problem.chain is not None:
+        sizes = [problem.chain.sizes[z] for z in problem.chain.reachable(problem.state)]
+        targets += [Target(size, problem.step.target.tau) for size in sizes]
+    targets += [target for future in problem.futures for target in future.targets]
+    return list(dict.fromkeys(targets))
+
+
+def _nearest(nodes: list[int], sizes: list[int]) -> dict[int, list[int]]:
+    """Return for each size the past loads that were met there, or at the nearest size."""
+    found = {}
+    for size in sizes:
+        least = min(abs(each - size) for each in nodes)
+        found[size] = [i for i, each in enumerate(nodes) if abs(each - size) == least]
+    return found

@@ -1,0 +1,219 @@
+"""Free placement that looks ahead: the least state moved now and later, on any nodes.
+
+Free-step moves the least now, whatever comes; MTM-aware planning (papers 000, section 4.2, and 001,
+section 5.2) weighs what comes, but keeps tasks consecutive. Here both are had. The plan is the
+placement of least ``c(current, P) + gamma C(P)``, where c is the state moved and C what later
+migrations are expected to move.
+
+* *Staying* is optimal wherever the current placement serves the new size, whatever comes and
+  however work drifts: c is a metric, so what would be moved now can be moved later, and counts
+  less then.
+* *Few placements* are all listed and valued (:mod:`~elastream.foresight.ahead.listing`): the
+  plan is then ``optimal``.
+* *Else* futures are drawn from the chain, or are given, and candidates
+  (:mod:`~elastream.foresight.ahead.candidates`), the free step's plan among them, are followed
+  through all of them by lazy steps: a *roll-out*. Others near the best are tried too, and the best
+  one wins: that of the largest gain over the free step's plan, less a standard error of that gain
+  where futures are drawn, as they are a sample of what the past knows. By the futures looked at it
+  is never worse, now and later, than what free-step would have done followed by the same steps, and
+  it moves at most ``most_extra`` of all state more than free-step now: the stated bound.
+
+Roll-outs know what work was at past migrations, where that is given: placements are then preferred
+that bear its drift. With copies of state, what is moved now is counted with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from elastream.foresight.ahead.candidates import Candidate, Candidates
+from elastream.foresight.ahead.futures import Ahead, LookAhead, ahead_of, asked_targets
+from elastream.foresight.ahead.listing import listed, nodes_of_groups
+from elastream.foresight.ahead.problem import FreeAheadPlan, FreeAheadProblem, PastWork
+from elastream.foresight.mtm.problem import MigrationChain, direction_of
+from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
+from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.free_step.planner import free_step
+from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.placement.state_ticks import sums_as_floats
+
+__all__ = ["FreeAheadPlanner", "free_ahead"]
+
+_EFFORT = 0.0
+"""The free step is one candidate of many: it need not be proven."""
+_BEST = 6
+"""So many of the best have others tried near them."""
+_SURE = 1.0
+"""So many standard errors are taken off a gain by drawn futures: without, a month of which little
+was to be gained moved more than by free steps."""
+_ROUNDING = 1e-12
+
+
+def free_ahead(
+    problem: FreeAheadProblem, *, look: LookAhead | None = None
+) -> FreeAheadPlan | Infeasible:
+    """Return the plan of least cost, now and expected, or why there is none."""
+    look = look or LookAhead()
+    step = problem.step
+    free = free_step(step, effort=_EFFORT)
+    if isinstance(free, Infeasible):
+        return free
+    most = float(free.cost) + look.most_extra * float(exact_sum(step.state))
+    every = listed(problem)
+    if every is not None:
+        nodes = nodes_of_groups(step, every.groups[every.best])
+        plan = step_plan(step, nodes, lower_bound=free.lower_bound)
+        later = float(every.later[every.best]) / problem.gamma if problem.gamma else 0.0
+        return FreeAheadPlan(
+            "optimal" if sums_as_floats(step.state) else "feasible",
+            plan,
+            later,
+            0.0,
+            free.cost,
+            float(plan.cost),
+            len(every.now),
+        )
+    look = look.within_reach(len(step.work), len(problem.futures))
+    ahead = ahead_of(problem, look)
+    stay = _stay(step)
+    if stay is not None:
+        return _told(problem, ahead, stay, free, most, 1)
+    trials = _Trials(problem, ahead, most)
+    if free.status != "unbalanced":
+        trials.add_free(np.array(free.assignment.nodes_of_tasks))
+    made = Candidates(step, asked_targets(problem), look.seed)
+    trials.add_all(made.first(look.candidates))
+    for _ in range(look.rounds):
+        trials.add_all(made.near(trials.best_candidates(), look.near))
+    if not trials.count:
+        return _told(problem, ahead, free, free, most, 1)
+    place = tuple(trials.best.tolist())
+    best = step_plan(step, place, lower_bound=free.lower_bound)
+    return _told(problem, ahead, best, free, most, trials.count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tried:
+    """A placement that was followed through the futures."""
+
+    place: Ints
+    value: float
+    """What it costs now and later, and what of its gain is not sure."""
+    found: Candidate | None = None
+
+
+class _Trials:
+    """Placements that were followed through the futures, and what they cost now and later."""
+
+    def __init__(self, problem: FreeAheadProblem, ahead: Ahead, most: float) -> None:
+        step = problem.step
+        self._ahead, self._gamma, self._most = ahead, problem.gamma, most * (1 + _ROUNDING)
+        self._here = np.array(step.current.nodes_of_tasks)
+        self._state = np.array(step.state, dtype=np.float64)
+        self._copies = np.array(sorted(step.copies), dtype=np.int64).reshape(-1, 2)
+        self._free: Floats | None = None
+        self._tried: list[_Tried] = []
+
+    def add_free(self, place: Ints) -> None:
+        """Value the free step's placement: the others are held against it."""
+        self._free = self._costs(place, self._now(place))
+        self._tried.append(_Tried(place, float(self._ahead.odds @ self._free)))
+
+    def add_all(self, candidates: Sequence[Candidate]) -> None:
+        """Value the placements of candidates, but those that move too much now."""
+        for candidate in candidates:
+            now = self._now(candidate.place)
+            if now <= self._most:
+                costs = self._costs(candidate.place, now)
+                value = float(self._ahead.odds @ costs) + self._unsure(costs)
+                self._tried.append(_Tried(candidate.place, value, candidate))
+
+    @property
+    def count(self) -> int:
+        """How many were valued."""
+        return len(self._tried)
+
+    @property
+    def best(self) -> Ints:
+        """The placement of least value; of equal ones the first."""
+        return min(self._tried, key=lambda each: each.value).place
+
+    def best_candidates(self) -> list[Candidate]:
+        """Return the best ones that candidates are."""
+        rising = sorted(self._tried, key=lambda each: each.value)
+        return [each.found for each in rising if each.found is not None][:_BEST]
+
+    def _now(self, place: Ints) -> float:
+        """Return the state that a placement moves."""
+        tasks, nodes = self._copies.T
+        at_hand = float(self._state[tasks[place[tasks] == nodes]].sum())
+        return float(self._state[place != self._here].sum()) - at_hand
+
+    def _costs(self, place: Ints, now: float) -> Floats:
+        """Return what a placement moves now and later, by each future."""
+        return now + self._gamma * self._ahead.costs(self._state, place, self._gamma)
+
+    def _unsure(self, costs: Floats) -> float:
+        """Return what is not sure of a gain over the free step's placement."""
+        if self._free is None or not self._ahead.drawn or len(costs) < 2:
+            return 0.0
+        gains = self._free - costs
+        return _SURE * float(gains.std(ddof=1)) / math.sqrt(len(costs))
+
+
+class FreeAheadPlanner:
+    """Plans single migrations by a chain of sizes, on any nodes; a planner like any other."""
+
+    name = "free-ahead"
+    contiguous = False
+
+    def __init__(
+        self,
+        chain: MigrationChain,
+        past: Sequence[PastWork] = (),
+        look: LookAhead | None = None,
+    ) -> None:
+        self._chain = chain
+        self._past = tuple(past)
+        self._look = look or LookAhead()
+
+    def __call__(self, step: StepProblem) -> StepPlan | Infeasible:
+        """Return the migration; one to a size that the chain does not know is a free step."""
+        if self._chain.state(step.target.nodes, direction_of(step)) is None:
+            return free_step(step, effort=_EFFORT)
+        stay = _stay(step)
+        if stay is not None:
+            return stay
+        outcome = free_ahead(
+            FreeAheadProblem.of_chain(step, self._chain, past=self._past), look=self._look
+        )
+        return outcome if isinstance(outcome, Infeasible) else outcome.step
+
+
+def _stay(step: StepProblem) -> StepPlan | None:
+    """Return the plan that moves nothing, where that serves."""
+    current = step.current
+    used = len(set(current.nodes_of_tasks))
+    heaviest = max(current.loads(step.work))
+    if used > step.target.nodes or heaviest > step.limit * (1 + LOAD_TOLERANCE):
+        return None
+    return step_plan(step, current.nodes_of_tasks, optimal=True)
+
+
+def _costs(problem: FreeAheadProblem, ahead: Ahead, plan: StepPlan) -> Floats:
+    state = np.array(problem.step.state, dtype=np.float64)
+    return ahead.costs(state, np.array(plan.assignment.nodes_of_tasks), problem.gamma)
+
+
+def _told(
+    problem: FreeAheadProblem, ahead: Ahead, plan: StepPlan, free: StepPlan, most: float, tried: int
+) -> FreeAheadPlan:
+    costs = _costs(problem, ahead, plan)
+    error = 0.0
+    if ahead.drawn and len(costs) > 1:
+        error = float(costs.std(ddof=1)) / len(costs) ** 0.5
+    return FreeAheadPlan("feasible", plan, float(ahead.odds @ costs), error, free.cost, most, tried)

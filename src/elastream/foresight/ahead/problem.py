@@ -1,0 +1,134 @@
+"""One migration of tasks that any node may hold, with those to come in view.
+
+What is to come is told in one of two ways: by a chain of sizes
+(:class:`~elastream.foresight.mtm.problem.MigrationChain`), or by *futures*, each a sequence of
+migrations with its odds: a schedule is a single future, a forecast has several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from elastream.foresight.mtm.problem import MigrationChain, direction_of
+from elastream.model.checks import Number, amount, amounts, count, shown
+from elastream.model.errors import ProblemError
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import StepPlan
+
+__all__ = ["FreeAheadPlan", "FreeAheadProblem", "Future", "PastWork"]
+
+_MOST_FUTURES, _MOST_MIGRATIONS = 10_000, 100
+_MOST_NODES = 1_000_000
+_ODDS_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Future:
+    """Migrations that may follow, in their order."""
+
+    odds: float
+    """How likely it is; all futures of a problem sum to 1."""
+    targets: tuple[Target, ...]
+
+    @classmethod
+    def of(cls, odds: Number, targets: Sequence[tuple[int, Number]], field: str = "") -> Future:
+        """Return the checked future; each target is a pair (nodes, tau)."""
+        if not 0 < len(targets) <= _MOST_MIGRATIONS:
+            given = f"has {len(targets)} migrations; give 1 to {_MOST_MIGRATIONS}"
+            raise ProblemError(f"{field}targets", given)
+        return cls(
+            float(amount(f"{field}odds", odds)),
+            tuple(
+                Target(
+                    count(f"{field}targets[{i}].nodes", nodes, least=1, most=_MOST_NODES),
+                    amount(f"{field}targets[{i}].tau", tau),
+                )
+                for i, (nodes, tau) in enumerate(targets)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PastWork:
+    """What the tasks cost at a past migration: work drifts, and plans should bear it."""
+
+    nodes: int
+    """How many nodes there were after it."""
+    work: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeAheadProblem:
+    """A migration, and what may follow: a chain or futures, one of the two."""
+
+    step: StepProblem
+    gamma: float
+    """How much less each further migration counts, from 0 to 1."""
+    chain: MigrationChain | None = None
+    state: int = 0
+    """The chain's state after the migration at hand."""
+    futures: tuple[Future, ...] = ()
+    past: tuple[PastWork, ...] = ()
+    """Work that migrations to come may meet; without any, that of now."""
+
+    @classmethod
+    def of_chain(
+        cls,
+        step: StepProblem,
+        chain: MigrationChain,
+        direction: str | None = None,
+        past: Sequence[PastWork] = (),
+    ) -> FreeAheadProblem:
+        """Return the problem with the odds of a chain."""
+        way = direction_of(step) if direction is None else direction
+        if way not in ("up", "down"):
+            raise ProblemError("direction", f"{shown(way)} is not a direction; give up or down")
+        state = chain.state(step.target.nodes, "up" if way == "up" else "down")
+        if state is None:
+            raise ProblemError("nodes", f"{step.target.nodes} is not among chain.sizes")
+        checked = tuple(
+            PastWork(
+                count(f"past[{i}].nodes", each.nodes, least=1, most=_MOST_NODES),
+                amounts(f"past[{i}].work", each.work, length=len(step.work)),
+            )
+            for i, each in enumerate(past)
+        )
+        return cls(step, chain.gamma, chain, state, past=checked)
+
+    @classmethod
+    def of_futures(
+        cls, step: StepProblem, futures: Sequence[Future], gamma: Number = 1
+    ) -> FreeAheadProblem:
+        """Return the problem with futures whose odds sum to 1."""
+        if not 0 < len(futures) <= _MOST_FUTURES:
+            raise ProblemError("futures", f"has {len(futures)} entries; give 1 to {_MOST_FUTURES}")
+        total = sum(future.odds for future in futures)
+        if abs(total - 1) > _ODDS_TOLERANCE:
+            raise ProblemError("futures", f"have odds that sum to {total:g}, not to 1")
+        checked = float(amount("gamma", gamma))
+        if checked > 1:
+            raise ProblemError("gamma", f"{shown(gamma)} is too large; the most is 1")
+        return cls(step, checked, futures=tuple(futures))
+
+
+@dataclass(frozen=True, slots=True)
+class FreeAheadPlan:
+    """A migration chosen with those to come in view."""
+
+    status: Literal["optimal", "feasible"]
+    """``optimal``: no placement costs less now and later; all of them were valued."""
+    step: StepPlan
+    """The migration at hand; its own status speaks of its cost alone."""
+    projected: float
+    """The discounted state that later migrations are expected to move, in bytes: by the best policy
+    where the status is optimal, else by single steps in the futures that were looked at."""
+    standard_error: float
+    """Of ``projected``, where futures were drawn; else 0."""
+    free_cost: Number
+    """What a free step would move now. The plan moves at most ``most_cost``."""
+    most_cost: float
+    """The stated bound on what is moved now."""
+    looked_at: int
+    """How many placements were compared."""

@@ -1,0 +1,145 @@
+"""``elastream plan transition``: least state moved, now and in the migrations to come."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
+from elastream.cli.problem_files import Fields, expect_fields, read_fields, single_step_problem
+from elastream.cli.progress import progress
+from elastream.foresight.mtm.problem import MigrationChain, TransitionPlan, TransitionProblem
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+from elastream.model.plan import Infeasible
+
+__all__ = ["chain_of", "transition"]
+
+Values = Annotated[
+    Path | None,
+    typer.Option("--values", help="Plan from values that `elastream values build` has stored."),
+]
+Hindsight = Annotated[
+    int | None,
+    typer.Option(
+        "--hindsight",
+        min=2,
+        help="Also sample so many sequences of later migrations, and plan each with hindsight.",
+    ),
+]
+_STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
+
+
+def transition(file: ProblemFile, values: Values = None, sequences: Hindsight = None) -> None:
+    """Least expected state moved, now and in the migrations to come; consecutive tasks a node.
+
+    The problem is single-step's with a "chain": {"sizes", "matrix", "gamma"}: how likely a
+    migration from sizes[i] nodes leads to sizes[j]. All partitions are valued where there are few
+    thousands, and the plan is optimal; else the best of a pool is found, in under a minute for
+    64 tasks. Stored values must be those of the same problem.
+
+    "projected" is the value of a policy, which learns each size when it comes. With --hindsight the
+    papers' definition stands beside it: what later migrations would move if they were known, a
+    lower bound, with its standard error; and figure 6's sum. Seconds a sequence for 64 tasks.
+
+      elastream plan transition problem.json
+      elastream plan transition problem.json --values values.parquet
+      elastream plan transition problem.json --hindsight 100
+    """
+    problem = transition_problem(read_fields(file))
+    outcome = _planned(problem, values)
+    if isinstance(outcome, Infeasible):
+        refuse(outcome)
+    step = outcome.step
+    print_plan(
+        {
+            "status": outcome.status,
+            "cost": step.cost,
+            "assignment": step.assignment.intervals,
+            "moves": [
+                {"task": task, "from": source, "to": target, "state": state}
+                for task, source, target, state in step.moves
+            ],
+            "limit": step.limit,
+            "max_load": step.max_load,
+            "projected": outcome.projected,
+            "partitions": outcome.partitions,
+        }
+        | ({} if sequences is None else _hindsight_fields(problem, outcome, sequences))
+    )
+
+
+def _hindsight_fields(
+    problem: TransitionProblem, plan: TransitionPlan, sequences: int
+) -> dict[str, object]:
+    """Return what the plan projects by the papers' other readings."""
+    from elastream.foresight.mtm.hindsight import Hindsight as Estimate
+    from elastream.foresight.mtm.hindsight import Sampling
+    from elastream.foresight.mtm.readings import readings
+
+    planned = count(1)
+    with progress("planning sequences with hindsight", 2 * sequences) as tell:
+        found = readings(problem, plan, Sampling(sequences=sequences), lambda: tell(next(planned)))
+    if isinstance(found, Infeasible):
+        refuse(found)
+
+    def estimate(name: str, told: Estimate) -> dict[str, object]:
+        return {
+            name: told.mean,
+            "standard_error": told.standard_error,
+            "sequences": told.sequences,
+            "migrations": told.migrations,
+            "proven": told.proven,
+        }
+
+    summed = found.figure_six
+    return {
+        "hindsight": estimate("projected", found.hindsight) | {"gap": found.gap},
+        "least_total": estimate("cost", found.least_total)
+        | {"of_this_plan": found.total, "gap": found.total_gap},
+        "figure_6": None
+        if summed is None
+        else {"sum": summed.summed, "growth": summed.growth, "drawn": summed.drawn},
+    }
+
+
+def transition_problem(data: Fields) -> TransitionProblem:
+    """Return the problem: single-step's fields, the chain and, where it matters, the direction."""
+    expect_fields("", data, required=(*_STEP_FIELDS, "chain"), optional=("direction",))
+    step = single_step_problem({name: data[name] for name in _STEP_FIELDS})
+    return TransitionProblem.of(step, chain_of(data["chain"]), data.get("direction"))
+
+
+def chain_of(data: object) -> MigrationChain:
+    """Return the chain of a problem file."""
+    if not isinstance(data, dict):
+        raise ProblemError("chain", f"{shown(data)} is not an object")
+    expect_fields("chain.", data, required=("sizes", "matrix", "gamma"), optional=("directions",))
+    return MigrationChain.of(data["sizes"], data["matrix"], data["gamma"], data.get("directions"))
+
+
+def _planned(problem: TransitionProblem, stored: Path | None) -> TransitionPlan | Infeasible:
+    if stored is None:
+        from elastream.foresight.mtm.growth import GrowthSettings, Round
+        from elastream.foresight.mtm.planner import transition as planner
+
+        settings = GrowthSettings()
+        with progress("valuing partitions", settings.rounds) as tell:
+
+            def finished(told: Round) -> None:
+                tell(told.number, f"round {told.number}, {len(told.pool):,} partitions")
+
+            return planner(problem, settings=settings, finished=finished)
+    from elastream.foresight.mtm.planner import TransitionPlanner
+    from elastream.foresight.mtm.problem import ProjectionProblem
+    from elastream.foresight.values_file import read_values
+
+    step = problem.step
+    values = read_values(stored)
+    wanted = ProjectionProblem(step.work, step.state, step.target.tau, problem.chain)
+    if values.problem.fingerprint != wanted.fingerprint:
+        raise ProblemError("--values", f"{stored} holds the values of another problem")
+    return TransitionPlanner(values).plan_to(step, problem.state)

@@ -1,0 +1,107 @@
+"""The learner: lessons worked out in a process of their own, at low priority.
+
+Values take seconds to a minute of one core. In the driver's own process they would hold up the
+threads that listen; so another one works them out and leaves them in a file. Started as
+``python -m elastream.foresight.learner VALUES``, with the lesson as JSON on standard input; what it
+found out is the one line of JSON on its standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from elastream.core.learning import Learnt, Lesson
+from elastream.core.ports import Ticket
+from elastream.foresight.lessons import Worked, learnt_of, work_out
+from elastream.foresight.mtm.problem import MigrationChain
+from elastream.foresight.values_file import read_values, write_values
+from elastream.model.errors import ElastreamError
+from elastream.model.observation import TaskId
+
+__all__ = ["learn"]
+
+_NICE: Final = 10
+_POLL_S: Final = 0.2
+_VALUES: Final = "values.parquet"
+
+
+def learn(lesson: Lesson, folder: Path | None, *, ticket: Ticket) -> Learnt:
+    """Work a lesson out in another process; values are kept in ``folder``, if one is given."""
+    with tempfile.TemporaryDirectory(prefix="elastream-lesson-") as name:
+        return _learn(lesson, (folder or Path(name)) / _VALUES, Path(name), ticket)
+
+
+def _learn(lesson: Lesson, values: Path, folder: Path, ticket: Ticket) -> Learnt:
+    told, said, complained = (folder / name for name in ("told", "said", "complained"))
+    told.write_text(json.dumps(asdict(lesson)))
+    with told.open("rb") as source, said.open("wb") as output, complained.open("wb") as errors:
+        process = subprocess.Popen(  # noqa: S603 - this very program
+            [sys.executable, "-m", __name__, str(values)],
+            stdin=source,
+            stdout=output,
+            stderr=errors,
+        )
+        try:
+            while process.poll() is None:
+                ticket.wait(_POLL_S)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    if process.returncode:
+        lines = complained.read_text(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else "it said nothing"
+        raise ElastreamError(f"the lesson ended with code {process.returncode}: {why}")
+    return _learnt(json.loads(said.read_text()), values)
+
+
+def _learnt(told: dict[str, Any], values: Path) -> Learnt:
+    worked = Worked(
+        read_values(values) if told["valued"] else None,
+        told["reason"],
+        None if told["chain"] is None else MigrationChain.of(**told["chain"]),
+        told["ahead_percent"],
+        told["single_percent"],
+    )
+    return learnt_of(worked)
+
+
+def _lesson(told: dict[str, Any]) -> Lesson:
+    return Lesson(
+        tasks=tuple(TaskId(*task) for task in told["tasks"]),
+        work=tuple(told["work"]),
+        state=tuple(told["state"]),
+        tau=told["tau"],
+        sizes=tuple(told["sizes"]),
+        contiguous=told["contiguous"],
+        planner=told["planner"],
+    )
+
+
+def _main(values: Path) -> None:
+    os.nice(_NICE)
+    worked = work_out(_lesson(json.load(sys.stdin)))
+    if worked.values is not None:
+        write_values(values, worked.values)
+    print(
+        json.dumps(
+            {
+                "valued": worked.values is not None,
+                "reason": worked.reason,
+                "chain": None if worked.chain is None else asdict(worked.chain),
+                "ahead_percent": worked.ahead_percent,
+                "single_percent": worked.single_percent,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

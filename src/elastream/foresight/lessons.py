@@ -1,0 +1,139 @@
+"""A lesson worked out: a chain of sizes, the values of partitions, and whether they pay.
+
+The sizes that followed one another make the chain (papers 000 and 001, section 6), with direction
+once there are enough of them. Values are made for the tasks as they are now. Then the past is gone
+through once more, from an even start, by single-step and by the values: where looking ahead would
+have moved more, it is left alone. Where tasks need not be consecutive there are no values: the
+chain is all that free-ahead needs, and free-step is what it is compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+from elastream.core.goal import MadePlanner
+from elastream.core.learning import Learnt, Lesson
+from elastream.foresight.ahead.planner import FreeAheadPlanner
+from elastream.foresight.chain import ChainSettings, migration_chain
+from elastream.foresight.mtm.growth import GrowthSettings
+from elastream.foresight.mtm.planner import TransitionPlanner
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import Infeasible, StepPlan, StepPlanner
+from elastream.placement.even_spread import attainable_tau, even_bounds
+from elastream.placement.free_step.planner import free_step
+from elastream.placement.ssm.single_step import single_step
+
+__all__ = ["Worked", "learnt_of", "work_out"]
+
+_GAMMA: Final = 0.8
+_FREE_GAMMA: Final = 0.95
+"""Roll-outs of free placements look further ahead than values of partitions need to."""
+_DIRECTED_FROM: Final = 20
+"""So many changes of size let the chain remember which way the last one went."""
+_REPLAYED: Final = 200
+"""So many of the latest changes are gone through once more."""
+_GROWTH: Final = GrowthSettings(pool=1000, rounds=6)
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What a lesson came to: values, and what each way would have moved."""
+
+    values: PartitionValues | None
+    reason: str
+    """Why there are none, else what was found."""
+    chain: MigrationChain | None = None
+    """In place of values, where tasks need not be consecutive."""
+    ahead_percent: float | None = None
+    single_percent: float | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether looking ahead would have moved no more."""
+        if self.ahead_percent is None or self.single_percent is None:
+            return False
+        return self.ahead_percent <= self.single_percent * (1 + 1e-9)
+
+
+def work_out(lesson: Lesson) -> Worked:
+    """Return the values, or the chain, for a lesson; seconds to a minute of one core."""
+    problem = _problem(lesson)
+    if not lesson.contiguous:
+        return _free(lesson, problem)
+    values = partition_values(problem, settings=_GROWTH)
+    if isinstance(values, Infeasible):
+        return Worked(None, values.reason)
+    planner = TransitionPlanner(values)
+    single = _replayed(lesson, problem, single_step)
+    ahead = _replayed(lesson, problem, planner)
+    changes = len(lesson.sizes) - 1
+    found = f"{ahead:.2f} % of all state moved a change, {single:.2f} % by single steps"
+    which = "all" if values.complete else "a pool of"
+    reason = (
+        f"from {changes} changes of size, {which} {len(values.members)} partitions valued: {found}"
+    )
+    return Worked(values, reason, None, ahead, single)
+
+
+def _free(lesson: Lesson, problem: ProjectionProblem) -> Worked:
+    """Return the chain, and what looking ahead would have moved by it."""
+    free = _replayed(lesson, problem, partial(free_step, effort=0))
+    ahead = _replayed(lesson, problem, FreeAheadPlanner(problem.chain))
+    found = f"{ahead:.2f} % of all state moved a change, {free:.2f} % by free steps"
+    return Worked(
+        None, f"from {len(lesson.sizes) - 1} changes of size: {found}", problem.chain, ahead, free
+    )
+
+
+def learnt_of(worked: Worked) -> Learnt:
+    """Return what the loop takes from a lesson."""
+    planner: MadePlanner
+    if worked.chain is not None and worked.pays:
+        planner = FreeAheadPlanner(worked.chain)
+    elif worked.values is not None and worked.pays:
+        planner = TransitionPlanner(worked.values)
+    else:
+        return Learnt(None, worked.reason, worked.ahead_percent, worked.single_percent)
+    return Learnt(planner, worked.reason, worked.ahead_percent, worked.single_percent)
+
+
+def _problem(lesson: Lesson) -> ProjectionProblem:
+    chain = _chain(lesson)
+    work = lesson.work if sum(lesson.work) > 0 else (1.0,) * len(lesson.work)
+    tau = max(
+        attainable_tau(work, size, lesson.tau, contiguous=lesson.contiguous) for size in chain.sizes
+    )
+    return ProjectionProblem.of(work, lesson.state, tau, chain)
+
+
+def _chain(lesson: Lesson) -> MigrationChain:
+    directed = len(lesson.sizes) - 1 >= _DIRECTED_FROM
+    gamma = _GAMMA if lesson.contiguous else _FREE_GAMMA
+    return migration_chain(lesson.sizes, ChainSettings(gamma=gamma, directed=directed))
+
+
+def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) -> float:
+    """Return the state moved a change, in percent of all, had ``planner`` planned the past."""
+    sizes = lesson.sizes[-_REPLAYED - 1 :]
+    total = float(sum(problem.state)) or 1.0
+    bounds = even_bounds([float(each) for each in problem.work], sizes[0])
+    current = Assignment.from_intervals(list(pairwise(bounds)), tasks=len(problem.work))
+    moved = 0.0
+    for size in sizes[1:]:
+        step = StepProblem(
+            problem.work,
+            problem.state,
+            current.widened(max(current.nodes, size)),
+            Target(size, problem.tau),
+        )
+        plan = planner(step)
+        if isinstance(plan, StepPlan):
+            moved += float(plan.cost)
+            current = plan.assignment
+    return 100 * moved / total / max(1, len(sizes) - 1)

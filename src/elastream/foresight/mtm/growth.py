@@ -1,0 +1,272 @@
+"""Values where partitions cannot all be listed: a pool grown by column generation.
+
+Papers 000 (section 4.2) and 001 (section 5.2) value every partition, in hundreds of minutes on 64
+executors. Here a pool of some thousands is valued exactly
+(:mod:`~elastream.foresight.mtm.solving`) and grown where that pays:
+
+1. Seeds: a random walk of migrations, each to a random *target* of where it stands.
+2. Value the pool. From the starts, follow its policy: how often each member is visited.
+3. Candidates are the neighbourhood of what is visited. Each is priced
+   (:mod:`~elastream.foresight.mtm.pricing`); the best, those that improve the policy first,
+   fill the pool beside all that is visited. Go on at 2 until the value of the starts rests.
+
+What the pool's policy visits stays in the pool, so the value of the starts never rises. Every
+value is that of an actual policy, an upper bound on the true one.
+
+Cost. A round values K members, O(K²) pairs, and prices J candidates, O(J K) pairs: some seconds
+for K = 2000 on one core. The loops that are long go through :class:`Bulk`, so that Spark can run
+them; the rest is O(Z K) a sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from elastream.foresight.mtm.ground import Ground
+from elastream.foresight.mtm.neighbourhood import neighbourhood, targets
+from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.mtm.pricing import Pool, mask_served, shortfalls
+from elastream.foresight.mtm.solving import CostTable, Solution, in_memory_costs, solve
+from elastream.foresight.mtm.successor_tree import SuccessorTree
+from elastream.placement.ssm.interval_gain import Floats, Ints
+
+__all__ = ["MOST_TABLED", "Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
+
+MOST_TABLED = 5000
+"""The pairs of so many partitions are kept, 0.2 GB; of more each minimum is searched for."""
+_WALK_STEPS = 40
+"""Migrations of each seeding walk."""
+_VISITS_SWEEPS = 300
+"""For how many migrations the policy is followed."""
+_LEAST_VISITS = 1e-9
+"""Members visited less often in a migration than this count as not visited."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthSettings:
+    """When a pool is grown, how large, and for how long."""
+
+    most_listed: int = 20_000
+    """Up to so many partitions are all listed, and no pool is grown: exact, in some seconds."""
+    pool: int = 2000
+    """Most members of the pool (K)."""
+    parents: int = 150
+    """Of so many visited members, the most visited ones, the neighbourhood is searched."""
+    rounds: int = 8
+    """Most rounds."""
+    rest: float = 1e-3
+    """A round that lowers the value by less than this share is a round of rest."""
+    rests: int = 2
+    """Growth ends after so many rounds of rest in a row."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A migration that the values are made for."""
+
+    cut: tuple[int, ...]
+    """Where it starts."""
+    state: int
+    """The state of the chain that it leads to."""
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What one round found."""
+
+    number: int
+    """Rounds finished, this one included."""
+    pool: Partitions
+    """The pool of the next round."""
+    value: float
+    """The mean value of the starts under this round's pool, in ticks."""
+    grown: Grown
+    """The best pool so far."""
+    resting: int
+    """How many rounds of rest there were, this one the last of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """A valued pool, its members in falling order of how often they are visited."""
+
+    members: Partitions
+    values: Floats
+    """C in each state, in ticks."""
+    value: float
+    """The mean value of the starts, in ticks."""
+
+
+class Bulk(Protocol):
+    """Who runs the long loops."""
+
+    def neighbourhood(self, ground: Ground, parents: Partitions) -> Partitions:
+        """Return the candidates near the parents."""
+
+    def cheapest_candidates(
+        self,
+        ground: Ground,
+        candidates: Partitions,
+        pool: Pool,
+        visited: Partitions,
+        onward: Floats,
+        most: int,
+    ) -> Partitions:
+        """Return the candidates of least shortfall."""
+
+    def costs(self, ground: Ground, pool: Partitions) -> AbstractContextManager[CostTable]:
+        """Return the cost of every pair of the pool, kept for as long as the context."""
+
+
+class InProcess:
+    """All loops in this process, one after the other."""
+
+    def neighbourhood(self, ground: Ground, parents: Partitions) -> Partitions:
+        """Return the candidates near the parents."""
+        return neighbourhood(ground, parents)
+
+    def cheapest_candidates(
+        self,
+        ground: Ground,
+        candidates: Partitions,
+        pool: Pool,
+        visited: Partitions,
+        onward: Floats,
+        most: int,
+    ) -> Partitions:
+        """Return the candidates of least shortfall."""
+        order = np.argsort(shortfalls(ground, candidates, pool, visited, onward), kind="stable")
+        return candidates.taken(np.sort(order[:most]))
+
+    @contextmanager
+    def costs(self, ground: Ground, pool: Partitions) -> Iterator[CostTable]:
+        """Yield the cost of every pair of the pool."""
+        many = len(pool) > MOST_TABLED
+        yield SuccessorTree(ground, pool) if many else in_memory_costs(ground, pool)
+
+
+def grow(
+    ground: Ground,
+    starts: tuple[Start, ...],
+    settings: GrowthSettings,
+    *,
+    bulk: Bulk | None = None,
+    resumed: Round | None = None,
+    finished: Callable[[Round], None] = lambda _round: None,
+) -> Grown:
+    """Return a valued pool for the starts; ``finished`` is told every round.
+
+    ``resumed`` is a round that was told before: growth goes on after it, to the same end.
+    """
+    bulk = bulk or InProcess()
+    first = Partitions.of_cuts((start.cut for start in starts), ground)
+    pool = first_pool(ground, first, settings) if resumed is None else resumed.pool
+    best = None if resumed is None else resumed.grown
+    number, resting = (0, 0) if resumed is None else (resumed.number, resumed.resting)
+    while number < settings.rounds and (best is None or resting < settings.rests):
+        with bulk.costs(ground, pool) as table:
+            solution = solve(ground, pool, table)
+        number += 1
+        visits = _visits(ground, pool, solution, starts)
+        value = _value(pool, solution, starts, ground)
+        resting = resting + 1 if best and value > best.value * (1 - settings.rest) else 0
+        if best is None or value <= best.value:
+            order = np.argsort(-visits, kind="stable")
+            best = Grown(pool.taken(order), solution.values[:, order], value)
+        pool = _regrown(ground, pool, solution, visits, first, settings, bulk)
+        finished(Round(number, pool, value, best, resting))
+    assert best is not None  # noqa: S101 - settings.rounds is at least 1
+    return best
+
+
+def first_pool(ground: Ground, starts: Partitions, settings: GrowthSettings) -> Partitions:
+    """Return the first pool: what random walks from the starts meet, and the starts."""
+    random = np.random.default_rng(settings.seed)
+    sizes = ground.size_of_state
+    rows: list[Ints] = []
+    for begin in range(len(starts)):
+        cut = starts.bounds[begin, : starts.counts[begin] + 1]
+        state = int(random.integers(len(sizes)))
+        for _ in range(_WALK_STEPS):
+            state = int(random.choice(len(sizes), p=ground.odds[state]))
+            found = targets(ground, cut, size=int(sizes[state]))
+            rows.append(found)
+            chosen = found[random.integers(len(found))]
+            cut = chosen[: int((chosen[1:] < ground.tasks).sum()) + 2]
+    met = Partitions.of_rows(np.concatenate(rows), ground.tasks)
+    room = settings.pool - len(starts)
+    if len(met) > room:
+        met = met.taken(np.sort(random.choice(len(met), room, replace=False)))
+    return starts.joined(met)
+
+
+def _value(
+    pool: Partitions, solution: Solution, starts: tuple[Start, ...], ground: Ground
+) -> float:
+    total = 0.0
+    for start, place in zip(starts, _places(ground, pool, starts), strict=True):
+        total += start.weight * float(solution.onward[start.state, place])
+    return total / sum(start.weight for start in starts)
+
+
+def _places(ground: Ground, pool: Partitions, starts: tuple[Start, ...]) -> list[int]:
+    wanted = Partitions.of_cuts((start.cut for start in starts), ground)
+    known = {wanted.cut(i): int(place) for i, place in enumerate(pool.places(wanted))}
+    return [known[start.cut] for start in starts]
+
+
+def _visits(
+    ground: Ground, pool: Partitions, solution: Solution, starts: tuple[Start, ...]
+) -> Floats:
+    """Return how often each member is where a migration starts or ends, of all migrations."""
+    states, members = solution.successor.shape
+    here = np.zeros((states, members))
+    for start, place in zip(starts, _places(ground, pool, starts), strict=True):
+        here[start.state, solution.successor[start.state, place]] += start.weight
+    here /= here.sum()
+    visits = np.zeros(members)
+    for _ in range(_VISITS_SWEEPS):
+        visits += here.sum(axis=0)
+        leaving = ground.odds.T @ here
+        here = np.array(
+            [
+                np.bincount(next_, weights=flow, minlength=members)
+                for next_, flow in zip(solution.successor, leaving, strict=True)
+            ]
+        )
+    return visits / _VISITS_SWEEPS
+
+
+def _regrown(
+    ground: Ground,
+    pool: Partitions,
+    solution: Solution,
+    visits: Floats,
+    starts: Partitions,
+    settings: GrowthSettings,
+    bulk: Bulk,
+) -> Partitions:
+    """Return what is visited, the starts, and the best candidates beside them."""
+    order = np.argsort(-visits, kind="stable")
+    visited = order[visits[order] > _LEAST_VISITS][: settings.pool - len(starts)]
+    parents = visited[: settings.parents]
+    kept = starts.joined(pool.taken(visited))
+    near = bulk.neighbourhood(ground, pool.taken(parents))
+    fresh = near.joined(pool)
+    fresh = fresh.taken(kept.places(fresh) < 0)
+    room = settings.pool - len(kept)
+    if len(fresh) > room:
+        onward = mask_served(ground, pool.taken(parents), solution.onward[:, parents])
+        backing = np.union1d(visited, pool.places(starts))
+        valued = Pool.of(ground, pool.taken(backing), solution.values[:, backing])
+        fresh = bulk.cheapest_candidates(
+            ground, fresh, valued, pool.taken(parents), onward, max(room, 0)
+        )
+    return kept.joined(fresh) if len(fresh) else kept

@@ -1,0 +1,137 @@
+"""Where a good successor of a partition may be found: candidates for the pool.
+
+*Targets.* A successor that costs little now and serves many sizes trades three things: the state
+moved, how few intervals it has (l, the smallest size it serves) and how light they are (the
+largest). For each size as the largest, and each l, the cheapest partition is one run of the
+single-step program (:mod:`~elastream.placement.ssm.interval_gain`), which yields all l at once,
+O(m n). The cheapest target that serves n' is the optimum of single-step, so a plan made of
+targets never costs more than single-step where the future does not count.
+
+*Shifts.* A target is cheapest for its parent alone. Moving one bound by a few tasks, or dropping
+it, finds compromises between parents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elastream.foresight.mtm.ground import Ground
+from elastream.foresight.mtm.partitions import Partitions
+from elastream.placement.kernel import kernel
+from elastream.placement.ssm.interval_gain import Floats, Ints, forward, ranges, trace
+
+__all__ = ["neighbourhood", "shifts", "targets"]
+
+_STRIDES = (1, 2, 3, 4, 8)
+"""By how many tasks a bound is moved, the larger ones where there are tasks enough."""
+_TASKS_A_STRIDE = 20
+
+
+_ANY_GAIN = -(1 << 60)
+"""No gain is below this: the optimum of every number of intervals is wanted, not the best alone."""
+
+
+@kernel
+def fill_targets(
+    work: Floats,
+    state: Ints,
+    starts: Ints,
+    block: Ints,
+    limits: Floats,
+    most: Ints,
+    bounds: Ints,
+) -> int:
+    """Fill in a row of bounds for each limit and number of intervals; return how many there are.
+
+    The tasks are held by blocks: ``starts[b]`` is the first task of block b, ``block[j]`` the
+    block of task j. ``most[i]`` is how many intervals there may be under ``limits[i]``.
+    """
+    m = len(work) - 1
+    nothing = np.zeros(len(starts), np.int64)
+    rows = 0
+    for i in range(len(limits)):
+        levels = most[i]
+        first = np.empty(m + 1, np.int64)
+        low = np.empty(levels + 1, np.int64)
+        high = np.empty(levels + 1, np.int64)
+        offset = np.empty(levels + 1, np.int64)
+        cells = ranges(work, limits[i], first, low, high, offset)
+        if cells == 0:
+            continue
+        free = np.empty(cells, np.int64)
+        used = np.empty(cells, np.int64)
+        stacks = np.empty((6, m + 1), np.int64)
+        forward(
+            state, starts, block, first, low, high, offset, free, used, stacks, nothing, _ANY_GAIN
+        )
+        cuts = np.empty(levels + 1, np.int64)
+        match = np.empty(levels + 1, np.int64)
+        for level in range(1, levels + 1):
+            if high[level] < m or free[offset[level] + m] < 0:
+                continue
+            end = level + 1
+            gain = free[offset[level] + m]
+            trace(
+                state,
+                starts,
+                block,
+                low[:end],
+                high[:end],
+                offset[:end],
+                free,
+                used,
+                gain,
+                cuts,
+                match,
+            )
+            bounds[rows, :] = m
+            for bound in range(end):
+                bounds[rows, bound] = cuts[level - bound]
+            rows += 1
+    return rows
+
+
+def targets(ground: Ground, cut: Ints, *, size: int | None = None) -> Ints:
+    """Return the bounds of the cheapest successors of ``cut``, a row each; some may be equal.
+
+    With ``size``, a place in ``ground.sizes``, only those that serve that size.
+    """
+    m = ground.tasks
+    limits = ground.limits[size:]
+    most = np.minimum(ground.sizes if size is None else np.full_like(limits, ground.sizes[size]), m)
+    most = most.astype(np.int64)
+    starts = np.asarray(cut, dtype=np.int64)
+    block = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    bounds = np.empty((int(most.sum()), ground.width), dtype=np.int64)
+    run = fill_targets.for_operations(float(12 * m * most.sum()))
+    rows = run(ground.work, ground.state, starts, block, limits, most, bounds)
+    return bounds[:rows]
+
+
+def shifts(ground: Ground, cut: Ints) -> Ints:
+    """Return the bounds of the partitions that differ from ``cut`` in one bound, a row each."""
+    m = ground.tasks
+    inner = np.arange(1, len(cut) - 1)
+    if len(inner) == 0 or len(cut) > ground.width:
+        return np.empty((0, ground.width), dtype=np.int64)
+    strides = [stride for stride in _STRIDES if stride == 1 or m >= _TASKS_A_STRIDE * stride]
+    steps = np.array([sign * stride for stride in strides for sign in (-1, 1)])
+    moved = cut[inner][:, None] + steps
+    inside = (moved > cut[inner - 1][:, None]) & (moved < cut[inner + 1][:, None])
+    which, step = np.nonzero(inside)
+    rows = np.full((len(which) + len(inner), ground.width), m, dtype=np.int64)
+    rows[:, : len(cut)] = cut
+    rows[np.arange(len(which)), inner[which]] = moved[which, step]
+    for row, bound in zip(rows[len(which) :], inner, strict=True):
+        row[: len(cut)] = np.append(np.delete(cut, bound), m)
+    return rows
+
+
+def neighbourhood(ground: Ground, partitions: Partitions) -> Partitions:
+    """Return the targets and shifts of all the partitions that serve a size."""
+    rows = [np.empty((0, ground.width), dtype=np.int64)]
+    for index in range(len(partitions)):
+        cut = partitions.bounds[index, : partitions.counts[index] + 1]
+        rows += [targets(ground, cut), shifts(ground, cut)]
+    found = Partitions.of_rows(np.concatenate(rows), ground.tasks)
+    return found.taken(np.flatnonzero(found.serves(ground).any(axis=0)))

@@ -1,0 +1,76 @@
+"""The kernels that see every pair: what moving between two partitions costs, and what is cheapest.
+
+The cost of a pair is a sweep over the bounds of both
+(:mod:`~elastream.placement.ssm.partition_cost`), O(k + k'). Costs are whole ticks, exact as floats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elastream.foresight.mtm.ground import Flags
+from elastream.placement.kernel import kernel
+from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.placement.ssm.partition_cost import kept_state
+
+__all__ = ["cheapest", "cheapest_of_pool", "pair_costs"]
+
+
+@kernel
+def pair_costs(
+    old_sums: Ints, old_counts: Ints, new_sums: Ints, new_counts: Ints, costs: Floats
+) -> None:
+    """Fill in the least state moved from each old partition to each new one.
+
+    A row of the sums holds the state before each bound of a partition.
+    """
+    for i in range(len(old_counts)):
+        old = old_sums[i, : old_counts[i] + 1]
+        for j in range(len(new_counts)):
+            kept = kept_state(old, new_sums[j, : new_counts[j] + 1])
+            costs[i, j] = old[-1] - kept
+
+
+@kernel
+def cheapest(costs: Floats, later: Floats, stays: Flags, chosen: Ints, value: Floats) -> None:
+    """Find the cheapest successor of each row's partition, for each state of the chain.
+
+    ``later[z, q]`` is what choosing column q costs later, infinite where q does not serve z.
+    Where ``stays[z, i]``, row i serves z and nothing is looked for. Filled in: the column and
+    the cost, now and later.
+    """
+    for i in range(len(costs)):
+        for z in range(len(later)):
+            if stays[z, i]:
+                continue
+            best = np.inf
+            at = -1
+            for q in range(costs.shape[1]):
+                total = costs[i, q] + later[z, q]
+                if total < best:
+                    best = total
+                    at = q
+            chosen[z, i] = at
+            value[z, i] = best
+
+
+@kernel
+def cheapest_of_pool(
+    sums: Ints,
+    counts: Ints,
+    pool_sums: Ints,
+    pool_counts: Ints,
+    later: Floats,
+    stays: Flags,
+    value: Floats,
+) -> None:
+    """Fill in what the cheapest successor in the pool costs, now and later, without a table."""
+    for i in range(len(counts)):
+        old = sums[i, : counts[i] + 1]
+        total = old[-1]
+        value[:, i] = np.inf
+        for q in range(len(pool_counts)):
+            cost = float(total - kept_state(old, pool_sums[q, : pool_counts[q] + 1]))
+            for z in range(len(later)):
+                if not stays[z, i] and cost + later[z, q] < value[z, i]:
+                    value[z, i] = cost + later[z, q]

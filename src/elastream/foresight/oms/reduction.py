@@ -1,0 +1,61 @@
+"""The migrations of a sequence that matter, and how the others follow from them.
+
+Model. Migration ``i`` allows the cuts ``A_i`` and counts ``w_i``, and ``w_1 >= w_2 >= ... >= 0``.
+A sequence ``P_i in A_i`` from the current cut ``P_0`` costs ``sum of w_i d(P_{i-1}, P_i)``, ``d``
+being the metric of :mod:`~elastream.placement.ssm.partition_cost`.
+
+*Staying is best.* Where ``P_{i-1}`` is in ``A_i``, putting it in place of ``P_i`` costs no more. It
+saves ``w_i d(P_{i-1}, P_i)``; what it adds to the next migration is at most ``w_{i+1} d(P_{i-1},
+P_i)``, by the triangle inequality, and ``w_{i+1} <= w_i``. So a migration can be left out if it
+allows all that the last one kept before it allows, or the current cut where none is kept before:
+it stays. The weights that are left still fall, so the same can be said of the next.
+
+*Going early is best only among equal weights.* Where ``A_i`` includes ``A_{i+1}``, putting
+``P_{i+1}`` in place of ``P_i`` saves ``w_{i+1} d(P_i, P_{i+1})`` and adds up to ``w_i d(P_i,
+P_{i+1})``. If the weights are equal, a migration can be left out in favour of a later one that is
+stricter. If they fall it cannot: twenty equal tasks lie on one of two nodes that may hold 18 at
+first and 10 later. To move ten at once costs 10, to move two and then eight costs ``2 + 8 gamma``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from elastream.foresight.oms.intervals import IntervalGraph
+from elastream.placement.ssm.cuts import Cut
+
+__all__ = ["needed_steps", "stretch"]
+
+
+def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool) -> list[int]:
+    """Return the migrations that matter; ``falling`` says that each counts less than the last.
+
+    The others can stay put or, where all count the same, do as the next one that matters does.
+    """
+    needed: list[int] = []
+    for step, graph in enumerate(graphs):
+        if graph.includes(graphs[needed[-1]]) if needed else graph.allows(current):
+            continue
+        while needed and not falling and graphs[needed[-1]].includes(graph):
+            needed.pop()
+        needed.append(step)
+    return needed
+
+
+def stretch(
+    graphs: Sequence[IntervalGraph], current: Cut, needed: Sequence[int], cuts: Sequence[Cut]
+) -> list[Cut]:
+    """Return a cut for every migration: stay put where that is allowed, else go to the next one.
+
+    This costs no more than ``cuts`` alone. Where weights fall, the migrations left out are those
+    that can stay, so no way is gone earlier than in ``cuts``.
+    """
+    every: list[Cut] = []
+    upcoming = iter(zip(needed, cuts, strict=True))
+    goal_step, goal = -1, current
+    for step, graph in enumerate(graphs):
+        while goal_step < step and (after := next(upcoming, None)) is not None:
+            goal_step, goal = after
+        current = current if graph.allows(current) else goal
+        every.append(current)
+    return every

@@ -1,0 +1,160 @@
+"""A trace made of a decision log: work and state of every task, interval by interval.
+
+The log's samples tell what every task cost at a moment. An interval has the mean of its samples;
+one without any has those of the interval before it, for load does not vanish because nobody looked.
+Work is in core-seconds of the interval, rows are what the queries read in it, and node counts are
+the executors that were really there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from elastream.core.decision_log import read_log
+from elastream.core.samples import Sample
+from elastream.foresight.traces.folder import commit, prepare, publish, write_nodes
+from elastream.model.checks import positive
+from elastream.model.errors import ProblemError
+from elastream.model.observation import TaskId
+from elastream.model.words import listed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["LogTrace", "trace_from_log"]
+
+_MOST_CELLS: Final = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogTrace:
+    """What was made."""
+
+    intervals: int
+    tasks: tuple[TaskId, ...]
+    nodes: tuple[int, ...]
+    """Executors in each interval."""
+
+
+def trace_from_log(
+    log: Path,
+    out: Path,
+    *,
+    every_s: float = 60.0,
+    queries: Sequence[str] = (),
+    overwrite: bool = False,
+) -> LogTrace:
+    """Make a trace of a log's samples, of all queries or of those named."""
+    positive("every_s", every_s)
+    every_ms = round(every_s * 1000)
+    if every_ms < 1:
+        raise ProblemError("every_s", f"{every_s:g} s is shorter than a millisecond")
+    samples = [entry for entry in read_log(log) if isinstance(entry, Sample)]
+    if not samples:
+        raise ProblemError(str(log), "holds no samples: the loop takes one a minute")
+    tasks = _tasks(samples, queries)
+    begin_ms = samples[0].at_ms // every_ms * every_ms
+    intervals = (samples[-1].at_ms - begin_ms) // every_ms + 1
+    if intervals * len(tasks) > _MOST_CELLS:
+        raise ProblemError(
+            "every_s", f"{every_s:g} s makes {intervals} intervals; take longer ones"
+        )
+    work, state, rows, nodes = _filled(samples, tasks, begin_ms, every_ms, int(intervals))
+    unfinished = prepare(out, overwrite=overwrite)
+    _write_tasks(unfinished / "tasks", begin_ms, every_ms, work * every_s, state)
+    _write_totals(unfinished / "totals", begin_ms, every_ms, rows * every_s)
+    least, most = int(nodes.min()), int(nodes.max())
+    counts = tuple(int(number) for number in nodes)
+    write_nodes(unfinished, {"min": least, "max": most, "of": "executors", "nodes": counts})
+    report = {"intervals": int(intervals), "tasks": len(tasks), "log": log.name}
+    commit(unfinished, {"settings": {"every_s": every_s}, "report": report})
+    publish(unfinished, out)
+    return LogTrace(int(intervals), tasks, counts)
+
+
+def _tasks(samples: Iterable[Sample], queries: Sequence[str]) -> tuple[TaskId, ...]:
+    found = {task for sample in samples for task in sample.tasks}
+    known = {task.query for task in found}
+    for query in queries:
+        if query not in known:
+            names = listed(sorted(known))
+            raise ProblemError("queries", f"{query!r} is not in the log; there are {names}")
+    return tuple(sorted(task for task in found if not queries or task.query in queries))
+
+
+def _filled(
+    samples: Sequence[Sample],
+    tasks: tuple[TaskId, ...],
+    begin_ms: int,
+    every_ms: int,
+    intervals: int,
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return work, state, rows a second and executors of every interval."""
+    place = {task: column for column, task in enumerate(tasks)}
+    work = np.zeros((intervals, len(tasks)))
+    state = np.zeros((intervals, len(tasks)))
+    rows, nodes, seen = np.zeros(intervals), np.zeros(intervals), np.zeros(intervals)
+    for sample in samples:
+        at = (sample.at_ms - begin_ms) // every_ms
+        seen[at] += 1
+        nodes[at] += len(sample.executors)
+        rows[at] += sum(sample.rows_per_s.values())
+        for task, each in sample.tasks.items():
+            if task in place:
+                work[at, place[task]] += each.work
+                state[at, place[task]] += each.state_bytes
+    for at in range(intervals):
+        if seen[at]:
+            for table in (work, state, rows, nodes):
+                table[at] /= seen[at]
+        else:  # the first interval has a sample
+            for table in (work, state, rows, nodes):
+                table[at] = table[at - 1]
+    return work, np.rint(state).astype(np.int64), rows, np.rint(nodes).astype(np.int64)
+
+
+def _write_tasks(
+    folder: Path,
+    begin_ms: int,
+    every_ms: int,
+    work: NDArray[np.float64],
+    state: NDArray[np.int64],
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    intervals, tasks = work.shape
+    times = np.repeat(begin_ms + every_ms * np.arange(intervals), tasks)
+    table = pa.table(
+        {
+            "time": pa.array(times, pa.int64()).cast(pa.timestamp("ms")),
+            "task": np.tile(np.arange(tasks), intervals),
+            "work": work.ravel(),
+            "keys": np.zeros(work.size, dtype=np.int64),
+            "state_bytes": state.ravel(),
+        }
+    )
+    folder.mkdir()
+    parquet.write_table(table, folder / "part-0.parquet")
+
+
+def _write_totals(folder: Path, begin_ms: int, every_ms: int, rows: NDArray[np.float64]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    times = begin_ms + every_ms * np.arange(len(rows))
+    counts = np.rint(rows).astype(np.int64)
+    table = pa.table(
+        {
+            "time": pa.array(times, pa.int64()).cast(pa.timestamp("ms")),
+            "rows": counts,
+            "records": counts,
+        }
+    )
+    folder.mkdir()
+    parquet.write_table(table, folder / "part-0.parquet")

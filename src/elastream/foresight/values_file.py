@@ -1,0 +1,160 @@
+"""Values on disk: one Parquet file, with the problem it is for in its metadata.
+
+A row is a partition: ``bounds``, and ``values``, one for each state of the chain, in bytes. The
+file is written under another name and renamed, so it is whole or not there. While a pool grows,
+each finished round is kept beside it, and a run that was killed goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from elastream.atomic_io import replacing
+from elastream.foresight.mtm.growth import Grown, GrowthSettings, Round
+from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues
+from elastream.model.errors import ProblemError
+
+__all__ = ["forget_rounds", "read_round", "read_values", "write_round", "write_values"]
+
+_KEY: Final = b"elastream.values"
+_VERSION: Final = 1
+
+
+def write_values(path: Path, values: PartitionValues) -> None:
+    """Write the values, whole or not at all."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    members, problem = values.members, values.problem
+    about = {
+        "version": _VERSION,
+        "fingerprint": problem.fingerprint,
+        "complete": values.complete,
+        "problem": asdict(problem),
+    }
+    table = pa.table(
+        {
+            "bounds": [members.cut(i) for i in range(len(members))],
+            "values": list(values.values.T),
+        },
+        schema=pa.schema(
+            {"bounds": pa.list_(pa.int32()), "values": pa.list_(pa.float64())},
+            metadata={_KEY: json.dumps(about)},
+        ),
+    )
+    with _replacing(path) as beside:
+        parquet.write_table(table, beside)
+
+
+def read_values(path: Path) -> PartitionValues:
+    """Return stored values; a file that is damaged or none of ours is refused."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path)
+        about = json.loads((table.schema.metadata or {})[_KEY])
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).splitlines()[0] if path.exists() else "it does not exist"
+        raise ProblemError(str(path), f"cannot be read as values: {why}") from None
+    except (KeyError, ValueError):
+        raise ProblemError(str(path), "holds no values of partitions") from None
+    if about.get("version") != _VERSION:
+        raise ProblemError(str(path), "was written by another version of elastream")
+    told = about["problem"]
+    chain = told["chain"]
+    ways = None if chain["directions"] is None else tuple(chain["directions"])
+    problem = ProjectionProblem(
+        tuple(told["work"]),
+        tuple(told["state"]),
+        told["tau"],
+        MigrationChain(
+            tuple(chain["sizes"]), tuple(map(tuple, chain["matrix"])), chain["gamma"], ways
+        ),
+    )
+    if problem.fingerprint != about["fingerprint"]:
+        raise ProblemError(str(path), "is damaged: its problem is not the one it was written for")
+    cuts = table.column("bounds").to_pylist()
+    values = np.array(table.column("values").to_pylist()).T
+    return PartitionValues(problem, _in_order(cuts, len(problem.work)), values, about["complete"])
+
+
+def write_round(
+    path: Path, problem: ProjectionProblem, settings: GrowthSettings, told: Round
+) -> None:
+    """Keep a finished round for the values at ``path``."""
+    content: dict[str, Any] = {
+        "key": np.array(_round_key(problem, settings)),
+        "number": np.array(told.number),
+        "resting": np.array(told.resting),
+        "value": np.array(told.value),
+        "pool": told.pool.bounds,
+        "best": told.grown.members.bounds,
+        "values": told.grown.values,
+        "best_value": np.array(told.grown.value),
+    }
+
+    with _replacing(_rounds(path)) as beside, beside.open("wb") as file:
+        np.savez(file, **content)
+
+
+def read_round(path: Path, problem: ProjectionProblem, settings: GrowthSettings) -> Round | None:
+    """Return the last finished round for the values at ``path``, if it is of the same run."""
+    try:
+        with np.load(_rounds(path)) as content:
+            kept = dict(content)
+    except (OSError, ValueError):
+        return None
+    if str(kept["key"]) != _round_key(problem, settings):
+        return None
+    tasks = len(problem.work)
+    best = Grown(_of_rows(kept["best"], tasks), kept["values"], float(kept["best_value"]))
+    return Round(
+        number=int(kept["number"]),
+        pool=_of_rows(kept["pool"], tasks),
+        value=float(kept["value"]),
+        grown=best,
+        resting=int(kept["resting"]),
+    )
+
+
+def forget_rounds(path: Path) -> None:
+    """Remove the rounds kept for the values at ``path``."""
+    _rounds(path).unlink(missing_ok=True)
+
+
+def _rounds(path: Path) -> Path:
+    return path.with_name(f"{path.name}.rounds")
+
+
+def _round_key(problem: ProjectionProblem, settings: GrowthSettings) -> str:
+    return f"{problem.fingerprint} {json.dumps(asdict(settings))}"
+
+
+def _of_rows(bounds: Any, tasks: int) -> Partitions:
+    return Partitions(bounds, (bounds[:, 1:] < tasks).sum(axis=1) + 1)
+
+
+def _in_order(cuts: list[list[int]], tasks: int) -> Partitions:
+    width = max(map(len, cuts))
+    rows = [cut + [tasks] * (width - len(cut)) for cut in cuts]
+    return _of_rows(np.array(rows, dtype=np.int64), tasks)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    try:
+        with replacing(path) as beside:
+            yield beside
+    except OSError as error:
+        why = error.strerror or error
+        raise ProblemError("out", f"{path} cannot be written: {why}") from None

@@ -1,0 +1,53 @@
+"""``elastream plan handover FILE``: where a windowed query stops and its successor starts."""
+
+from __future__ import annotations
+
+from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
+from elastream.cli.problem_files import Fields, expect_fields, read_fields
+from elastream.handover.model import HandoverProblem, Window
+from elastream.model.checks import shown
+from elastream.model.errors import ProblemError
+from elastream.model.plan import Infeasible
+
+__all__ = ["handover", "handover_problem"]
+
+
+def handover(file: ProblemFile) -> None:
+    """Where one windowed query stops and its successor starts, with no state moved.
+
+    Fields: window ({"kind": "time" or "rows", "length": 4, "slide": 2}), last_window (start of the
+    most recent window produced), first_tuples (timestamp of the successor's first tuple, for each
+    input); for rows also arrivals (timestamps at the window from last_window on, for each input).
+    """
+    from elastream.handover.point import handover as planner
+
+    outcome = planner(handover_problem(read_fields(file)))
+    if isinstance(outcome, Infeasible):
+        refuse(outcome)
+    fields: dict[str, object] = {
+        "status": outcome.status,
+        "migration_timestamp": outcome.migration_timestamp,
+    }
+    if outcome.discards is None:
+        fields["activation_timestamp"] = outcome.activation_timestamp
+    else:
+        fields["discard"] = outcome.discard
+        if len(outcome.discards) > 1:
+            fields["discards"] = outcome.discards
+    print_plan(fields)
+
+
+def handover_problem(data: Fields) -> HandoverProblem:
+    """Return the checked problem of a file's members."""
+    required = ("window", "last_window", "first_tuples")
+    expect_fields("", data, required=required, optional=("arrivals",))
+    window = data["window"]
+    if not isinstance(window, dict):
+        raise ProblemError("window", f"{shown(window)} is not an object")
+    expect_fields("window.", window, required=("kind", "length", "slide"))
+    return HandoverProblem.of(
+        Window.of(window["kind"], window["length"], window["slide"]),
+        data["last_window"],
+        data["first_tuples"],
+        data.get("arrivals"),
+    )

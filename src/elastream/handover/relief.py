@@ -1,0 +1,169 @@
+"""Which query should leave an overloaded application, for which other, and how (paper 002, 2).
+
+The paper's coordinator migrates a query when a load manager reports that a node has too much. Here
+it also chooses how: a handover costs the overlap of one window and moves nothing, a migration costs
+a restart and the state (:mod:`~elastream.handover.break_even`). The break-even says which rids
+the origin of the query sooner.
+
+**Rule.** The most loaded application above the high mark is relieved. Looked at are those of its
+queries that fit into another application, below the target mark there. Of those that bring the
+origin below the high mark the one that is gone soonest goes, of equals the one with the least
+work; where none suffices alone, the one with the most work. It goes where most room is left. Ties
+go by name, so that the same loads always give the same answer. O(applications x queries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from elastream.handover.break_even import handover_cost, migration_cost
+from elastream.handover.model import Window
+from elastream.model.checks import amount, positive
+from elastream.model.errors import ProblemError
+from elastream.model.plan import Infeasible
+
+__all__ = ["ApplicationLoad", "Marks", "QueryLoad", "Relief", "relief"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLoad:
+    """What a query costs its application."""
+
+    name: str
+    work: float
+    """Cores it keeps busy."""
+    state_bytes: float
+    rows_per_s: float
+    window: Window | None = None
+    """Its controlling window, times in milliseconds; ``None`` where it cannot be handed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationLoad:
+    """An application, and the queries that may leave it."""
+
+    name: str
+    cores: float
+    work: float
+    """Cores that are busy, with all that runs there."""
+    queries: tuple[QueryLoad, ...] = ()
+
+    def __post_init__(self) -> None:
+        positive("cores", self.cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """When an application has too much, and what state and restarts cost."""
+
+    bytes_per_s: float
+    """How fast state can be moved between two applications."""
+    restart_s: float
+    """How long a query takes to start again elsewhere."""
+    high: float = 0.9
+    """An application that is busier than this share of its cores is relieved."""
+    target: float = 0.7
+    """Another may be as busy as this with the query that comes."""
+
+    def __post_init__(self) -> None:
+        positive("bytes_per_s", self.bytes_per_s)
+        amount("restart_s", self.restart_s)
+        if not 0 < positive("target", self.target) <= positive("high", self.high):
+            raise ProblemError("target", f"{self.target} is above high, {self.high}")
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """What should be done."""
+
+    query: str
+    origin: str
+    target: str
+    how: Literal["hand over", "migrate"]
+    handover_s: float | None
+    """Until the origin is rid of the query by a handover; ``None`` where there can be none."""
+    migration_s: float
+    """Until it is rid of it by moving its state."""
+    suffices: bool
+    """Whether the origin is below the high mark then."""
+
+    @property
+    def reason(self) -> str:
+        """One sentence for a person."""
+        moved = f"moving its state takes {self.migration_s:.1f} s"
+        if self.handover_s is None:
+            why = f"it has no window to be handed over at, and {moved}"
+        else:
+            why = f"a handover takes {self.handover_s:.1f} s and {moved}"
+        rest = "" if self.suffices else "; that alone is not enough"
+        return f"{self.how} {self.query!r} from {self.origin!r} to {self.target!r}: {why}{rest}"
+
+
+def relief(applications: Sequence[ApplicationLoad], marks: Marks) -> Relief | Infeasible | None:
+    """Return what relieves the most loaded application; ``None`` where none has too much."""
+    loaded = [each for each in applications if each.work > marks.high * each.cores]
+    if not loaded:
+        return None
+    origin = max(loaded, key=lambda each: (each.work / each.cores, each.name))
+    found = [
+        _relief(origin, query, target, marks)
+        for query in origin.queries
+        if (target := _roomiest(applications, origin, query, marks)) is not None
+    ]
+    if not found:
+        busy = f"{origin.work:.2f} of {origin.cores:g} cores are busy in {origin.name!r}"
+        return Infeasible(f"{busy}, and no query of it fits into another application")
+    work = {query.name: query.work for query in origin.queries}
+    enough = [each for each in found if each.suffices]
+    if enough:
+        return min(enough, key=lambda each: (_soonest(each), work[each.query], each.query))
+    return max(found, key=lambda each: (work[each.query], each.query))
+
+
+def _roomiest(
+    applications: Sequence[ApplicationLoad],
+    origin: ApplicationLoad,
+    query: QueryLoad,
+    marks: Marks,
+) -> ApplicationLoad | None:
+    fitting = [
+        each
+        for each in applications
+        if each is not origin and each.work + query.work <= marks.target * each.cores
+    ]
+    return max(fitting, key=lambda each: (each.cores - each.work, each.name), default=None)
+
+
+def _relief(
+    origin: ApplicationLoad, query: QueryLoad, target: ApplicationLoad, marks: Marks
+) -> Relief:
+    moved = migration_cost(
+        state_bytes=query.state_bytes,
+        bytes_per_s=marks.bytes_per_s,
+        restart_s=marks.restart_s,
+        rows_per_s=query.rows_per_s,
+    )
+    handed_s = _handed_s(query)
+    suffices = origin.work - query.work <= marks.high * origin.cores
+    sooner = handed_s is not None and handed_s < moved.relief_s
+    how: Literal["hand over", "migrate"] = "hand over" if sooner else "migrate"
+    return Relief(query.name, origin.name, target.name, how, handed_s, moved.relief_s, suffices)
+
+
+def _handed_s(query: QueryLoad) -> float | None:
+    """Return how long a handover takes; rows come at their rate."""
+    if query.window is None:
+        return None
+    per_s = 1000.0 if query.window.kind == "time" else query.rows_per_s
+    if not per_s:
+        return None
+    length_s, slide_s = query.window.length / per_s, query.window.slide / per_s
+    cost = handover_cost(length_s=length_s, slide_s=slide_s, rows_per_s=query.rows_per_s)
+    return cost.relief_s
+
+
+def _soonest(found: Relief) -> float:
+    handed_s = found.handover_s
+    return found.migration_s if handed_s is None else min(handed_s, found.migration_s)

@@ -1,0 +1,169 @@
+"""What a query may put out, batch by batch: the origin's gate and the target's.
+
+A batch asks before it writes. While a handover is undecided, a batch with outputs at or beyond the
+boundary waits for the decision; it is the only thing that ever waits, and no longer than the
+protocol's patience. The greatest coordinate put out is kept in a file, written before the outputs
+are, so that an application that starts again does not offer what it has given already.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from elastream.atomic_io import make_folder, write_json
+from elastream.handover.model import Boundary
+from elastream.model.errors import SparkError
+
+__all__ = ["OriginGate", "Permit", "Produced", "TargetGate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The coordinates that a batch may put out: ``lowest`` to ``below - 1``."""
+
+    lowest: int | None = None
+    """``None`` for no bound."""
+    below: int | None = None
+    """``None`` for no bound."""
+
+    def __contains__(self, coordinate: int) -> bool:
+        return (self.lowest is None or coordinate >= self.lowest) and (
+            self.below is None or coordinate < self.below
+        )
+
+
+NOTHING = Permit(0, 0)
+
+
+class Produced:
+    """The greatest coordinate put out, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        make_folder(path.parent)
+        self.value: int | None = json.loads(path.read_text()) if path.exists() else None
+
+    def reach(self, coordinate: int) -> None:
+        """Remember that outputs up to here are put out."""
+        if self.value is not None and coordinate <= self.value:
+            return
+        write_json(self._path, coordinate, synced=True)
+        self.value = coordinate
+
+
+class OriginGate:
+    """Lets everything pass until a boundary is offered."""
+
+    def __init__(self, produced: Produced) -> None:
+        self._produced = produced
+        self._barrier: int | None = None
+        self._is_held = False
+        self._end: int | None = None
+        self._failure: str | None = None
+        self._changed = threading.Condition()
+
+    def ask(self, highest: int) -> Permit:
+        """Return what a batch may put out whose outputs reach up to ``highest``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or not self._is_barred(highest))
+            if self._failure:
+                raise SparkError(f"the handover failed, start the query again: {self._failure}")
+            permit = Permit(below=self._end)
+            last = highest if self._end is None else min(highest, self._end - 1)
+            self._produced.reach(last)
+            return permit
+
+    def hold(self) -> None:
+        """Let no batch pass that has outputs, while it is looked for a boundary."""
+        with self._changed:
+            self._is_held = True
+
+    def offer(self, find: Callable[[int | None], Boundary | None]) -> Boundary | None:
+        """Bar what lies beyond the boundary found, between two batches' outputs."""
+        with self._changed:
+            boundary = find(self._produced.value)
+            if boundary is not None:
+                self._barrier, self._is_held = boundary.activation, False
+                self._changed.notify_all()
+            return boundary
+
+    def release(self) -> None:
+        """Let everything pass again."""
+        with self._changed:
+            self._barrier, self._is_held = None, False
+            self._changed.notify_all()
+
+    def end(self, boundary: Boundary) -> None:
+        """Let nothing pass any more that lies at the boundary or beyond."""
+        with self._changed:
+            self._end, self._barrier, self._is_held = boundary.activation, None, False
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Let a batch that waits for a decision fail: the application ends without one."""
+        with self._changed:
+            if self._barrier is not None or self._is_held:
+                self._failure = "the application ended before it was decided"
+                self._changed.notify_all()
+
+    def fail(self, why: str) -> None:
+        """Let the waiting batch fail: nobody is left to decide."""
+        with self._changed:
+            self._failure = why
+            self._changed.notify_all()
+
+    def _is_barred(self, highest: int) -> bool:
+        return self._is_held or (self._barrier is not None and highest >= self._barrier)
+
+
+class TargetGate:
+    """Lets nothing pass until the target owns its windows."""
+
+    def __init__(self) -> None:
+        self._state: Literal["probing", "waiting", "open", "closed"] = "probing"
+        self._floor = 0
+        self._boundary: Boundary | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def boundary(self) -> Boundary | None:
+        """Where the target starts; ``None`` until it owns anything."""
+        return self._boundary
+
+    def seen(self, floor: int) -> None:
+        """Wait for the decision from now on; outputs below ``floor`` are never the target's."""
+        with self._changed:
+            if self._state == "probing":
+                self._state, self._floor = "waiting", floor
+
+    def ask(self, highest: int) -> Permit:
+        """Return what a batch may put out whose outputs reach up to ``highest``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._state != "waiting" or highest < self._floor)
+            if self._state == "closed":
+                raise SparkError("the query was not handed over; it stops")
+            return NOTHING if self._boundary is None else Permit(lowest=self._boundary.activation)
+
+    def open(self, boundary: Boundary) -> None:
+        """Let pass what lies at the boundary or beyond."""
+        with self._changed:
+            self._state, self._boundary = "open", boundary
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nothing pass, ever."""
+        with self._changed:
+            self._state = "closed"
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Let a batch that waits for a decision fail: the application ends without one."""
+        with self._changed:
+            if self._state != "open":
+                self._state = "closed"
+                self._changed.notify_all()

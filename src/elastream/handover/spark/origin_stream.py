@@ -1,0 +1,154 @@
+"""The query that is handed over: runs from its checkpoint, and can stop after a window.
+
+Plays :class:`~elastream.handover.ports.OriginQuery`. What an application that starts again
+must not offer anew, the greatest coordinate put out, is in a file beside the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from elastream.handover.model import Boundary, Start, Timestamps
+from elastream.handover.point import expect_near, time_boundary
+from elastream.handover.spark.gates import OriginGate, Produced
+from elastream.handover.spark.open_sessions import open_sessions_before
+from elastream.handover.spark.row_counts import last_batch
+from elastream.handover.spark.row_cuts import RowCuts
+from elastream.handover.spark.sinks import SinkOf
+from elastream.handover.spark.windowed import WindowedQuery, WindowedStream, highest, within
+from elastream.model.errors import SparkError
+from elastream.spark.observe.endings import ending
+from elastream.spark.steer.graceful_stop import stop_gracefully
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["OriginStream"]
+
+_FURTHEST_AHEAD_MS: Final = 86_400_000
+"""A target's rows may be a day ahead of an origin that lags; beyond that, clocks disagree."""
+
+
+class OriginStream(WindowedStream):
+    """The query that is handed over."""
+
+    side = "origin"
+
+    def __init__(self, query: WindowedQuery, sink: SinkOf, folder: Path) -> None:
+        super().__init__(query, sink, folder)
+        self.gate = OriginGate(Produced(folder / "produced.json"))
+        self._end: Boundary | None = None
+        self._newest_ms: int | None = None
+        self._spark: SparkSession | None = None
+        self._trigger_s = 0.5
+        self._is_halted = False
+        self._cuts: RowCuts | None = None
+        self._looked_at: int | None = None
+
+    def start(self, spark: SparkSession, *, trigger_s: float = 0.5) -> None:
+        """Start the query, or go on with it where its checkpoint ends."""
+        self._spark, self._trigger_s = spark, trigger_s
+        self._close_cuts()
+        if self._query.rows is not None:
+            self._cuts = RowCuts(spark, self._query, self._folder)
+        self._start(spark, Start.first(), trigger_s)
+
+    def stop(self) -> None:
+        """End the query, also one whose batch waits for a decision."""
+        self.gate.abandon()
+        self._close_cuts()
+        super().stop()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody runs the query any more; a halt is no end."""
+        return super().has_ended and not self._is_halted
+
+    def halt(self) -> None:
+        """End the query between two batches; its checkpoint is whole then."""
+        self._is_halted = True
+        if self.streaming is not None:
+            stop_gracefully(self.streaming)
+            failure = self.streaming.exception()
+            if failure is not None:
+                raise SparkError(f"the query has ended: {ending(failure)}")
+
+    def go_on(self) -> None:
+        """Start the query again on its checkpoint."""
+        if self._spark is not None:
+            self.start(self._spark, trigger_s=self._trigger_s)
+        self._is_halted = False
+
+    def find_boundary(self, whole_from: Timestamps) -> Boundary | None:
+        """Return the boundary and hold back what lies beyond; ``None`` if it is not known yet."""
+        newest = self._newest()
+        if newest is None:
+            return None
+        expect_near(whole_from, newest, _FURTHEST_AHEAD_MS)
+        starts = self._query.whole_at_window(whole_from)
+        if self._cuts is not None:
+            return self._cuts.found(self.gate, starts, self._watermark_ms())
+        window = self._query.shape.window
+        return self.gate.offer(lambda produced: time_boundary(window, produced, starts))
+
+    def release(self) -> None:
+        """Put out what was held back."""
+        if self._cuts is not None:
+            self._cuts.forget()
+        self.gate.release()
+
+    def stop_after(self, boundary: Boundary) -> None:
+        """Put out what lies below the boundary and drop the rest."""
+        self._end = boundary
+        self.gate.end(boundary)
+
+    def is_finished(self) -> bool:
+        """Tell whether a batch has put out the last window."""
+        if self._end is None:
+            return False
+        if self._cuts is not None:
+            return self._cuts.is_past(self._end)
+        passed_ms = self._watermark_ms()
+        if passed_ms is None or passed_ms < self._end.migration + self._query.settled_ms:
+            return False
+        return not self._query.sessions or self._sessions_are_over()
+
+    def _close_cuts(self) -> None:
+        if self._cuts is not None:
+            self._cuts.close()
+
+    def _watermark_ms(self) -> float | None:
+        """Return the watermark of the last batch."""
+        watermark = (self._progress() or {}).get("eventTime", {}).get("watermark")
+        return None if watermark is None else datetime.fromisoformat(watermark).timestamp() * 1000
+
+    def _sessions_are_over(self) -> bool:
+        """Look once a batch whether the state has a session of ours."""
+        checkpoint = self._folder / "checkpoint"
+        batch = last_batch(checkpoint)
+        if self._spark is None or self._end is None or batch == self._looked_at:
+            return False
+        self._looked_at = batch
+        return not open_sessions_before(self._spark, checkpoint, self._end.activation)
+
+    def _newest(self) -> int | None:
+        """Return the newest time of any input so far; ``None`` if no batch of late had rows."""
+        streaming = self.streaming
+        told = [] if streaming is None else streaming.recentProgress
+        if self._newest_ms is not None:  # older ones are in it already
+            told = told[-1:]
+        for progress in told:
+            observed = json.loads(progress.json).get("observedMetrics", {})
+            seen = [each.get("newest") for each in observed.values()]
+            known = [at for at in (*seen, self._newest_ms) if at is not None]
+            self._newest_ms = max(known, default=None)
+        return self._newest_ms
+
+    def _chosen(self, results: DataFrame, number: int) -> DataFrame | None:
+        del number
+        self._progress()  # counts the late rows
+        last = highest(results)
+        return None if last is None else results.where(within(self.gate.ask(last)))

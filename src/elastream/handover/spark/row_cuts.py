@@ -1,0 +1,126 @@
+"""Where a running query with windows of rows can be cut, and whether it is past a cut.
+
+Both are read from the state of a batch that is committed, in the background: the protocol goes on
+meanwhile. From the moment it is looked for a cut no batch puts anything out, so that the state read
+is that of all outputs there are; if one was under way, its state is read next.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from elastream.handover.model import Boundary, Timestamps
+from elastream.handover.spark.gates import OriginGate
+from elastream.handover.spark.row_counts import (
+    has_open_windows,
+    heads_after,
+    last_batch,
+    processor_of,
+    write_counts,
+)
+from elastream.model.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from elastream.handover.spark.windowed import WindowedQuery
+
+__all__ = ["RowCuts"]
+
+_PAUSE: Final = 2
+"""Between two looks for open windows lies so many times what the last one took."""
+
+
+class RowCuts:
+    """The cuts of one query; one look at a time."""
+
+    def __init__(self, spark: SparkSession, query: WindowedQuery, folder: Path) -> None:
+        self._spark, self._query = spark, query
+        self._checkpoint = folder / "checkpoint"
+        rows = query.rows
+        place = None if rows is None else rows.counts
+        self._place = str((folder / "counts").absolute()) if place is None else place.rstrip("/")
+        self._operator: int | None = None
+        self._looks = ThreadPoolExecutor(1, "row cuts")
+        self._counted: Future[Boundary | None] | None = None
+        self._batch: int | None = None
+        self._passed: Future[tuple[bool, float]] | None = None
+        self._not_before_s = 0.0
+
+    def found(
+        self, gate: OriginGate, starts: Timestamps, watermark_ms: float | None
+    ) -> Boundary | None:
+        """Return the boundary once there is one at or after these times; ``None`` until then."""
+        wanted = max(starts)
+        if self._counted is None:
+            batch = last_batch(self._checkpoint)
+            reached = watermark_ms is None or watermark_ms >= wanted  # an idle query tells none
+            if batch is not None and batch != self._batch and reached:
+                gate.hold()
+                self._batch = batch
+                self._counted = self._looks.submit(self._boundary, batch, len(starts))
+            return None
+        if not self._counted.done():
+            return None
+        counted, self._counted = self._counted, None
+        try:
+            boundary = counted.result()
+        except Exception as error:  # whatever Spark says: the query goes on, the target is told
+            gate.release()
+            raise SparkError(f"the rows could not be counted: {_first_line(error)}") from error
+        if boundary is None or boundary.activation < wanted:
+            gate.release()
+            return None
+        return gate.offer(
+            lambda produced: (
+                boundary if produced is None or produced < boundary.activation else None
+            )
+        )
+
+    def forget(self) -> None:
+        """Take no cut that is being looked for."""
+        self._counted, self._batch = None, None
+
+    def close(self) -> None:
+        """Look no more; a look under way ends by itself."""
+        self._looks.shutdown(wait=False, cancel_futures=True)
+
+    def is_past(self, end: Boundary) -> bool:
+        """Tell whether every group has put out the windows that began before the boundary."""
+        passed = self._passed
+        if passed is None:
+            if time.monotonic() >= self._not_before_s:
+                self._passed = self._looks.submit(self._is_past, end)
+            return False
+        if not passed.done():
+            return False
+        self._passed = None
+        is_past, took_s = passed.result()
+        self._not_before_s = time.monotonic() + _PAUSE * took_s
+        return is_past
+
+    def _boundary(self, batch: int, inputs: int) -> Boundary | None:
+        place = f"{self._place}/{batch}"
+        cut = write_counts(self._heads(batch), place)
+        if cut is None:
+            return None
+        return Boundary(cut - 1, cut, (cut,) * inputs, (0,) * inputs, place)
+
+    def _is_past(self, end: Boundary) -> tuple[bool, float]:
+        began_s = time.monotonic()
+        batch = last_batch(self._checkpoint)
+        slide = int(self._query.shape.window.slide)
+        is_past = batch is not None and not has_open_windows(self._heads(batch), end.counts, slide)
+        return is_past, time.monotonic() - began_s
+
+    def _heads(self, batch: int) -> DataFrame:
+        if self._operator is None:
+            self._operator = processor_of(self._spark, self._checkpoint)
+        return heads_after(self._spark, self._checkpoint, self._operator, batch)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,164 @@
+"""The query that takes over: runs from where its inputs are now, and can start at a window.
+
+Plays :class:`~elastream.handover.ports.TargetQuery`. It tells the greatest timestamp of the
+batches whose results it dropped, plus lateness and one: any row read tells that rows gone by are
+younger by no more than the lateness, and results made of dropped batches alone lie below. Where its
+inputs can be read from a time on, it tells that time at once: also one behind the origin, so that
+the boundary is the origin's next window.
+
+With windows of rows it begins when it owns them, with the number of rows that each group had: until
+then a :class:`~elastream.handover.spark.probe.Probe` reads the inputs. They are then read from the
+boundary's time on, also where that has gone by.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastream.atomic_io import make_folder, write_json
+from elastream.handover.model import Boundary, Start, Timestamps
+from elastream.handover.point import whole_from
+from elastream.handover.spark.gates import TargetGate
+from elastream.handover.spark.numbered_rows import Begin, group_columns
+from elastream.handover.spark.probe import Probe, seen_by
+from elastream.handover.spark.row_counts import expect_counts, last_batch
+from elastream.handover.spark.sinks import SinkOf
+from elastream.handover.spark.windowed import WindowedQuery, WindowedStream, highest, within
+from elastream.model.errors import SparkError
+from elastream.spark.observe.endings import ending
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["TargetStream"]
+
+
+class TargetStream(WindowedStream):
+    """The query that takes over."""
+
+    side = "target"
+
+    def __init__(
+        self,
+        query: WindowedQuery,
+        sink: SinkOf,
+        folder: Path,
+        spark: SparkSession,
+        *,
+        since_ms: int | None = None,
+        trigger_s: float = 0.5,
+    ) -> None:
+        super().__init__(query, sink, folder)
+        self.gate = TargetGate()
+        self._spark, self._since_ms, self._trigger_s = spark, since_ms, trigger_s
+        self._newest: dict[int, int] = {}
+        self._whole_from: Timestamps | None = None
+        self._probe: Probe | None = None
+        self._lock = threading.Lock()
+
+    def connect(self) -> None:
+        """Start to read the inputs, from where they are now or from a time on; put out nothing."""
+        if self._query.rows is not None:
+            self._look_ahead()
+            return
+        start = self._kept_start()
+        if start.kind == "time":
+            self._tell((start.at_ms,) * self._query.shape.inputs)
+        self._start(self._spark, start, self._trigger_s)
+
+    def stop(self) -> None:
+        """End the query, also one whose batch waits for a decision."""
+        self.gate.abandon()
+        if self._probe is not None:
+            self._probe.stop()
+        super().stop()
+
+    def first_seen(self) -> Timestamps | None:
+        """Return from where on every row is seen, once every input gave one."""
+        if self.streaming is not None and not self.streaming.isActive:
+            raise SparkError(f"the target's query has ended: {ending(self.streaming.exception())}")
+        if self._probe is not None and self._whole_from is None:
+            self._hear(dict(enumerate(self._probe.newest() or ())))
+        with self._lock:
+            return self._whole_from
+
+    def expect(self, boundary: Boundary) -> None:
+        """Refuse a boundary of which the rows that each group had cannot be read here."""
+        rows = self._query.rows
+        if rows is not None:
+            expect_counts(self._spark, boundary.counts, group_columns(rows.by))
+
+    def activate(self, boundary: Boundary) -> None:
+        """Put out what lies at the boundary or beyond."""
+        self.gate.open(boundary)
+        if self.streaming is not None:
+            return
+        if self._query.rows is None:  # started again on its checkpoint
+            self.connect()
+        else:
+            self._begin(boundary)
+
+    def disconnect(self) -> None:
+        """End the query; nothing is put out."""
+        self.gate.close()
+        self.stop()
+
+    def _chosen(self, results: DataFrame, number: int) -> DataFrame | None:
+        progress = self._progress() if number > 0 else None
+        if self.gate.boundary is None and progress is not None:
+            self._hear(seen_by(progress, self._query.shape.inputs))
+        last = highest(results)
+        return None if last is None else results.where(within(self.gate.ask(last)))
+
+    def _hear(self, newest: dict[int, int]) -> None:
+        """Take in how far inputs are, by batches whose results were dropped."""
+        with self._lock:
+            if self._whole_from is not None:
+                return
+            for i, at in newest.items():
+                self._newest[i] = max(self._newest.get(i, 0), at)
+            if len(self._newest) < self._query.shape.inputs:
+                return
+            lateness = self._query.shape.lateness
+            self._tell(tuple(whole_from(at, lateness) for _, at in sorted(self._newest.items())))
+
+    def _look_ahead(self) -> None:
+        """See how far the inputs are, or say from when on they are read."""
+        if self._since_ms is not None:
+            self._tell((self._since_ms,) * self._query.shape.inputs)
+            return
+        folder = make_folder(self._folder) / "probe"
+        shutil.rmtree(folder, ignore_errors=True)
+        inputs = self._query.streams(self._spark, Start.now(time.time_ns() // 1_000_000))
+        self._probe = Probe(inputs, folder, self._trigger_s)
+
+    def _begin(self, boundary: Boundary) -> None:
+        """Start, or start again, with what each group had before the boundary."""
+        begun = last_batch(self._folder / "checkpoint") is not None
+        begin = Begin(boundary.activation, None if begun else boundary.counts)
+        reach_ms = max(self._query.whole_at_window((0,)))
+        start = Start.at(boundary.activation - reach_ms)
+        self._start(self._spark, start, self._trigger_s, begin)
+        if self._probe is not None:
+            self._probe.stop()
+
+    def _tell(self, starts: Timestamps) -> None:
+        """Say from where on every row is seen, and let results from there on wait."""
+        self._whole_from = starts
+        self.gate.seen(max(self._query.whole_at_window(starts)))
+
+    def _kept_start(self) -> Start:
+        """Return where the checkpoint began, or begins now: a later wish does not change it."""
+        path = make_folder(self._folder) / "start.json"
+        if path.exists():
+            return Start(**json.loads(path.read_text()))
+        now_ms, since_ms = time.time_ns() // 1_000_000, self._since_ms
+        start = Start.now(now_ms) if since_ms is None else Start.at(since_ms)
+        write_json(path, asdict(start), synced=True)
+        return start

@@ -1,0 +1,206 @@
+"""The cheapest choice of contents, proven by leaving out only contents no better plan can use.
+
+Prices (:mod:`~elastream.placement.free_step.content_prices`) prove a bound, and say of each content
+how far any placement that uses it must lie above that bound: by what the content is worth less than
+the best on its node. So all placements within a window above the bound consist of contents within
+the window. These are enumerated, depth first with Dantzig's bound, and a set-partitioning program
+over them (HiGHS; coefficients 0 and 1, the capacity no longer appears) finds the cheapest
+placement. If that lies in the window it is optimal; if not, nothing lies in the window, the bound
+rises by it and the window widens, until the cheapest known placement is met or there are too
+many contents. After Baldacci, Christofides and Mingozzi (2008), who enumerate routes so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.placement.branches import branches_of
+from elastream.placement.free_step.assignment_milp import proven
+from elastream.placement.free_step.content_prices import ContentPrices
+from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep
+from elastream.placement.kernel import kernel
+
+__all__ = ["content_choice"]
+
+_MOST_CONTENTS = 20_000
+_MOST_BRANCHES = 50_000_000
+_FIRST_WINDOW = 0.001
+"""Width of the first window, as a share of the bound."""
+_WIDER = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Contents:
+    """Contents and the nodes they are for."""
+
+    tasks: NDArray[np.bool_]
+    """A row for each content."""
+    kind: Ints
+    """The holder each is for, or ``holders`` for any idle node."""
+
+
+def content_choice(
+    step: WholeStep, prices: ContentPrices, known: Ints | None, *, effort: float
+) -> Answer:
+    """Return the cheapest placement found (``known`` at least) and what is proven.
+
+    ``effort`` limits each of the programs; their sizes grow from one to the next.
+    """
+    upper = int(step.state.sum()) + 1 if known is None else step.cost(known)
+    lower = prices.lower_bound
+    width = int(_FIRST_WINDOW * lower) + 1
+    while lower < upper:
+        top = min(lower + width, upper - 1)
+        contents = _within(step, prices, top * prices.fractions - prices.bound)
+        if contents is None:
+            break
+        branches = branches_of(effort, len(contents.kind))
+        if branches == 0:
+            break
+        found = _choose(step, contents, branches)
+        if found.x is not None:
+            place = _placed(step, contents, found.x)
+            if step.fits(place) and step.cost(place) < upper:
+                known, upper = place, step.cost(place)
+        if found.status == 0 and upper <= top:
+            return Answer(known, min(upper, proven(found.mip_dual_bound, _scale(step))))
+        if found.status not in (0, 2):
+            break
+        lower = top + 1
+        width *= _WIDER
+    return Answer(known, min(lower, upper))
+
+
+def _scale(step: WholeStep) -> float:
+    return min(1.0, 1e6 / max(1, int(step.state.max())))
+
+
+def _choose(step: WholeStep, contents: _Contents, branches: int) -> Any:  # OptimizeResult
+    """Choose contents that hold every task once, at least cost."""
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    count = len(contents.kind)
+    away = step.away(np.arange(len(step.work))[None, :], contents.kind[:, None])
+    kinds = contents.kind[None, :] == np.arange(step.holders + 1)[:, None]
+    return milp(
+        _scale(step) * ((contents.tasks & away) @ step.state),
+        integrality=np.ones(count, dtype=np.int64),
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(sparse.csr_array(contents.tasks.T * 1.0), 1, 1),
+            LinearConstraint(sparse.csr_array(kinds * 1.0), 0, [1] * step.holders + [step.idle]),
+            LinearConstraint(np.ones((1, count)), 0, step.allowed),
+        ],
+        options={"node_limit": branches, "mip_rel_gap": 0.0},
+    )
+
+
+def _placed(step: WholeStep, contents: _Contents, x: NDArray[np.float64]) -> Ints:
+    place = np.full(len(step.work), -1)
+    idle = step.holders
+    for content in np.flatnonzero(x > 0.5):
+        node = contents.kind[content]
+        if node == step.holders:
+            node, idle = idle, idle + 1
+        place[contents.tasks[content]] = node
+    return place
+
+
+def _within(step: WholeStep, prices: ContentPrices, window: int) -> _Contents | None:
+    """Return all contents that a placement within the window can use; ``None`` if too many."""
+    tasks = [np.zeros((0, len(step.work)), dtype=np.bool_)]
+    kinds = [np.zeros(0, dtype=np.int64)]
+    room = _MOST_CONTENTS
+    for kind, most in enumerate(prices.best.tolist()):
+        away = step.away(np.arange(len(step.work)), kind) * step.state * prices.fractions
+        contents, count = _worth_at_least.compiled(
+            step.work,
+            prices.price - away,
+            step.capacity,
+            max(most, prices.least_used) - window,
+            room,
+            _MOST_BRANCHES,
+        )
+        if count < 0:
+            return None
+        room -= count
+        tasks.append(contents[:count])
+        kinds.append(np.full(count, kind))
+    return _Contents(np.vstack(tasks), np.concatenate(kinds))
+
+
+@kernel
+def _worth_at_least(
+    work: Ints, worth: Ints, capacity: int, least: int, room: int, branches: int
+) -> tuple[NDArray[np.bool_], int]:
+    """Return the sets of tasks that fit and are worth ``least`` or more, and their number.
+
+    The number is -1 where there are more than ``room``, or more than ``branches`` to look at.
+    """
+    n = len(work)
+    rank = worth.astype(np.float64)
+    useful = 0
+    for j in range(n):
+        if worth[j] > 0:
+            useful += 1
+            rank[j] = np.inf if work[j] == 0 else float(worth[j]) / float(work[j])
+    order = np.argsort(-rank)  # by efficiency, then the worthless from better to worse
+    work_of_first = np.zeros(n + 1, dtype=np.int64)
+    worth_of_first = np.zeros(n + 1, dtype=np.int64)
+    for t in range(n):
+        work_of_first[t + 1] = work_of_first[t] + work[order[t]]
+        worth_of_first[t + 1] = worth_of_first[t] + worth[order[t]]
+
+    sets = np.zeros((room, n), dtype=np.bool_)
+    count = 0
+    chosen = np.zeros(n + 1, dtype=np.int64)
+    following = np.zeros(n + 1, dtype=np.int64)  # the next item to try at each depth
+    depth, left, value = 0, capacity, np.int64(0)
+    while depth >= 0:
+        branches -= 1
+        if branches < 0:
+            return sets, -1
+        t = following[depth]
+        reach = value
+        if t < useful:
+            low, high = t, useful
+            while low < high:
+                middle = (low + high + 1) // 2
+                if work_of_first[middle] - work_of_first[t] <= left:
+                    low = middle
+                else:
+                    high = middle - 1
+            reach += worth_of_first[low] - worth_of_first[t]
+            if low < useful:
+                rest = left - (work_of_first[low] - work_of_first[t])
+                share = float(rest) / float(work[order[low]]) * float(worth[order[low]])
+                reach += min(worth[order[low]], np.int64(share * (1 + 1e-12)) + 1)
+        elif t < n:
+            reach += worth[order[t]]
+        if t == n or reach < least:
+            depth -= 1
+            if depth >= 0:
+                left += work[chosen[depth]]
+                value -= worth[chosen[depth]]
+            continue
+        following[depth] = t + 1
+        item = order[t]
+        if work[item] > left:
+            continue
+        chosen[depth] = item
+        depth += 1
+        following[depth] = t + 1
+        left -= work[item]
+        value += worth[item]
+        if value >= least:
+            if count == room:
+                return sets, -1
+            for d in range(depth):
+                sets[count, chosen[d]] = True
+            count += 1
+    return sets, count

@@ -1,0 +1,240 @@
+"""Prices of tasks, and the lower bound they prove, by column generation.
+
+A *content* is a set of tasks that fits on one node; on node i it costs the state of those of its
+tasks that load it there. A placement chooses a content for each of at most ``allowed``
+nodes so that every task is in one. With a price ``u[j]`` on every task the choice falls apart
+into one knapsack a node, and for any prices
+
+    sum_j u[j]  -  the ``allowed`` largest of  max over contents S of (u(S) - cost of S on node i)
+
+is a lower bound on the state moved (Lagrange). ``u = state`` gives the bound of the first rung of
+free-step: what each node can keep. Better prices are the dual values of the linear program over
+all contents, found by generating contents that still pay (Gilmore and Gomory 1961). The bound is
+far stronger than that of the usual program where nodes must be filled almost full.
+
+Some tasks may do without new prices and keep ``u = state``, or 0 where they have a copy, which only
+weakens the bound: the heaviest are priced first, as they do not fit into the room that happens to
+be left. Here every task may get a price, which suits small problems; large ones are for
+:mod:`~elastream.placement.free_step.scarce_room`.
+
+Prices are rounded to whole numbers and every bound is computed anew in whole numbers, so no
+rounding of the linear program enters it. A task may go uncovered at a fine; while such tasks
+remain the fine is raised, until the bound passes any possible cost: then no placement exists.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.placement.free_step.knapsack import knapsack
+from elastream.placement.free_step.whole_step import Ints, WholeStep
+
+__all__ = ["ContentPrices", "content_prices"]
+
+_ROOM = 1 << 16
+"""Length of the lists that a knapsack may build."""
+_LARGEST = 1 << 61
+"""Sums of prices stay below this."""
+_FINEST = 1 << 20
+_STEEPEST = 1 << 10
+"""A task may go uncovered at a fine of so many times all state, where the numbers have room."""
+_INERTIA = 0.9
+"""Weight of the best prices so far in the first prices tried; the dual values alone swing wildly
+(Wentges 1997 calls this smoothing)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContentPrices:
+    """Prices of the tasks of a step, in fractions of a unit of state, and what they prove."""
+
+    price: Ints
+    """Price of each task."""
+    fractions: int
+    """How many fractions make one unit of state."""
+    best: Ints
+    """The most that a content can be worth: on each holder, then on an idle node if there are."""
+    least_used: int
+    """The same on the last of the nodes that would be used if each were filled by itself."""
+    bound: int
+    """No placement moves less, in fractions."""
+
+    @property
+    def lower_bound(self) -> int:
+        """No placement moves less, in units of state."""
+        return max(0, -(-self.bound // self.fractions))
+
+    def worths(self, step: WholeStep) -> Ints:
+        """Return for every node the most that its content can be worth."""
+        return np.append(self.best[: step.holders], np.repeat(self.best[step.holders :], step.idle))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Contents:
+    """Some contents, as the linear program sees them."""
+
+    covers: NDArray[np.bool_]
+    """A row for each content, a column for each priced task."""
+    kind: Ints
+    """The holder each is for, or ``holders`` for any idle node."""
+    cost: Ints
+    """State that moves, less the (fixed) prices of the tasks in it that are not priced."""
+
+    def joined(self, other: _Contents, chosen: NDArray[np.bool_]) -> _Contents:
+        return _Contents(
+            np.vstack([self.covers, other.covers[chosen]]),
+            np.concatenate([self.kind, other.kind[chosen]]),
+            np.concatenate([self.cost, other.cost[chosen]]),
+        )
+
+
+def content_prices(
+    step: WholeStep,
+    start: Ints,
+    upper_bound: int,
+    *,
+    heaviest: int,
+    iterations: int,
+    known: ContentPrices | None = None,
+) -> ContentPrices:
+    """Return the prices of the best bound found in so many iterations.
+
+    ``start`` is any placement within the capacity, unplaced tasks at -1. Only so many of the
+    ``heaviest`` tasks get new prices; the others keep the ``known`` or the first ones. The
+    search ends early when the bound reaches ``upper_bound``; a bound above all state says that
+    nothing fits.
+    """
+    total = int(step.state.sum())
+    spare = _LARGEST // (len(step.work) * (total + 1))
+    steepest = min(_STEEPEST, math.isqrt(spare))
+    fractions = min(_FINEST, spare // steepest)
+    highest_fine = steepest * (total + 1)
+    fine = min(2 * int(step.state.max()) + 1, highest_fine)
+    priced = np.zeros(len(step.work), dtype=np.bool_)
+    priced[np.argsort(-step.work, kind="stable")[:heaviest]] = True
+    price = step.first_price * fractions if known is None else known.price
+    best, contents = _price(step, price, fractions, priced)
+    placed = _contents_of(step, start, priced)
+    contents = contents.joined(placed, np.ones(len(placed.kind), dtype=np.bool_))
+    for _ in range(iterations):
+        master = _solve(step, contents, priced, fine)
+        if master is None:
+            break
+        before = len(contents.kind)
+        dual = best.price.copy()
+        dual[priced] = np.rint(master.price * fractions)
+        for price in (_INERTIA * best.price + (1 - _INERTIA) * dual, dual):
+            prices, more = _price(step, np.rint(price).astype(np.int64), fractions, priced)
+            best = max(best, prices, key=lambda either: either.bound)
+            contents = contents.joined(more, master.gain(more) > 1e-9 * fine)
+        if best.lower_bound >= upper_bound or best.lower_bound > total:
+            break
+        if best.lower_bound >= master.value or len(contents.kind) == before:
+            if master.uncovered < 1e-6 or fine == highest_fine:
+                break
+            fine = min(8 * fine, highest_fine)
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Master:
+    """Solution of the linear program over some contents."""
+
+    price: NDArray[np.float64]
+    """Dual values of the priced tasks."""
+    rent: NDArray[np.float64]
+    """What a content must be worth on each kind of node to be of use."""
+    value: float
+    """Its cost, fines included, less what the solver may be off by."""
+    uncovered: float
+    """How many tasks pay the fine."""
+
+    def gain(self, contents: _Contents) -> NDArray[np.float64]:
+        """Return how much each content would lower the cost, if it can: its reduced cost."""
+        worth = contents.covers @ self.price - contents.cost
+        return np.asarray(worth - self.rent[contents.kind])
+
+
+def _solve(
+    step: WholeStep, contents: _Contents, priced: NDArray[np.bool_], fine: int
+) -> _Master | None:
+    """Cover every priced task by fractions of contents, at least cost; None if HiGHS gives up."""
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    count, tasks = contents.covers.shape
+    kinds = step.holders + 1
+    cost = np.concatenate([contents.cost, np.full(tasks, fine)]) / fine * 1e4
+    covered = sparse.hstack([sparse.csr_array(contents.covers.T * 1.0), sparse.eye_array(tasks)])
+    rows = np.concatenate([contents.kind, np.full(count, kinds)])
+    columns = np.tile(np.arange(count), 2)
+    limits = sparse.csr_array((np.ones(2 * count), (rows, columns)), (kinds + 1, count + tasks))
+    found = linprog(
+        cost,
+        A_ub=sparse.vstack([-covered, limits], format="csc"),
+        b_ub=np.concatenate([-np.ones(tasks), np.ones(step.holders), [step.idle, step.allowed]]),
+        method="highs-ds",
+    )
+    if found.status != 0 or found.x is None or found.fun is None:
+        return None
+    dual = -found.ineqlin.marginals * fine / 1e4
+    value = found.fun * fine / 1e4 + float(step.first_price[~priced].sum())
+    return _Master(
+        price=dual[:tasks],
+        rent=dual[tasks:-1] + dual[-1],
+        value=value - 1e-7 * max(1.0, abs(value)),
+        uncovered=float(found.x[count:].sum()),
+    )
+
+
+def _price(
+    step: WholeStep, price: Ints, fractions: int, priced: NDArray[np.bool_]
+) -> tuple[ContentPrices, _Contents]:
+    """Return the bound that the prices prove, and for each node its best content.
+
+    Idle nodes get contents with no task in common, so that one run serves them all.
+    """
+    held: list[Ints] = []
+    kinds: list[int] = []
+    best: list[int] = []
+    every = np.arange(len(step.work))
+    for kind in range(step.holders + (step.idle > 0)):
+        loading = step.away(every, kind)
+        tasks = np.flatnonzero(priced | ~loading)
+        away = loading[tasks]
+        worth = price[tasks] - np.where(away, step.state[tasks] * fractions, 0)
+        for copy in range(step.idle if kind == step.holders else 1):
+            content, value, most = knapsack.compiled(step.work[tasks], worth, step.capacity, _ROOM)
+            if copy == 0:
+                best.append(int(most))
+            if value == 0:
+                break
+            held.append(tasks[content])
+            kinds.append(kind)
+            worth = np.where(content, 0, worth)
+    used = sorted([*best[: step.holders], *[best[-1]] * step.idle], reverse=True)[: step.allowed]
+    prices = ContentPrices(price, fractions, np.array(best), used[-1], int(price.sum()) - sum(used))
+    return prices, _contents(step, held, kinds, priced)
+
+
+def _contents_of(step: WholeStep, place: Ints, priced: NDArray[np.bool_]) -> _Contents:
+    """Return what each node of a placement holds."""
+    nodes = np.unique(place[place >= 0]).tolist()
+    held = [np.flatnonzero(place == node) for node in nodes]
+    return _contents(step, held, [min(node, step.holders) for node in nodes], priced)
+
+
+def _contents(
+    step: WholeStep, held: list[Ints], kinds: list[int], priced: NDArray[np.bool_]
+) -> _Contents:
+    column = np.cumsum(priced) - 1
+    covers = np.zeros((len(held), int(priced.sum())), dtype=np.bool_)
+    cost = np.zeros(len(held), dtype=np.int64)
+    for row, (tasks, kind) in enumerate(zip(held, kinds, strict=True)):
+        covers[row, column[tasks[priced[tasks]]]] = True
+        away = step.state[tasks[step.away(tasks, kind)]].sum()
+        cost[row] = away - step.first_price[tasks[~priced[tasks]]].sum()
+    return _Contents(covers, np.array(kinds, dtype=np.int64), cost)

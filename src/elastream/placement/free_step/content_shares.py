@@ -1,0 +1,237 @@
+"""The cheapest mixture of contents: a linear program, or an integer one, over some contents.
+
+Every holder has a content that it holds by default; a share of any other may take its place, and
+shares on idle nodes may be added::
+
+    minimise   cost of the defaults + what each share costs more than the default it replaces
+    such that  every priced task is covered, or pays a fine where it is not
+               the shares of a holder sum to at most 1, those on idle nodes to at most their number
+               at most ``allowed`` nodes hold anything
+
+A content costs the state of its tasks that load it there. A task that is not priced need not be
+covered: it is taken to find room wherever it goes, and costs its state unless a node keeps it; one
+with a copy is taken to find room there, and costs nothing.
+Since defaults have no column, nodes that nothing is known to be better for do not burden the
+program; defaults taken from its last solution keep it near the next. Dual values of the covering
+rows are prices of tasks, those of the other rows rents of nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.placement.branches import branches_of
+from elastream.placement.free_step.contents import Contents
+from elastream.placement.free_step.whole_step import Ints, WholeStep
+
+__all__ = ["Mixture", "mixture", "whole_mixture"]
+
+Floats = NDArray[np.float64]
+
+_SCALE = 1e4
+"""The fine, as the solver sees it."""
+_PIVOT_STEPS = 5
+"""A pivot of the simplex method takes so many inner steps a row."""
+_MOST_BRANCHES = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """A solution of the linear program."""
+
+    share: Floats
+    """Share of each content, 0 to 1; of contents for idle nodes up to their number."""
+    price: Floats
+    """Dual value of each priced task; the first price of the others."""
+    rent: Floats
+    """What a content must be worth on each kind of node to be of use."""
+    cost: float
+    """State that moves, and fines."""
+    uncovered: float
+    """How many tasks pay the fine."""
+    steps: int
+    """Inner steps that the solver took, by our count."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether no content is split."""
+        return bool((np.abs(self.share - np.rint(self.share)) < 1e-6).all())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Program:
+    """Costs and rows; a column for each content that is no default."""
+
+    columns: Ints
+    cost: Floats
+    fixed_cost: float
+    """Cost of the defaults."""
+    cover: Any
+    """Sparse: how often each priced task is covered more, or less, than by default."""
+    need: Floats
+    """How often it must be."""
+    most: Floats
+    """How much of each column there may be, where no other is for the same kind of node."""
+    kinds: Ints
+    """The kinds of node that several columns are for."""
+    on_kind: Any
+    """Sparse: which of these each column is for."""
+    kind_limit: Floats
+    used: Floats
+    """How many nodes more, or less, each column uses than by default."""
+    used_limit: float
+
+
+def mixture(
+    step: WholeStep,
+    contents: Contents,
+    default: Ints,
+    priced: Ints,
+    *,
+    fine: int,
+    most_steps: int,
+) -> Mixture | None:
+    """Return the cheapest mixture, or ``None`` if that takes too many steps.
+
+    ``default[i]`` is the content that holder i holds if no other is chosen.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    program = _program(step, contents, default, priced)
+    count, width = len(priced), len(program.columns)
+    if count + width == 0:
+        return _defaults_alone(step, contents, default, program)
+    used_row = sparse.csr_array(program.used[None, :])
+    rows = sparse.vstack([-program.cover, program.on_kind, used_row])
+    fines = sparse.csr_array((np.ones(count), (np.arange(count),) * 2), (rows.shape[0], count))
+    scale = _SCALE / fine
+    found = linprog(
+        scale * np.concatenate([program.cost, np.full(count, fine)]),
+        A_ub=sparse.hstack([rows, -fines], format="csc"),
+        b_ub=np.concatenate([-program.need, program.kind_limit, [program.used_limit]]),
+        bounds=[(0.0, most) for most in [*program.most.tolist(), *[math.inf] * count]],
+        method="highs-ds",
+        options={"presolve": False, "maxiter": most_steps // (_PIVOT_STEPS * rows.shape[0]) + 1},
+    )
+    if found.status != 0 or found.x is None or found.fun is None:
+        return None
+    dual = -np.asarray(found.ineqlin.marginals) / scale
+    price = step.first_price.astype(np.float64)
+    price[priced] = dual[:count]
+    used = np.diff(contents.ends) > 0
+    rent = np.append(contents.worth(step, price)[default] - dual[-1] * used[default], 0.0)
+    rent[program.kinds] += dual[count:-1]
+    at_most = -np.asarray(found.upper.marginals)[:width] / scale
+    np.add.at(rent, contents.kind[program.columns], at_most)
+    return Mixture(
+        share=_shares(step, contents, default, program, found.x),
+        price=price,
+        rent=rent + dual[-1],
+        cost=found.fun / scale + program.fixed_cost,
+        uncovered=float(found.x[width:].sum()),
+        steps=int(found.nit) * rows.shape[0] * _PIVOT_STEPS,
+    )
+
+
+def _defaults_alone(
+    step: WholeStep, contents: Contents, default: Ints, program: _Program
+) -> Mixture:
+    """Return the only mixture where there is nothing to choose and nothing to cover."""
+    price = step.first_price.astype(np.float64)
+    return Mixture(
+        share=_shares(step, contents, default, program, price[:0]),
+        price=price,
+        rent=np.append(contents.worth(step, price)[default], 0.0),
+        cost=program.fixed_cost,
+        uncovered=0.0,
+        steps=1,
+    )
+
+
+def whole_mixture(
+    step: WholeStep,
+    contents: Contents,
+    default: Ints,
+    priced: Ints,
+    *,
+    effort: float,
+) -> Floats | None:
+    """Return the shares of the cheapest mixture found that splits no content, if any.
+
+    None as well where the program is too large for the ``effort``.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    program = _program(step, contents, default, priced)
+    branches = min(_MOST_BRANCHES, branches_of(effort, len(program.columns)))
+    if branches == 0:
+        return None
+    found = milp(
+        program.cost / max(1.0, float(np.abs(program.cost).max(initial=0)) / 1e6),
+        integrality=np.ones(len(program.columns), dtype=np.int64),
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(program.cover, program.need, np.inf),
+            LinearConstraint(program.on_kind, -np.inf, program.kind_limit),
+            LinearConstraint(program.used[None, :], -np.inf, program.used_limit),
+        ],
+        options={"node_limit": branches, "mip_rel_gap": 1e-9},
+    )
+    return None if found.x is None else _shares(step, contents, default, program, found.x)
+
+
+def _program(step: WholeStep, contents: Contents, default: Ints, priced: Ints) -> _Program:
+    from scipy import sparse
+
+    count = len(contents.kind)
+    row = np.full(len(step.work), -1)
+    row[priced] = np.arange(len(priced))
+    owner, rows = contents.owner, row[contents.tasks]
+    shape = (len(priced), count + 1)  # the last content is nothing, the default of idle nodes
+    held = sparse.csc_array(
+        (np.ones(int((rows >= 0).sum())), (rows[rows >= 0], owner[rows >= 0])), shape
+    )
+    worth = np.append(contents.worth(step, np.where(row >= 0, 0.0, step.first_price)), 0.0)
+    used = np.append(np.diff(contents.ends) > 0, False).astype(np.float64)
+    is_default = np.zeros(count, dtype=np.bool_)
+    is_default[default] = True
+    columns = np.flatnonzero(~is_default)
+    kind = contents.kind[columns]
+    instead_of = np.append(default, count)[kind]
+    kind_limit = np.append(np.ones(step.holders), step.idle)
+    several = np.bincount(kind, minlength=step.holders + 1) > 1
+    shared = np.flatnonzero(several[kind])
+    kind_row = np.cumsum(several) - 1
+    return _Program(
+        columns=columns,
+        cost=worth[instead_of] - worth[columns],
+        fixed_cost=float(step.first_price[row < 0].sum() - worth[default].sum()),
+        cover=held[:, columns] - held[:, instead_of],
+        need=1.0 - np.asarray(held[:, default].sum(axis=1)).ravel(),
+        most=np.where(several[kind], np.inf, kind_limit[kind]),
+        kinds=np.flatnonzero(several),
+        on_kind=sparse.csr_array(
+            (np.ones(len(shared)), (kind_row[kind[shared]], shared)),
+            (int(several.sum()), len(columns)),
+        ),
+        kind_limit=kind_limit[several],
+        used=used[columns] - used[instead_of],
+        used_limit=float(step.allowed - used[default].sum()),
+    )
+
+
+def _shares(
+    step: WholeStep, contents: Contents, default: Ints, program: _Program, x: Floats
+) -> Floats:
+    """Return the share of each content; the defaults have what the others leave."""
+    share = np.zeros(len(contents.kind))
+    share[program.columns] = x[: len(program.columns)]
+    taken = np.bincount(contents.kind, weights=share, minlength=step.holders + 1)
+    share[default] = 1 - taken[: step.holders]
+    return share

@@ -1,0 +1,42 @@
+"""The planners of a running application that need no knowledge of the future."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from elastream.model.migration import StepProblem
+from elastream.model.plan import Infeasible, StepPlan
+
+__all__ = ["FREE_STEP", "SINGLE_STEP"]
+
+_PROOF_EFFORT = 500_000
+"""A query that needs more executors should not wait long for the proof that a plan is the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FreeStep:
+    name: str = "free-step"
+    contiguous: bool = False
+
+    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
+        from elastream.placement.free_step.planner import free_step  # brings NumPy
+
+        return free_step(problem, effort=_PROOF_EFFORT)
+
+
+@dataclass(frozen=True, slots=True)
+class _SingleStep:
+    name: str = "single-step"
+    contiguous: bool = True
+
+    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
+        from elastream.placement.ssm.single_step import single_step  # brings NumPy
+
+        return single_step(problem)
+
+
+FREE_STEP: Final = _FreeStep()
+"""An executor holds any tasks."""
+SINGLE_STEP: Final = _SingleStep()
+"""Every executor holds consecutive tasks (SSM)."""

@@ -1,0 +1,1 @@
+"""Single-step migration (SSM, paper 000, section 3): each node holds consecutive tasks."""

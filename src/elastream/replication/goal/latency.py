@@ -1,0 +1,106 @@
+"""Response time of an operator against the rate of a replica, from what was measured.
+
+A micro-batch collects rows for an interval T and then works them off, stage by stage; a stage is
+over when its busiest replica is. An operator that costs s of executor time a row and gets rate r a
+replica is therefore busy for ``T s r`` of every batch: its response time is a line in r and no
+queue's curve. So it was in the paper (section 7.3): M/M/1 was "a poor approximation", and
+polynomials were fitted to measured points.
+
+- ``fitted``: the least-squares line through the last batches, once they have shown the operator at
+  rates that differ enough; before that, and where the line falls or starts below zero, the line
+  through the origin with the time of now. That one also shares the fixed cost of a task among
+  replicas, which is right: each replica then has fewer tasks.
+- ``queue``: M/M/1 with the service rate of now; its milliseconds are a row's, not a batch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from elastream.model.observation import BatchObservation, Executor
+from elastream.replication.goal.operators import OperatorKey, OperatorLoad
+from elastream.replication.model.latency import Latency, Polynomial, Queue
+
+__all__ = ["LatencyModel", "Points", "busy_ms", "latency_of", "outside_ms", "with_batch"]
+
+LatencyModel = Literal["fitted", "queue"]
+"""``fitted``: a line through what was measured (section 7.3). ``queue``: M/M/1 (section 7.2)."""
+
+Points = Mapping[OperatorKey, tuple[tuple[float, float], ...]]
+"""Of each operator, the last batches: rows a replica, milliseconds of the stage."""
+
+_MOST_POINTS: Final = 60
+_LEAST_POINTS: Final = 10
+_LEAST_SPREAD: Final = 1.5
+"""The most rows seen must be so many times the fewest, or a slope is mostly noise."""
+
+
+def with_batch(
+    points: Points, batch: BatchObservation, executors: tuple[Executor, ...]
+) -> dict[OperatorKey, tuple[tuple[float, float], ...]]:
+    """Return the points with those of one batch, the oldest forgotten."""
+    found = dict(points)
+    rows: dict[OperatorKey, int] = {}
+    for task in batch.tasks:
+        key = (task.task.query, task.task.operator)
+        rows[key] = rows.get(key, 0) + task.rows
+    for key, spent in busy_ms(batch, executors).items():
+        if rows[key]:
+            point = (rows[key] / len(spent), max(spent.values()))
+            found[key] = (*found.get(key, ()), point)[-_MOST_POINTS:]
+    return found
+
+
+def outside_ms(batch: BatchObservation, executors: tuple[Executor, ...]) -> float:
+    """Return what a batch took besides its stateful stages, which run one after the other."""
+    stages_ms = sum(max(spent.values()) for spent in busy_ms(batch, executors).values())
+    return max(0.0, batch.duration_ms - stages_ms)
+
+
+def latency_of(
+    load: OperatorLoad,
+    points: Points,
+    model: LatencyModel,
+    *,
+    interval_ms: float,
+    demand: float,
+    cores: float,
+) -> Latency:
+    """Return the response time of one replica on an executor with ``cores`` cores.
+
+    ``demand`` is work asked for over work done: a saturated operator would be slower than it was.
+    """
+    rate, work = load.rows_per_s * demand, load.work * demand / cores
+    if rate <= 0 or work <= 0:
+        return Polynomial((work * interval_ms,))
+    if model == "queue":
+        return Queue(rate / work)
+    line = _line(points.get(load.key, ()), interval_ms)
+    return line or Polynomial((0.0, work * interval_ms / rate))
+
+
+def busy_ms(
+    batch: BatchObservation, executors: tuple[Executor, ...]
+) -> dict[OperatorKey, dict[str, float]]:
+    """Return how long each operator kept each executor busy."""
+    cores = {executor.id: executor.cores for executor in executors}
+    busy: dict[OperatorKey, dict[str, float]] = {}
+    for task in batch.tasks:
+        spent = busy.setdefault((task.task.query, task.task.operator), {})
+        ran = task.executor
+        spent[ran] = spent.get(ran, 0.0) + task.run_ms / cores.get(ran, 1)
+    return busy
+
+
+def _line(points: tuple[tuple[float, float], ...], interval_ms: float) -> Polynomial | None:
+    """Return the line through the points, in the rate; ``None`` where they do not tell one."""
+    rows = [number for number, _ in points]
+    if len(points) < _LEAST_POINTS or max(rows) < _LEAST_SPREAD * min(rows):
+        return None
+    from elastream.replication.planner.latency_fit import fit_polynomial
+
+    start_ms, row_ms = fit_polynomial(points, degree=1).coefficients
+    if start_ms < 0 or row_ms <= 0:
+        return None
+    return Polynomial((start_ms, row_ms * interval_ms / 1000))

@@ -1,0 +1,180 @@
+"""What is asked of replication: bounds, weights, prices, pins; checked when made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from elastream.core.application import GoalBounds
+from elastream.core.goal import Goal
+from elastream.model.checks import amount, count, positive, shown
+from elastream.model.errors import ProblemError
+from elastream.model.observation import Executor
+from elastream.model.words import listed
+from elastream.replication.goal.latency import LatencyModel
+from elastream.replication.model.problem import Weights
+
+__all__ = ["ReplicationSettings"]
+
+_BALANCED: Final = Weights(0.3, 0.3, 0.4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationSettings(Goal):
+    """A bound on the response time, what things cost, and how gently to move."""
+
+    response_ms: float
+    """Bound on the response time: how long a row may take in the mean, from its arrival until its
+    batch has committed, the wait for the batch and for what is in line before it included. No
+    default: it says what the queries are for."""
+    cost: float | None = None
+    """Bound on what all executors and replicas cost together; ``None``: no bound."""
+    downtime_ms: float = 60_000.0
+    """Bound on the downtime of one change."""
+    weights: Weights = _BALANCED
+    """How much response time, cost and downtime count; the paper's balanced ones."""
+    max_replicas: int | Mapping[str, int] = 4
+    """Never more executors than this for one operator; by query, or by ``query/operator``."""
+    pins: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The hosts that operators must stay on, by query, or by ``query/operator``."""
+    executor_price: float | Mapping[str, float] = 1.0
+    """What an executor costs while it holds any state; by host, where hosts differ."""
+    replica_price: float = 0.0
+    """What a share of an operator costs on top, wherever it is."""
+    link_price: float = 0.0
+    """What a row a second costs that goes to another host."""
+    replicas_an_executor: int | None = None
+    """Operators of which an executor may hold a share at once; ``None``: all of them."""
+    restricted: bool = False
+    """Whether an operator may change by one replica a time only (rEDRP)."""
+    downtime: Literal["pause", "restart"] = "pause"
+    """What a change stops: what moves (live migration; appendix A.1), or all (A.2)."""
+    latency: LatencyModel = "fitted"
+    first_ignores_downtime: bool = True
+    """Whether the first plan may move whatever it likes, as section 6.2 has it."""
+    tau: float = 0.25
+    """A replica may hold ``(1 + tau)`` times the mean load of its operator's."""
+
+    period_s: float = 60.0
+    """How often the problem is solved."""
+    patience: int = 3
+    """How many batches of a query in a row must break the bound before it is solved at once."""
+    cooldown_s: float = 15.0
+    """How long after a plan, or the end of its change, nothing is solved."""
+    catch_up_s: float = 120.0
+    """In how long a backlog should be worked off, where the source can tell it."""
+    effort: float = 1.5e9
+    """How many values the solver may compute for a proof: some ten seconds of an ordinary core."""
+
+    sync_ms: float = 500.0
+    """What a batch takes longer because something moves in it, until moves have shown it."""
+    load_bytes_per_s: float = 50e6
+    """How fast an executor loads state, until moves have shown it."""
+    cold_ms: float = 5000.0
+    """What the first state of an executor costs, until one has shown it."""
+
+    probes: int = 4
+    """How many other hosts each host probes; 0 for none, delays then count as 0."""
+    probe_every_s: float = 300.0
+    seed: int = 0
+    """Of the choice of hosts to probe."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "response_ms", "downtime_ms", "period_s", "catch_up_s", "effort", "load_bytes_per_s",
+            "probe_every_s",
+        ):  # fmt: skip
+            positive(f"goal.{name}", getattr(self, name))
+        if self.cost is not None:
+            positive("goal.cost", self.cost)
+        for name in ("cooldown_s", "sync_ms", "cold_ms", "tau", "replica_price", "link_price"):
+            amount(f"goal.{name}", getattr(self, name))
+        count("goal.patience", self.patience, least=1)
+        for name in ("probes", "seed"):
+            count(f"goal.{name}", getattr(self, name))
+        if self.replicas_an_executor is not None:
+            count("goal.replicas_an_executor", self.replicas_an_executor, least=1)
+        self._check_weights()
+        self._check_mappings()
+        for name, known in (
+            ("downtime", ("pause", "restart")),
+            ("latency", get_args(LatencyModel)),
+        ):
+            if getattr(self, name) not in known:
+                told = shown(getattr(self, name))
+                raise ProblemError(f"goal.{name}", f"{told} is not one; use {' or '.join(known)}")
+
+    def _check_weights(self) -> None:
+        for name in ("response", "cost", "downtime"):
+            amount(f"goal.weights.{name}", getattr(self.weights, name))
+        if not (self.weights.response or self.weights.cost):
+            nothing = "response and cost are both 0; nothing would be gained"
+            raise ProblemError("goal.weights", nothing)
+
+    def _check_mappings(self) -> None:
+        most = self.max_replicas
+        for name, number in most.items() if isinstance(most, Mapping) else (("", most),):
+            count(f"goal.max_replicas{_key(name)}", number, least=1)
+        price = self.executor_price
+        for name, money in price.items() if isinstance(price, Mapping) else (("", price),):
+            amount(f"goal.executor_price{_key(name)}", money)
+        for name, hosts in self.pins.items():
+            if isinstance(hosts, str) or not hosts:
+                wrong = f"{shown(hosts)} is no list of hosts"
+                raise ProblemError(f"goal.pins{_key(name)}", wrong)
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        weights = self.weights
+        share = f"{weights.response:g}/{weights.cost:g}/{weights.downtime:g}"
+        return f"replication within {self.response_ms:g} ms a row, weights {share}"
+
+    @property
+    def most_of_all(self) -> int:
+        """The most replicas that any operator may have."""
+        most = self.max_replicas
+        return max(most.values(), default=1) if isinstance(most, Mapping) else most
+
+    def most_replicas(self, query: str, operator: int) -> int:
+        """Return how many replicas an operator may have."""
+        most = self.max_replicas
+        if not isinstance(most, Mapping):
+            return most
+        return most.get(f"{query}/{operator}", most.get(query, self.most_of_all))
+
+    def hosts_of(self, query: str, operator: int) -> frozenset[str] | None:
+        """Return the hosts that an operator must stay on; ``None``: any."""
+        hosts = self.pins.get(f"{query}/{operator}", self.pins.get(query))
+        return None if hosts is None else frozenset(hosts)
+
+    def price_of(self, host: str | None) -> float:
+        """Return the price of an executor on a host; ``None``: on one that is not known yet."""
+        price = self.executor_price
+        if not isinstance(price, Mapping):
+            return price
+        dearest = max(price.values(), default=1.0)
+        return dearest if host is None else price.get(host, dearest)
+
+    def check(self, bounds: GoalBounds) -> None:
+        """Refuse more replicas of an operator than executors."""
+        if self.most_of_all > bounds.most and isinstance(self.max_replicas, Mapping):
+            most = max(self.max_replicas, key=lambda name: self.max_replicas[name])  # type: ignore[index]
+            above = f"{self.max_replicas[most]} is above max_executors {bounds.most}"
+            raise ProblemError(f"goal.max_replicas{_key(most)}", above)
+
+    def check_start(self, now_ms: int, executors: tuple[Executor, ...]) -> None:  # noqa: ARG002
+        """Refuse hosts that have no executor."""
+        known = {executor.host for executor in executors}
+        named = [(f"goal.pins{_key(name)}", host) for name, on in self.pins.items() for host in on]
+        if isinstance(self.executor_price, Mapping):
+            named += [("goal.executor_price", host) for host in self.executor_price]
+        for place, host in named:
+            if host not in known:
+                hosts = listed(sorted(known))
+                raise ProblemError(place, f"host {host!r} has no executor; hosts are {hosts}")
+
+
+def _key(name: str) -> str:
+    return f"[{name!r}]" if name else ""

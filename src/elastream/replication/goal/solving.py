@@ -1,0 +1,65 @@
+"""The replication problem solved. Pure, and seconds long.
+
+Where the bounds cannot be met, the queries still run, and should run as well as they can: then the
+problem is solved again for the least response time, whatever it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from elastream.model.plan import Infeasible
+from elastream.replication.goal.newcomers import beside_living
+from elastream.replication.model.plan import Evaluation, ReplicationPlan
+from elastream.replication.model.problem import Bounds, ReplicationProblem, Weights
+
+__all__ = ["Solve", "Solved"]
+
+_WIDE: Final = 1000.0
+"""How many times as wide the bounds are then."""
+_FASTEST: Final = Weights(_WIDE, 0.01, 0)
+"""Response time above all, by its own bound; of equally fast deployments the cheapest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A plan and what it means."""
+
+    plan: ReplicationPlan | Infeasible
+    stay: Evaluation
+    """What the current deployment is worth."""
+    unmet: str | None = None
+    """Why the bounds cannot be met; ``None`` where they are."""
+
+
+@dataclass(frozen=True)
+class Solve:
+    """A problem to be solved, as work for a thinking lane."""
+
+    problem: ReplicationProblem
+    effort: float
+    """How many values the solver may compute for a proof."""
+
+    def __call__(self) -> Solved:
+        """Return the best deployment."""
+        from elastream.replication.planner.evaluation import evaluate
+        from elastream.replication.planner.exact import replication
+
+        problem = self.problem
+        stay = evaluate(problem, problem.current or {})
+        plan = replication(problem, effort=self.effort)
+        unmet = None
+        if isinstance(plan, Infeasible):
+            unmet = plan.reason
+            problem = _as_fast_as_can_be(problem)
+            plan = replication(problem, effort=self.effort)
+        if isinstance(plan, ReplicationPlan):
+            plan = beside_living(problem, plan, self.effort)
+        return Solved(plan, stay, unmet)
+
+
+def _as_fast_as_can_be(problem: ReplicationProblem) -> ReplicationProblem:
+    bounds = problem.bounds
+    wide = Bounds(_WIDE * bounds.response_ms, bounds.cost, _WIDE * bounds.downtime_ms)
+    return replace(problem, bounds=wide, weights=_FASTEST)

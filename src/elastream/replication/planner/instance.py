@@ -1,0 +1,169 @@
+"""The replication problem as arrays: what the exact planner and the relaxations work on.
+
+Operators are numbered in an order in which every stream leads to a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.model.plan import Infeasible
+from elastream.replication.model.problem import ReplicationProblem
+from elastream.replication.planner.configurations import (
+    Configurations,
+    Floats,
+    Ints,
+    Missing,
+    configurations_of,
+)
+
+__all__ = ["Flow", "Instance", "Objective", "instance_of"]
+
+_TOLERANCE = 1e-9
+
+
+class Flow(NamedTuple):
+    """A stream between numbered operators."""
+
+    source: int
+    target: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Least ``response R + cost C + downtime D``, with R and C within limits; C has the rent."""
+
+    response: float
+    """Weight of a millisecond of response time."""
+    cost: float
+    """Weight of a unit of cost."""
+    downtime: float
+    """Weight of a millisecond of downtime."""
+    response_limit_ms: float = np.inf
+    cost_limit: float = np.inf
+
+    @property
+    def ceiling(self) -> float:
+        """No deployment within the limits is worth more than this, downtime aside."""
+        worst = 0.0
+        for weight, limit in (
+            (self.response, self.response_limit_ms),
+            (self.cost, self.cost_limit),
+        ):
+            worst += weight * limit if weight else 0.0
+        return worst
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Operators with the configurations that are still in question."""
+
+    names: tuple[str, ...]
+    domains: tuple[Configurations, ...]
+    resources: tuple[float, ...]
+    """Resources of one replica of each operator; 0 where its place is taken into account."""
+    flows: tuple[Flow, ...]
+    capacity: Floats
+    """Resources of each node that are still free."""
+    delay_ms: Floats
+    link_cost: Floats
+    node_price: Floats
+    """Money an hour for each node that holds a replica."""
+
+    def fitted(self) -> Instance | None:
+        """Book the operators with one configuration left; None where one has none.
+
+        What they take is no longer free, which may rule out configurations of the others, and
+        so on until nothing changes.
+        """
+        domains, resources = list(self.domains), list(self.resources)
+        capacity = self.capacity
+        changed = True
+        while changed:
+            changed = False
+            for i, domain in enumerate(domains):
+                if resources[i] == 0:
+                    continue
+                fits = np.all(domain.count * resources[i] <= capacity, axis=1)
+                if not fits.all():
+                    domains[i] = domain = domain.where(fits)
+                if len(domain) == 1:
+                    capacity = capacity - domain.count[0] * resources[i]
+                    resources[i] = 0.0
+                    changed = True
+        if not all(len(domain) for domain in domains):
+            return None
+        return replace(self, domains=tuple(domains), resources=tuple(resources), capacity=capacity)
+
+    def narrowed(self, keep: Sequence[Ints | NDArray[np.bool_]]) -> Instance:
+        """Return the instance with the chosen configurations of each operator."""
+        chosen = (domain.where(rows) for domain, rows in zip(self.domains, keep, strict=True))
+        return replace(self, domains=tuple(chosen))
+
+    def bounded(self, least: Sequence[Floats]) -> Instance:
+        """Return the instance with what is now known of each configuration of each operator."""
+        pairs = zip(self.domains, least, strict=True)
+        return replace(self, domains=tuple(replace(d, least=each) for d, each in pairs))
+
+    @property
+    def least_downtime_ms(self) -> float:
+        """The downtime of every deployment, at least."""
+        return max(float(domain.downtime_ms.min()) for domain in self.domains)
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return how many configurations each operator has."""
+        return tuple(len(domain) for domain in self.domains)
+
+
+def _in_depth(before: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the operators, each after all that it reads, and those soon before it.
+
+    The fewer placed operators still have streams to others, the more the bounds of the search know:
+    where every two sources are joined, the pairs come one after the other, not all sources first.
+    """
+    read = {source for sources in before.values() for source in sources}
+    waiting = [name for name in before if name not in read][::-1]
+    placed: dict[str, None] = {}
+    while waiting:
+        missing = [source for source in before[waiting[-1]] if source not in placed]
+        if missing:
+            waiting.append(missing[0])
+        else:
+            placed[waiting.pop()] = None
+    return tuple(placed)
+
+
+def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
+    """Return the problem as arrays, or which operator has no configuration at all."""
+    number = {operator.name: i for i, operator in enumerate(problem.operators)}
+    before: dict[str, list[str]] = {operator.name: [] for operator in problem.operators}
+    for stream in problem.streams:
+        before[stream.target].append(stream.source)
+    names = _in_depth(before)
+    domains = []
+    for name in names:
+        found = configurations_of(problem, number[name])
+        if isinstance(found, Missing):
+            return Infeasible(found.reason)
+        domains.append(found)
+    position = {name: i for i, name in enumerate(names)}
+    flows = tuple(
+        Flow(position[stream.source], position[stream.target], float(stream.rate))
+        for stream in problem.streams
+    )
+    return Instance(
+        names,
+        tuple(domains),
+        tuple(float(problem.operators[number[name]].resources) for name in names),
+        flows,
+        np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE),
+        np.array(problem.links.delay_ms, dtype=float),
+        np.array(problem.links.cost, dtype=float),
+        np.array([node.price for node in problem.nodes], dtype=float),
+    )

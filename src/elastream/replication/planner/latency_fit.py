@@ -1,0 +1,34 @@
+"""Least-squares polynomials through measured response times (paper 004, section 7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from elastream.model.checks import amount, count
+from elastream.model.errors import ProblemError
+from elastream.replication.model.latency import Polynomial
+
+__all__ = ["fit_polynomial"]
+
+
+def fit_polynomial(points: Iterable[tuple[float, float]], *, degree: int) -> Polynomial:
+    """Return the polynomial of ``degree`` nearest to ``points``: (tuples a second, milliseconds).
+
+    The sum of the squared differences is least. At least ``degree + 1`` different rates are needed,
+    or the polynomial would not be the only one.
+    """
+    degree = count("degree", degree)
+    pairs = [
+        (float(amount(f"points[{i}][0]", rate)), float(amount(f"points[{i}][1]", latency)))
+        for i, (rate, latency) in enumerate(points)
+    ]
+    rates, latencies = np.array(pairs).reshape(-1, 2).T
+    different = len(np.unique(rates))
+    if different <= degree:
+        needed = f"{different} different rates do not fix a polynomial of degree {degree}"
+        raise ProblemError("points", needed)
+    domain = [rates.min(), rates.max()] if different > 1 else [rates[0] - 1, rates[0] + 1]
+    fitted = np.polynomial.Polynomial.fit(rates, latencies, degree, domain=domain)
+    return Polynomial(tuple(fitted.convert().coef.tolist()))

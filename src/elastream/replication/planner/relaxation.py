@@ -1,0 +1,179 @@
+"""Lower bounds from one replica an operator: what makes many nodes and replicas bearable.
+
+Draw one replica of every operator at random, each as likely, independently. The expected delay
+between the drawn replicas of two operators is at most the delay of their stream (a maximum), and
+the expected link cost is exactly the stream's (a mean). So the best choice of single nodes, each
+paid with the cheapest configuration that contains it, bounds every deployment from below: n values
+an operator instead of n^k.
+
+Two bounds say of each single configuration what a deployment with it costs at least; those above
+the best known deployment are gone for good. ``relaxed_bounds`` keeps the configurations of one
+operator and relaxes all others. ``drawn_bounds`` draws a replica of that operator, too: the least
+over the others is found for each single node, and a configuration has the mean over its replicas.
+The mean of the least values is at most the least of the means, so the first bound is the tighter
+one and the second one next to free. In both, two operators joined by a stream may not share a
+node that cannot hold both. The rent of the configuration's own nodes, and of others that must be,
+goes on top.
+
+Cost, for each operator in turn: of ``relaxed_bounds`` a table of m x n entries a stream of the kept
+operator, m x n x n where its neighbours are joined by a stream; of ``drawn_bounds`` n x n entries a
+stream, n x n x n in a triangle, and m x k for the means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.replication.planner.configurations import Floats
+from elastream.replication.planner.effort import Effort
+from elastream.replication.planner.elimination import (
+    Factor,
+    Memo,
+    elimination_order,
+    least_over_others,
+)
+from elastream.replication.planner.forms import Form
+from elastream.replication.planner.instance import Instance
+from elastream.replication.planner.rent import Rent
+
+__all__ = ["drawn_bounds", "relaxed_bounds"]
+
+
+def drawn_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
+    """Return what ``relaxed_bounds`` returns, less tight and for hardly anything."""
+    sizes = [len(instance.capacity)] * len(instance.domains)
+
+    def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
+        others = relaxed.others(kept)
+        least = least_over_others(others, order, sizes, kept, relaxed.memo, effort)
+        domain = instance.domains[kept]
+        return relaxed.form.unary(kept, domain) + domain.mean(least)
+
+    return _with_rent(instance, forms, bound)
+
+
+def relaxed_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
+    """Return for each operator a row a form, a column a configuration: least values with it."""
+    own = [_OwnTables(instance, kept) for kept in range(len(instance.domains))]
+
+    def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
+        sizes = [len(instance.capacity)] * len(instance.domains)
+        sizes[kept] = len(instance.domains[kept])
+        factors = relaxed.factors(own[kept])
+        return least_over_others(factors, order, sizes, kept, relaxed.memo, effort)
+
+    return _with_rent(instance, forms, bound)
+
+
+def _with_rent(
+    instance: Instance, forms: list[Form], bound: Callable[[_Relaxed, int, list[int]], Floats]
+) -> list[Floats]:
+    relaxed = [_Relaxed(instance, form) for form in forms]
+    scopes = [(flow.source, flow.target) for flow in instance.flows]
+    nodes = [len(instance.capacity)] * len(instance.domains)
+    rent, money = Rent(instance), np.array([form.on_top for form in forms])
+    bounds = []
+    for kept in range(len(instance.domains)):
+        order = elimination_order(scopes, nodes, kept)
+        bounds.append(np.array([bound(each, kept, order) for each in relaxed]))
+        if rent.due:
+            bounds[kept] += np.outer(money, _least_rent(instance, rent, kept))
+    return bounds
+
+
+def _least_rent(instance: Instance, rent: Rent, kept: int) -> Floats:
+    """Return the rent of a deployment with each configuration of one operator, at least."""
+    count = instance.domains[kept].count.astype(float)
+    others = rent.rest(i for i in range(len(instance.domains)) if i != kept)
+    return rent.least(others, count > 0, count * instance.resources[kept])
+
+
+class _Relaxed:
+    """One form with every operator on a single node."""
+
+    def __init__(self, instance: Instance, form: Form) -> None:
+        self.form = form
+        self._singles = [Factor((i,), u) for i, u in enumerate(_single_nodes(instance, form))]
+        self._links = [
+            Factor((flow.source, flow.target), _node_table(instance, form, e))
+            for e, flow in enumerate(instance.flows)
+        ]
+        self.memo: Memo = {}
+
+    def others(self, kept: int) -> list[Factor]:
+        """Return the factors but what one operator takes by itself."""
+        return [single for i, single in enumerate(self._singles) if i != kept] + self._links
+
+    def factors(self, own: _OwnTables) -> list[Factor]:
+        """Return the factors with the configurations of one operator in place of its nodes."""
+        kept = own.operator
+        factors = [single for i, single in enumerate(self._singles) if i != kept]
+        factors.append(own.unary(self.form))
+        for e, link in enumerate(self._links):
+            factors.append(own.joint(self.form, e) if kept in link.scope else link)
+        return factors
+
+
+def _single_nodes(instance: Instance, form: Form) -> list[Floats]:
+    """Return for each operator the cheapest configuration that contains each node."""
+    cheapest = []
+    for operator, domain in enumerate(instance.domains):
+        unary = form.unary(operator, domain)
+        least = np.full(len(instance.capacity), np.inf)
+        for slot in range(domain.nodes.shape[1]):
+            np.minimum.at(least, domain.nodes[:, slot], unary)
+        cheapest.append(least)
+    return cheapest
+
+
+def _node_table(instance: Instance, form: Form, e: int) -> Floats:
+    flow = instance.flows[e]
+    table = form.delay[e] * instance.delay_ms + form.money * flow.rate * instance.link_cost
+    together = instance.resources[flow.source] + instance.resources[flow.target]
+    crowded = np.diag(together > instance.capacity)
+    return np.where(crowded, np.inf, table)
+
+
+class _OwnTables:
+    """The tables between the configurations of one operator and the nodes of its neighbours."""
+
+    def __init__(self, instance: Instance, operator: int) -> None:
+        self.operator = operator
+        self._instance = instance
+        self._domain = domain = instance.domains[operator]
+        out = [flow for flow in instance.flows if flow.source == operator]
+        into = [flow for flow in instance.flows if flow.target == operator]
+        delay, cost = instance.delay_ms, instance.link_cost
+        self._towards: dict[bool, tuple[Floats, Floats]] = {}
+        if out:
+            self._towards[True] = domain.worst(delay), domain.mean(cost)
+        if into:
+            self._towards[False] = domain.worst(delay.T), domain.mean(cost.T)
+        self._taken = domain.count * instance.resources[operator]
+        neighbours = {*(flow.target for flow in out), *(flow.source for flow in into)}
+        self._crowded = {need: self._too_full(need) for need in map(self._need, neighbours)}
+
+    def unary(self, form: Form) -> Factor:
+        """Return the part of the operator itself."""
+        return Factor((self.operator,), form.unary(self.operator, self._domain))
+
+    def joint(self, form: Form, e: int) -> Factor:
+        """Return the part of a stream, between configurations here and single nodes there."""
+        flow = self._instance.flows[e]
+        outgoing = flow.source == self.operator
+        other = flow.target if outgoing else flow.source
+        farthest, cost = self._towards[outgoing]
+        table = form.delay[e] * farthest + form.money * flow.rate * cost
+        table[self._crowded[self._need(other)]] = np.inf
+        return Factor((self.operator, other), table)
+
+    def _need(self, operator: int) -> float:
+        return self._instance.resources[operator]
+
+    def _too_full(self, need: float) -> NDArray[np.bool_]:
+        """Return where a configuration leaves a node of its own no room for ``need`` more."""
+        full = self._taken + need > self._instance.capacity
+        return np.asarray((self._taken > 0) & full)

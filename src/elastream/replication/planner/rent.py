@@ -1,0 +1,117 @@
+"""Rent: the prices of the nodes in use, and how much of it is certain while operators lack a place.
+
+A node that holds a replica of any operator costs its price, once: an extension of ours to paper
+004, whose costs are a sum over operators and streams. Forms are such sums. One with shares of the
+rent in it (``forms.py``) needs nothing more; on top of any other goes what is bounded here. With
+some operators on the nodes O and the rest without a place, a deployment costs at least::
+
+    form(O, rest) + price(O and S) + cheapest further nodes that make room for the rest
+
+S are the nodes that one of the rest uses in whatever configuration. However the rest is placed, the
+form is at most the cost without the rent and the prices are at most the rent, so the sum of both is
+at most the cost. How many further nodes there must be is counted with the largest ones, what so
+many cost with the cheapest ones. The rent is also at least that of any one operator. With all
+operators placed it is exact.
+
+Cost: O(n) a partial deployment, nothing where no node has a price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.replication.planner.configurations import Configurations, Floats
+from elastream.replication.planner.instance import Instance
+
+__all__ = ["Rent", "Rest"]
+
+Nodes = NDArray[np.bool_]
+
+_TOLERANCE = 1e-9
+"""Room that is lacking by so little of it is not: the noise of adding floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What operators without a place will use, whichever configurations they get."""
+
+    sure: Nodes
+    """Nodes that one of them uses in any case."""
+    reachable: Nodes
+    """Nodes that one of them may use."""
+    need: float
+    """Resources that they take in all, at least."""
+    rent: float
+    """Prices of the nodes of one of them, at least."""
+
+    def joined(self, other: Rest) -> Rest:
+        """Return what the operators of both will use."""
+        return Rest(
+            self.sure | other.sure,
+            self.reachable | other.reachable,
+            self.need + other.need,
+            max(self.rent, other.rent),
+        )
+
+
+class Rent:
+    """The rent of the deployments of one instance."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._price = instance.node_price
+        self._capacity = instance.capacity
+        self.due = bool(self._price.any())
+        """Whether any node has a price; where none has, every rent is 0."""
+        pairs = zip(instance.domains, instance.resources, strict=True)
+        self._each = [self._rest_of(domain, need) for domain, need in pairs] if self.due else []
+
+    def rest(self, operators: Iterable[int]) -> Rest:
+        """Return what these operators will use."""
+        none = np.zeros(len(self._price), dtype=bool)
+        known = (self._each[i] for i in operators) if self.due else ()
+        return reduce(Rest.joined, known, Rest(none, none, 0.0, 0.0))
+
+    def paid(self, occupied: Nodes) -> Floats:
+        """Return the prices of the nodes in use, an entry a row."""
+        return np.asarray(np.where(occupied, self._price, 0.0).sum(axis=1))
+
+    def least(self, rest: Rest, occupied: Nodes, used: Floats) -> Floats:
+        """Return the rent of partial deployments, a row each, at least, however ``rest`` is placed.
+
+        ``occupied`` are the nodes with replicas, ``used`` is what these take of each node.
+        """
+        if not self.due:
+            return np.zeros(len(occupied))
+        certain = occupied | rest.sure
+        there = certain & rest.reachable
+        room = np.where(there, self._capacity * (1 + _TOLERANCE) - used, 0.0).sum(axis=1)
+        lacking = rest.need * (1 - _TOLERANCE) - room
+        short = np.flatnonzero(lacking > 0)
+        paid = self.paid(certain)
+        paid[short] += self._cheapest(rest.reachable & ~certain[short], lacking[short])
+        return np.maximum(paid, rest.rent)
+
+    def _cheapest(self, further: Nodes, lacking: Floats) -> Floats:
+        """Return the prices of the cheapest of ``further``, as many as of the largest would do."""
+        order = np.argsort(-self._capacity, kind="stable")
+        large = further[:, order]
+        room = np.where(large, self._capacity[order], 0.0).cumsum(axis=1)
+        fewest = 1 + (large & (room < lacking[:, None])).sum(axis=1)
+        order = np.argsort(self._price, kind="stable")
+        cheap = further[:, order]
+        taken = cheap & (cheap.cumsum(axis=1) <= fewest[:, None])
+        return np.asarray(np.where(taken, self._price[order], 0.0).sum(axis=1))
+
+    def _rest_of(self, domain: Configurations, resources: float) -> Rest:
+        there = domain.count > 0
+        return Rest(
+            np.all(there, axis=0),
+            np.any(there, axis=0),
+            float(domain.size.min()) * resources,
+            float(self.paid(there).min()),
+        )

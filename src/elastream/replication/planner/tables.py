@@ -1,0 +1,114 @@
+"""Tables between the configurations of operators that a stream joins, and costs-to-go.
+
+Built only after the relaxation has thinned the configurations out: a table has a row for each
+configuration of the source and a column for each of the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elastream.replication.planner.configurations import Floats, Ints
+from elastream.replication.planner.effort import Effort
+from elastream.replication.planner.elimination import Factor, messages_of
+from elastream.replication.planner.forms import Form
+from elastream.replication.planner.instance import Instance
+
+__all__ = ["CostToGo", "StreamTables", "cost_to_go", "stream_tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTables:
+    """One stream between every two configurations."""
+
+    delay_ms: Floats
+    """Equation 3."""
+    cost: Floats
+    """Equation 4."""
+    crowded: NDArray[np.bool_]
+    """Where the two together exceed a node."""
+
+
+def stream_tables(instance: Instance) -> list[StreamTables]:
+    """Return the tables of every stream."""
+    made = []
+    for flow in instance.flows:
+        source, target = instance.domains[flow.source], instance.domains[flow.target]
+        farthest, paid = source.worst(instance.delay_ms), source.mean(instance.link_cost)
+        taken = source.count * instance.resources[flow.source]
+        need = instance.resources[flow.target]
+        crowded = np.zeros((len(source), len(target)), dtype=bool)
+        for slot in range(target.nodes.shape[1]) if need and taken.any() else ():
+            node = target.nodes[:, slot]
+            added = target.count[np.arange(len(target)), node] * need
+            crowded |= (taken[:, node] > 0) & (taken[:, node] + added > instance.capacity[node])
+        cost = flow.rate * target.mean(paid.T).T
+        made.append(StreamTables(target.worst(farthest.T).T, cost, crowded))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class CostToGo:
+    """What a form costs at least, given the configurations of the first few operators.
+
+    Operators are eliminated last first. With operators 0 to t - 1 chosen the bound is kept; to
+    choose t, take the messages of t away and add the factors of its bucket.
+    """
+
+    root: float
+    """Bound with nothing chosen."""
+    buckets: tuple[tuple[Factor, ...], ...]
+    """Factors of each operator and earlier ones; the operator's axis is the last."""
+    messages: tuple[tuple[Factor, ...], ...]
+    """Minima over each operator of its bucket."""
+
+    def before(self, choice: NDArray[np.int32], bound: Floats, t: int) -> Floats:
+        """Return the bounds of partial choices without the part that operator t will replace."""
+        for message in self.messages[t]:
+            bound = bound - message.table[tuple(choice[:, v] for v in message.scope)]
+        return bound
+
+    def all_next(self, choice: NDArray[np.int32], bound: Floats, t: int, cols: Ints) -> Floats:
+        """Return the bounds after configurations of operator t, a row a partial choice."""
+        total = self.before(choice, bound, t)[:, None]
+        for factor in self.buckets[t]:
+            chosen = (choice[:, v] for v in factor.scope[:-1])
+            if len(cols) == factor.table.shape[-1]:
+                total = total + factor.table[tuple(chosen)]
+            else:
+                total = total + factor.table[(*(row[:, None] for row in chosen), cols)]
+        return total
+
+    def some_next(
+        self, choice: NDArray[np.int32], bound: Floats, t: int, rows: Ints, cols: Ints
+    ) -> Floats:
+        """Return the bounds after configuration ``cols`` of operator t on partial ``rows``."""
+        total: Floats = self.before(choice, bound, t)[rows]
+        for factor in self.buckets[t]:
+            total = total + factor.table[(*(choice[rows, v] for v in factor.scope[:-1]), cols)]
+        return total
+
+
+def cost_to_go(
+    instance: Instance, tables: list[StreamTables], form: Form, effort: Effort
+) -> CostToGo:
+    """Eliminate the operators from the last to the first and keep what that leaves behind."""
+    sizes = instance.sizes()
+    waiting = [Factor((i,), form.unary(i, d)) for i, d in enumerate(instance.domains)]
+    for e, (flow, table) in enumerate(zip(instance.flows, tables, strict=True)):
+        worth = form.delay[e] * table.delay_ms + form.money * table.cost
+        worth[table.crowded] = np.inf
+        waiting.append(Factor((flow.source, flow.target), worth))
+    buckets: list[tuple[Factor, ...]] = []
+    messages: list[tuple[Factor, ...]] = []
+    for variable in reversed(range(len(sizes))):
+        bucket = [factor for factor in waiting if variable in factor.scope]
+        sent = messages_of(bucket, variable, sizes, effort)
+        waiting = [factor for factor in waiting if variable not in factor.scope] + sent
+        buckets.append(tuple(bucket))
+        messages.append(tuple(sent))
+    root = float(sum(factor.table for factor in waiting))
+    return CostToGo(root, tuple(reversed(buckets)), tuple(reversed(messages)))

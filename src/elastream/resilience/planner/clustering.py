@@ -1,0 +1,108 @@
+"""Operators that are dear to part are placed as one: section 6.3 of paper 003.
+
+A stream between nodes costs CPU at both ends. Before ROD, the operators at the ends of dear arcs
+are joined into clusters. The clustering ratio of two connected clusters is what their arcs cost
+if they cross over the smaller of the two clusters' own loads. While a pair has at least the
+threshold and would not be heavier than the bound, one is merged:
+
+- ``by_ratio``: the pair with the largest ratio;
+- ``by_weight``: the pair of least weight together, against clusters that grow too heavy.
+
+Neither wins always, so a few thresholds and bounds are swept over for both and for no clustering
+at all, ROD places each, and the plan whose nearest hyperplane, transfers counted, is farthest from
+the lower bound is taken.
+
+The paper's ratio is per tuple; here loads are compared, as norms of shares. For a chain of
+operators of selectivity 1 that is the same, and it also has a meaning for joins and for clusters.
+
+Cost: a merge looks at all arcs between clusters, so O(m e log e) a threshold, besides ROD's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from elastream.resilience.planner.normalised import Floats, Ints, Space
+from elastream.resilience.planner.rod import rod
+
+__all__ = ["Approach", "clusters", "rod_of_clusters", "rod_with_clustering"]
+
+Approach = Literal["by_ratio", "by_weight"]
+_APPROACHES: tuple[Approach, ...] = ("by_ratio", "by_weight")
+_THRESHOLDS = (0.1, 0.2, 0.4, 0.8, 1.6)
+_ROUNDING = 1e-9
+_NO_LOAD = 1e-100
+"""Stands in for the load of operators without any: parting them is dear at any price."""
+_WEIGHTS = (0.5, 1.0, 2.0, 4.0)
+"""The most of any stream's load that a cluster may hold, in shares of the largest node."""
+
+
+def rod_with_clustering(space: Space) -> Ints:
+    """Return ROD's placement of the clustering that bears most; without transfer costs, ROD's.
+
+    What is inseparable stays together in all of them.
+    """
+    if len(space.barred):
+        labels = space.inseparable()
+        return rod_with_clustering(space.merged(labels))[labels]
+    best = rod(space)
+    if not space.transfer_costs:
+        return best
+    farthest = space.plane_distance(best)
+    for labels in _clusterings(space):
+        place = rod_of_clusters(space, labels)
+        distance = space.plane_distance(place)
+        if distance > farthest:
+            best, farthest = place, distance
+    return best
+
+
+def clusters(space: Space, approach: Approach, threshold: float, heaviest: float) -> Ints:
+    """Return the cluster of each operator, numbered from 0.
+
+    No cluster made of several has more than ``heaviest`` of any stream's load.
+    """
+    shares, ends, transfers = space.shares.copy(), space.ends, space.transfers
+    member_of = np.arange(len(shares))
+    while True:
+        ends, transfers = _links(ends, transfers)
+        together = shares[ends[:, 0]] + shares[ends[:, 1]]
+        own = np.linalg.norm(shares, axis=1)[ends].min(axis=1)
+        ratios = np.linalg.norm(transfers, axis=1) / np.maximum(own, _NO_LOAD)
+        fits = (ratios >= threshold) & (together.max(axis=1) <= heaviest * (1 + _ROUNDING))
+        if not fits.any():
+            return np.unique(member_of, return_inverse=True)[1].astype(np.int64)
+        dear = -ratios if approach == "by_ratio" else np.linalg.norm(together, axis=1)
+        u, v = ends[np.argmin(np.where(fits, dear, np.inf))]
+        shares[u] += shares[v]
+        member_of[member_of == v] = u
+        ends = np.where(ends == v, u, ends)
+
+
+def rod_of_clusters(space: Space, labels: Ints) -> Ints:
+    """Return ROD's placement with each cluster kept on one node."""
+    return rod(space.merged(labels))[labels]
+
+
+def _clusterings(space: Space) -> Iterator[Ints]:
+    seen: set[bytes] = set()
+    largest = float(space.capacity.max())
+    for approach in _APPROACHES:
+        for threshold in _THRESHOLDS:
+            for weight in _WEIGHTS:
+                labels = clusters(space, approach, threshold, weight * largest)
+                if labels.tobytes() not in seen:
+                    seen.add(labels.tobytes())
+                    yield labels
+
+
+def _links(ends: Ints, transfers: Floats) -> tuple[Ints, Floats]:
+    """Return each pair of connected clusters once, with what its arcs cost together."""
+    apart = ends[:, 0] != ends[:, 1]
+    pairs, numbers = np.unique(np.sort(ends[apart], axis=1), axis=0, return_inverse=True)
+    summed = np.zeros((len(pairs), transfers.shape[1]))
+    np.add.at(summed, numbers, transfers[apart])
+    return pairs, summed

@@ -1,0 +1,1 @@
+"""What tasks cost, measured on Spark."""

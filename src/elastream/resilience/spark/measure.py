@@ -1,0 +1,320 @@
+"""``measure``: a trial run tells what each pair costs, as a problem of resilient placement.
+
+Running queries are watched for a number of batches, wherever their state is;
+:mod:`elastream.resilience.spark.trial_costs` says what is made of it. The graph of the problem has
+an operator for each (query, operator, partition) pair, and a node for each executor. Costs are in
+seconds of executor run time, rates in rows a second.
+
+Streams are the sources of queries. Several queries may read the same one, a query may read several.
+The rows that a join keeps on each side are counted once, at the end, by reading its state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from elastream.model.checks import count
+from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
+from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.words import printable
+from elastream.resilience.model.graph import GraphOperator, QueryGraph
+from elastream.resilience.model.problem import ResilientProblem
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from elastream.resilience.spark.trial_costs import QueryTrial
+    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.observe.watched_query import WatchedQuery
+
+__all__ = ["Measured", "measure"]
+
+
+class _Node(Protocol):
+    """What matters of an executor."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def cores(self) -> int: ...
+
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.5
+_LEAST_CAPACITY: Final = 0.1
+"""However much an executor does besides, so much of its cores counts as free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a trial run found out."""
+
+    graph: QueryGraph
+    """An operator for each task, query by query as they were given."""
+    capacity: tuple[float, ...]
+    """Seconds of run time a second that each executor has: its cores, less what tasks without
+    state take at any rates."""
+    rates: tuple[float, ...]
+    """Rows a second that each input had in the trial."""
+    unplaced: tuple[tuple[float, ...], ...] = ()
+    """A row for each executor: seconds that tasks without state take there for a row of each
+    input."""
+    least_rates: tuple[float, ...] = ()
+    """Rows a second that each input had in the batch that had the fewest."""
+    tasks: tuple[TaskId, ...] = ()
+    """The task that each operator of the graph is."""
+    executors: tuple[str, ...] = ()
+    """The ids of the executors."""
+
+    def fields(self, *, lower_bound: bool = False) -> dict[str, Any]:
+        """Return the problem as ``elastream plan resilient`` reads it.
+
+        With ``lower_bound`` rates are taken never to fall below the least that were seen.
+        """
+        graph: dict[str, Any] = {
+            "inputs": list(self.graph.inputs),
+            "operators": [_operator_fields(operator) for operator in self.graph.operators],
+        }
+        if self.graph.transfer_cost:
+            graph["transfer_cost"] = self.graph.transfer_cost
+        fields: dict[str, Any] = {"graph": graph, "capacity": list(self.capacity)}
+        if self.unplaced:
+            fields["unplaced"] = [list(row) for row in self.unplaced]
+        if lower_bound:
+            fields["lower_bound"] = list(self.least_rates)
+        if self.tasks:
+            fields["tasks"] = [task._asdict() for task in self.tasks]
+        if self.executors:
+            fields["executors"] = list(self.executors)
+        return fields
+
+    def problem(self, *, lower_bound: bool = False) -> ResilientProblem:
+        """Return the problem as the planner takes it."""
+        from elastream.resilience.planner.load_model import linear_load
+
+        least = self.least_rates if lower_bound else None
+        return linear_load(self.graph).problem(
+            self.capacity,
+            least,
+            self.unplaced or None,
+            tasks=self.tasks,
+            executors=self.executors,
+        )
+
+
+def _operator_fields(operator: GraphOperator) -> dict[str, Any]:
+    fields = {
+        "name": operator.name,
+        "inputs": list(operator.inputs),
+        "cost": operator.cost,
+        "selectivity": operator.selectivity,
+    }
+    if operator.fixed:
+        fields["fixed"] = operator.fixed
+    if operator.window is not None:
+        fields |= {"kind": operator.kind, "window": operator.window, "left": operator.left}
+    return fields
+
+
+def measure(
+    queries: Sequence[StreamingQuery],
+    inputs: Sequence[str | Sequence[str]] | None = None,
+    *,
+    batches: int = 20,
+    skip: int = 2,
+    timeout_s: float = 600.0,
+    heard: Callable[[str, BatchObservation], None] | None = None,
+) -> Measured:
+    """Watch running queries for some batches and return what their pairs cost.
+
+    ``inputs`` names the stream that each query reads, or its streams in the order of its sources in
+    progress reports; queries that read the same one have the same name there. Left out, every query
+    reads streams of its own, named after it. The first ``skip`` batches of each query, in which
+    code is compiled, count nothing. ``heard`` is called with every batch and the name of its query.
+
+    Raises :class:`~elastream.model.errors.ElastreamError` with one line where that cannot be
+    measured, or a query runs fewer batches within ``timeout_s``. The queries run on.
+    """
+    from elastream.spark.observe.watching import batches_of, watching
+
+    count("batches", batches, least=1)
+    count("skip", skip)
+    if inputs is not None and len(inputs) != len(queries):
+        raise ProblemError("inputs", f"has {len(inputs)} names; there are {len(queries)} queries")
+    with watching(queries) as running:
+        trials = {
+            watched.name: _Trial(query, watched, batches, skip)
+            for query, watched in zip(running.queries, running.watched, strict=True)
+        }
+        names = _streams(list(trials.values()), inputs)
+
+        def note(batch: BatchObservation) -> None:
+            trials[batch.query].note(batch)
+            if heard is not None:
+                heard(batch.query, batch)
+
+        batches_of(running.monitor, note)
+        _await(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
+        readings = [_reading(running.door, trial, names[name]) for name, trial in trials.items()]
+        return _measured(running.door.executors(), readings)
+
+
+class _Trial:
+    """The batches of one query."""
+
+    def __init__(
+        self, query: StreamingQuery, watched: WatchedQuery, batches: int, skip: int
+    ) -> None:
+        self.query = query
+        self.watched = watched
+        self.batches = batches
+        self._skip = skip
+        self._seen: list[BatchObservation] = []
+        self._changed = threading.Condition()
+
+    def seen(self) -> list[BatchObservation]:
+        """Return the batches that count, as many as are needed or less."""
+        with self._changed:
+            return self._seen[self._skip : self._skip + self.batches]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until enough batches were seen; ``False`` where the time ran out before."""
+        needed = self._skip + self.batches
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._seen) >= needed, timeout_s)
+
+    def note(self, batch: BatchObservation) -> None:
+        """Take a batch in; the trial begins with the first that has rows."""
+        if batch.rows == 0 and not self._seen:
+            return
+        with self._changed:
+            self._seen.append(batch)
+            self._changed.notify_all()
+
+
+def _await(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
+    for trial in trials:
+        while not trial.wait(_LOOK_S):
+            name = trial.watched.name
+            if not trial.query.isActive:
+                raise QueryRefusedError(f"the query {name} stopped while it was measured")
+            if time.monotonic() > deadline:
+                raise SparkError(
+                    f"the query {name} ran {len(trial.seen())} of {trial.batches} batches within "
+                    f"{timeout_s:g} s; give it more input, or measure fewer"
+                )
+
+
+def _streams(
+    trials: Sequence[_Trial], inputs: Sequence[str | Sequence[str]] | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of each query's sources."""
+    found: dict[str, tuple[str, ...]] = {}
+    for place, trial in enumerate(trials):
+        name, sources = trial.watched.name, _sources(trial.query)
+        given: Any = None if inputs is None else inputs[place]
+        if given is None:
+            own = tuple(f"{name} source {number}" for number in range(sources))
+            found[name] = own if sources > 1 else (name,)
+            continue
+        names = (given,) if isinstance(given, str) else tuple(given)
+        if len(names) != sources:
+            what = f"has {len(names)} names; the query {name} reads {sources} sources"
+            raise ProblemError(f"inputs[{place}]", what)
+        found[name] = names
+    return found
+
+
+def _sources(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return 1 if progress is None else len(progress["sources"])
+
+
+def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> QueryTrial:
+    from elastream.resilience.spark.trial_costs import QueryTrial
+
+    watched, batches = trial.watched, tuple(trial.seen())
+    interval_ms = watched.trigger.interval_ms
+    if sum(batch.rows for batch in batches) == 0:
+        raise SparkError(f"the query {watched.name} read no rows in {len(batches)} batches")
+    return QueryTrial(
+        watched.name,
+        watched.operators,
+        streams,
+        door.queries.scans(watched.query),
+        batches,
+        _join_states(door, watched),
+        None if interval_ms is None else interval_ms / 1000,
+    )
+
+
+def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple[int, int]]:
+    """Count the rows in state on both sides of each join, from its checkpoint."""
+    from elastream.spark.observe.task_events import lead_of
+    from elastream.spark.steer.own_work import marked
+
+    leads = lead_of(watched.operators)
+    found: dict[int, tuple[int, int]] = {}
+    for operator in watched.operators:
+        if operator.read_steps is None:
+            continue
+        reader = door.spark.read.format("statestore").option("operatorId", operator.id)
+        place = operator.root.rsplit("/", 1)[0]
+        try:
+            with marked(door.spark):
+                left, right = (
+                    reader.option("joinSide", side).load(place).count()
+                    for side in ("left", "right")
+                )
+        except Exception as error:  # as long on both sides, then
+            name, why = printable(watched.name), printable(str(error))
+            _log.warning("the state of %s was not counted: %s", name, why)
+            continue
+        found[leads[operator.id]] = left, right
+    return found
+
+
+def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Measured:
+    from elastream.resilience.spark.trial_costs import operators_of, outside_costs
+    from elastream.spark.observe.task_events import tasks_of
+
+    inputs = tuple(dict.fromkeys(stream for each in readings for stream in each.streams))
+    rates = {stream: rows / each.seconds for each in readings for stream, rows in each.rows.items()}
+    least = {stream: rate for each in readings for stream, rate in each.least_rates.items()}
+    outside = [(each.streams, outside_costs(each)) for each in readings]
+    operators = [operator for each in readings for operator in operators_of(each)]
+    return Measured(
+        QueryGraph.of(inputs, operators, _transfer_cost(readings)),
+        tuple(
+            max(
+                _LEAST_CAPACITY * each.cores,
+                each.cores - sum(costs.at_any_rate.get(each.id, 0.0) for _, costs in outside),
+            )
+            for each in executors
+        ),
+        tuple(rates[stream] for stream in inputs),
+        tuple(
+            tuple(
+                sum(c.by_row.get(each.id, 0.0) for streams, c in outside if stream in streams)
+                for stream in inputs
+            )
+            for each in executors
+        ),
+        tuple(least[stream] for stream in inputs),
+        tuple(task for each in readings for task in tasks_of(each.name, each.operators)),
+        tuple(each.id for each in executors),
+    )
+
+
+def _transfer_cost(readings: Sequence[QueryTrial]) -> float:
+    """Return the run time in which a task waits for a row of another executor, in seconds."""
+    tasks = [task for each in readings for batch in each.batches for task in batch.tasks]
+    fetched = sum(task.rows_fetched for task in tasks)
+    return sum(task.fetch_ms for task in tasks) / 1000 / fetched if fetched else 0.0

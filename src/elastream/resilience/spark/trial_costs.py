@@ -1,0 +1,343 @@
+"""What a trial run comes to: costs of pairs, made of what batches did. Pure functions.
+
+Section 7.1 of paper 003 measures costs and selectivities by running operators for a while, wherever
+they are. Here for every (query, operator, partition) pair, with x what it handled and y its run
+time in a batch:
+
+* **Load is affine, not linear.** A task takes time without any row. ``y = a + c x`` is fitted by
+  least squares over the batches and the partitions of an operator, ``a`` between nothing and the
+  least mean run time of one of them. ``a``, for each batch, is load at any rates. A query that
+  keeps its interval has a batch at every trigger, also where the trial had no rows for some.
+* **cost** is the rest of the run time for each row of the streams that the operator reads: a pair
+  gets only its share of these rows, but whatever it does grows with their rate.
+* **selectivity** is rows put out, again for each row of the streams that the operator reads.
+* **A join** is counted in pairs of rows. Its *window* follows from its state by Little's law: rows
+  stay on a side for (rows in state / rows a second) seconds, and a row of one side meets those that
+  stay on the other, so both times together are the window w of ``w u v`` pairs a second.
+* **Work without state** (reading, parsing, sinks) is on executors that nobody chose, and grows with
+  the rates too: it is load that cannot be placed. Its own ``a`` is taken off the capacity.
+* **transfer cost** is the run time in which tasks waited for rows of other executors, for each such
+  row. What the other end does for it is in no task's time; the model takes it to be as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elastream.model.errors import QueryRefusedError, SparkError
+from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream.resilience.model.graph import GraphOperator
+from elastream.spark.internals.queries import StatefulOperator
+from elastream.spark.observe.task_events import lead_of, tasks_of
+
+__all__ = ["Affine", "OutsideCosts", "QueryTrial", "affine", "operators_of", "outside_costs"]
+
+
+class Affine(NamedTuple):
+    """``at_none + by_unit * x``."""
+
+    at_none: float
+    by_unit: float
+
+
+def affine(points: Sequence[tuple[float, float]], most: float) -> Affine:
+    """Return the line of least squares with nothing negative, and at most ``most`` where x is 0.
+
+    Points that all have the same x tell nothing of what there is without it: then it is 0.
+    """
+    number = len(points)
+    mean_x = sum(x for x, _ in points) / number
+    mean_y = sum(y for _, y in points) / number
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    if spread <= _SAME * mean_x**2 * number:
+        return Affine(0.0, mean_y / mean_x if mean_x else 0.0)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    at_none = min(max(0.0, mean_y - max(0.0, slope) * mean_x), most)
+    return Affine(at_none, (mean_y - at_none) / mean_x)
+
+
+_SAME = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTrial:
+    """The batches of one query, and what it reads."""
+
+    name: str
+    operators: tuple[StatefulOperator, ...]
+    streams: tuple[str, ...]
+    """The name of each source, by its number."""
+    scans: tuple[int, ...]
+    """How often each source is read."""
+    batches: tuple[BatchObservation, ...]
+    state_rows: Mapping[int, tuple[int, int]]
+    """Rows in state on each side of a join, by the operator, where they were counted."""
+    trigger_s: float | None = None
+    """How often its batches begin; ``None``: as soon as the one before has ended."""
+
+    @property
+    def seconds(self) -> float:
+        """From the end of the batch before the first to the end of the last."""
+        return sum(each.interval_ms or each.duration_ms for each in self.batches) / 1000
+
+    @property
+    def batches_a_second(self) -> float:
+        """How often its tasks run: at every trigger, or as often as in the trial.
+
+        A trial may have left triggers without rows, at which no batch ran; with the rates that a
+        plan is made for there are none. Where batches took longer than the interval in the mean,
+        the query does not keep it, and the trial's own pace is all that is known.
+        """
+        took_s = sum(each.duration_ms for each in self.batches) / 1000 / len(self.batches)
+        if self.trigger_s is not None and took_s <= self.trigger_s:
+            return 1 / self.trigger_s
+        return len(self.batches) / self.seconds
+
+    def source_rows(self, batch: BatchObservation) -> tuple[float, ...]:
+        """Return the rows of each source that a batch read, however often it did."""
+        told = batch.source_rows or (batch.rows,)
+        return tuple(rows / max(1, scans) for rows, scans in zip(told, self.scans, strict=True))
+
+    @property
+    def rows(self) -> dict[str, float]:
+        """Rows of each stream, over all batches."""
+        found = dict.fromkeys(self.streams, 0.0)
+        for batch in self.batches:
+            for stream, rows in zip(self.streams, self.source_rows(batch), strict=True):
+                found[stream] += rows
+        return found
+
+    @property
+    def least_rates(self) -> dict[str, float]:
+        """Rows a second of each stream in the batch that had the fewest."""
+        found: dict[str, float] = {}
+        for batch in self.batches:
+            seconds = (batch.interval_ms or batch.duration_ms) / 1000
+            for stream, rows in zip(self.streams, self.source_rows(batch), strict=True):
+                found[stream] = min(found.get(stream, rows / seconds), rows / seconds)
+        return found
+
+
+class _Side(NamedTuple):
+    streams: tuple[str, ...]
+    """Names of the inputs that it reads."""
+    operators: tuple[int, ...]
+    """Operators whose rows it reads, by the lowest id of those that share their tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideCosts:
+    """What tasks without state cost."""
+
+    at_any_rate: Mapping[str, float]
+    """Cores that they keep busy without any row, by executor."""
+    by_row: Mapping[str, float]
+    """Seconds for a row of any of the query's streams, by executor."""
+
+
+def outside_costs(trial: QueryTrial) -> OutsideCosts:
+    """Return what a query does outside its stateful tasks, by executor."""
+    points = [
+        (sum(trial.source_rows(batch)), sum(batch.outside_ms.values())) for batch in trial.batches
+    ]
+    line = affine(points, min(y for _, y in points))
+    total_s = sum(y for _, y in points) / 1000
+    fixed = line.at_none * len(points) / 1000 / total_s if total_s else 0.0
+    rows = sum(trial.rows.values())
+    spent: dict[str, float] = {}
+    for batch in trial.batches:
+        for executor, run_ms in batch.outside_ms.items():
+            spent[executor] = spent.get(executor, 0.0) + run_ms / 1000
+    pace = trial.batches_a_second / len(trial.batches)
+    return OutsideCosts(
+        {executor: fixed * run_s * pace for executor, run_s in spent.items()},
+        {executor: (1 - fixed) * run_s / rows for executor, run_s in spent.items()},
+    )
+
+
+def operators_of(trial: QueryTrial) -> list[GraphOperator]:
+    """Return the operators of a graph, one for each pair of the query, in their order."""
+    tasks = tasks_of(trial.name, trial.operators)
+    seen: dict[TaskId, list[TaskObservation]] = {task: [] for task in tasks}
+    for batch in trial.batches:
+        for told in batch.tasks:
+            seen[told.task].append(told)
+    lost = [task for task in tasks if not seen[task]]
+    if lost:
+        raise SparkError(f"the query {trial.name} told nothing of its task {lost[0]}")
+    leads = list(dict.fromkeys(task.operator for task in tasks))
+    read_by = {lead: _sides(trial, lead) for lead in leads}
+    put_out = _put_out(seen, read_by)
+    found: list[GraphOperator] = []
+    for lead in leads:
+        own = {task: seen[task] for task in tasks if task.operator == lead}
+        sides = read_by[lead]
+        names, rows = [], []
+        for side in sides:
+            sources = [task for task in tasks if task.operator in side.operators]
+            names.append([*map(str, sources), *side.streams])
+            given = sum(put_out[task] or 0 for task in sources)
+            rows.append(given + sum(trial.rows[stream] for stream in side.streams))
+        fed = any(side.operators for side in sides)
+        found += _pairs(trial, lead, own, names, rows, put_out, fed=fed)
+    return found
+
+
+def _put_out(
+    seen: Mapping[TaskId, Sequence[TaskObservation]], read_by: Mapping[int, Sequence[_Side]]
+) -> dict[TaskId, float | None]:
+    """Return the rows that each task put out; ``None`` where Spark does not tell.
+
+    Spark counts none for a processor of the user's own (``transformWithState``). Where an operator
+    reads nothing but what such tasks put out, it is what it read, by what went into each of them.
+    """
+    put_out: dict[TaskId, float | None] = {task: _rows_out(told) for task, told in seen.items()}
+    for reader, sides in read_by.items():
+        if len(sides) != 1 or sides[0].streams or len(sides[0].operators) != 1:
+            continue
+        givers = [task for task in seen if task.operator == sides[0].operators[0]]
+        if any(put_out[task] for task in givers):
+            continue
+        read = sum(
+            each.rows for task, told in seen.items() if task.operator == reader for each in told
+        )
+        taken = {task: sum(each.rows for each in seen[task]) for task in givers}
+        for task in givers:
+            put_out[task] = read * taken[task] / max(1, sum(taken.values()))
+    return put_out
+
+
+def _pairs(
+    trial: QueryTrial,
+    lead: int,
+    seen: Mapping[TaskId, Sequence[TaskObservation]],
+    names: Sequence[Sequence[str]],
+    rows: Sequence[float],
+    put_out: Mapping[TaskId, float | None],
+    *,
+    fed: bool,
+) -> Iterable[GraphOperator]:
+    """Yield an operator for each partition; ``fed``: it reads what other operators put out."""
+    if min(rows) <= 0:
+        raise SparkError(
+            f"operator {lead} of the query {trial.name} was not seen to read any rows; measure "
+            "more batches"
+        )
+    joins = len(names) == 2
+    window_s = _window_s(trial, lead, seen) if joins else None
+    handled = rows[0] if window_s is None else window_s * rows[0] * rows[1] / trial.seconds
+    points, means = [], []
+    for told in seen.values():
+        times = [_own_ms(each, fed=fed) for each in told]
+        means.append(sum(times) / len(times))
+        points += list(zip(_handled(told, joins=joins), times, strict=True))
+    at_none_ms = affine(points, min(means)).at_none
+    for (task, told), mean_ms in zip(seen.items(), means, strict=True):
+        out = put_out[task]
+        yield GraphOperator.of(
+            str(task),
+            [name for side in names for name in side],
+            (mean_ms - at_none_ms) * len(told) / 1000 / handled,
+            None if out is None else out / handled,
+            kind="join" if joins else "linear",
+            window=window_s,
+            fixed=at_none_ms / 1000 * trial.batches_a_second,
+            left=len(names[0]) if joins else None,
+        )
+
+
+def _handled(told: Sequence[TaskObservation], *, joins: bool) -> list[float]:
+    """Return what a task handled in each batch: rows, of a join as many as its state is full.
+
+    A row meets those in state that have its key, so that pairs grow with rows and with state, but
+    not with how many keys a partition has.
+    """
+    full = sum(each.state_rows for each in told) / len(told)
+    if not joins or full == 0:
+        return [float(each.rows) for each in told]
+    return [each.rows * each.state_rows / full for each in told]
+
+
+def _own_ms(told: TaskObservation, *, fed: bool) -> float:
+    """Return a task's run time; waiting for other operators' rows is what transfer costs."""
+    return max(0.0, told.run_ms - told.fetch_ms) if fed else told.run_ms
+
+
+def _rows_out(told: Sequence[TaskObservation]) -> int | None:
+    rows = [each.rows_out for each in told]
+    return None if None in rows else sum(each or 0 for each in rows)
+
+
+def _window_s(
+    trial: QueryTrial, lead: int, seen: Mapping[TaskId, Sequence[TaskObservation]]
+) -> float:
+    """Return how far apart two rows of a join may be, both directions together, by its state."""
+    told = [each for tasks in seen.values() for each in tasks]
+    read = [sum(each.sides[side] for each in told if each.sides) for side in (0, 1)]
+    state = sum(each.state_rows for each in told) / len(trial.batches)
+    if min(read) == 0 or state == 0:
+        raise SparkError(
+            f"operator {lead} of the query {trial.name} joined no rows in {len(trial.batches)} "
+            "batches; measure more"
+        )
+    counted = trial.state_rows.get(lead, (read[0], read[1]))
+    held = [state * each / max(1, sum(counted)) for each in counted]
+    rates = [each / trial.seconds for each in read]
+    return held[0] / rates[0] + held[1] / rates[1]
+
+
+def _sides(trial: QueryTrial, lead: int) -> list[_Side]:
+    """Return what the tasks of a lead operator read: two sides where they join, else one."""
+    leads = lead_of(trial.operators)
+    group = {each.id: each for each in trial.operators if leads[each.id] == lead}
+    joins = [each for each in group.values() if each.read_steps is not None]
+    if len(joins) > 1:
+        raise QueryRefusedError(
+            f"the query {trial.name} joins more than two streams in one task (operators "
+            f"{', '.join(str(each.id) for each in joins)}); write its graph by hand"
+        )
+    join = joins[0] if joins else None
+    streams: list[list[str]] = [[], []]
+    operators: list[list[int]] = [[], []]
+    for operator in group.values():
+        for side, number in operator.sources:
+            place = _place(trial.name, group, join, operator, side)
+            streams[place].append(trial.streams[number])
+    for above in trial.operators:
+        if above.reader in group and leads[above.id] != lead:
+            reader = group[above.reader]
+            place = _place(trial.name, group, join, reader, above.side)
+            operators[place].append(leads[above.id])
+    if join is None and not streams[0] and not operators[0]:
+        if len(trial.streams) > 1:
+            raise QueryRefusedError(
+                f"operator {lead} of the query {trial.name} does not tell which of "
+                f"{len(trial.streams)} sources it reads; write its graph by hand"
+            )
+        streams[0] = list(trial.streams)
+    return [
+        _Side(tuple(dict.fromkeys(streams[side])), tuple(sorted(set(operators[side]))))
+        for side in range(1 if join is None else 2)
+    ]
+
+
+def _place(
+    query: str,
+    group: Mapping[int, StatefulOperator],
+    join: StatefulOperator | None,
+    operator: StatefulOperator,
+    side: int,
+) -> int:
+    """Return the side of the join on which what ``operator`` reads arrives."""
+    if join is None:
+        return 0
+    while operator.id != join.id:
+        side = operator.side
+        if operator.reader is None or operator.reader not in group:
+            raise QueryRefusedError(
+                f"the query {query} reads more than a join in one task; write its graph by hand"
+            )
+        operator = group[operator.reader]
+    return side

@@ -1,0 +1,122 @@
+"""What a copy of a state store must be told: schemas, encoders and settings, as its owner has them.
+
+A stateful operator tells them to the tasks it makes: they are in the RDD that it returns. A join
+opens its stores in another way, and is asked for their schemas. Where neither is known, there is
+no order, and a reason instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.spark.internals.queries import JOIN, JOIN_STORES
+from elastream.spark.internals.variants import STATE
+
+if TYPE_CHECKING:
+    from elastream.spark.internals.queries import RunningQuery
+    from elastream.spark.internals.spark_internals import PrivateDoor
+
+__all__ = ["OrderBook", "copy_orders"]
+
+_BASE_RDD: Final = f"{STATE}.BaseStateStoreRDD"
+_ROCKSDB: Final = f"{STATE}.RocksDBStateStoreProvider"
+_CHANGES: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_COUNTS: Final = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+_FAMILIES_FROM: Final = 3
+"""Joins keep all in one store, with column families, from this state format on."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBook:
+    """The orders of one run of a query."""
+
+    orders: Mapping[tuple[int, str], tuple[Any, ...]]
+    """By operator and store: all that an order has but the key and the store's id."""
+    refused: Mapping[int, str]
+    """Why the stores of an operator cannot be copied."""
+
+
+def copy_orders(door: PrivateDoor, query: RunningQuery) -> OrderBook:
+    """Return the orders for every state store of a query that has run a batch."""
+    orders: dict[tuple[int, str], tuple[Any, ...]] = {}
+    refused: dict[int, str] = {}
+    settings = query.execution.sparkSession().conf()
+    if settings.get(_CHANGES, "false") != "true":
+        why = f"{_CHANGES} is off"
+        return OrderBook({}, dict.fromkeys(door.queries.writer_nodes(query), why))
+    for operator, node in door.queries.writer_nodes(query).items():
+        if node.getClass().getSimpleName() == JOIN:
+            found = _of_join(door, node)
+        else:
+            found = _of_rdd(door, node, operator)
+        if not found:
+            refused[operator] = f"a {node.getClass().getSimpleName()} tells no order"
+            continue
+        for store, order in found.items():
+            _, _, _, _, families, conf, _, _, _ = order
+            if conf.providerClass() != _ROCKSDB:
+                refused[operator] = f"its state is in a {conf.providerClass().rpartition('.')[2]}"
+            elif families and settings.get(_COUNTS, "true") != "true":
+                refused[operator] = f"{_COUNTS} is off"
+            else:
+                orders[operator, store] = order
+    return OrderBook(orders, refused)
+
+
+def _of_rdd(door: PrivateDoor, node: Any, operator: int) -> dict[str, tuple[Any, ...]]:
+    """Read the order out of the RDD of an operator with one store."""
+    waiting = [node.execute()]
+    while waiting:
+        rdd = waiting.pop()
+        if door.is_instance(_BASE_RDD, rdd) and door.field(rdd, "operatorId") == operator:
+            order = (
+                rdd.hadoopConfBroadcast(),
+                *(door.field(rdd, name) for name in ("keySchema", "valueSchema")),
+                *(door.field(rdd, name) for name in ("keyStateEncoderSpec", "useColumnFamilies")),
+                rdd.storeConf(),
+                door.field(rdd, "useMultipleValuesPerKey", default=False),
+                door.field(rdd, "stateSchemaBroadcast"),
+                0,
+            )
+            return {"default": order}
+        dependencies = rdd.dependencies()
+        waiting += [dependencies.apply(i).rdd() for i in range(dependencies.size())]
+    return {}
+
+
+def _of_join(door: PrivateDoor, node: Any) -> dict[str, tuple[Any, ...]]:
+    """Ask a join for the schemas of its stores."""
+    conf, hadoop = door.field(node, "storeConf"), door.field(node, "hadoopConfBcast")
+    version = int(node.stateFormatVersion())
+    state = door.jvm.org.apache.spark.sql.execution.streaming.state
+    manager = _module(door, door.variant.join_stores)
+    sides = (
+        ("LeftSide", node.left(), node.leftKeys()),
+        ("RightSide", node.right(), node.rightKeys()),
+    )
+    found: dict[str, tuple[Any, ...]] = {}
+    for side, child, keys in sides:
+        which = _module(door, f"{door.variant.join_sides}${side}")
+        schemas = manager.getSchemaForStateStores(which, child.output(), keys, version).toSeq()
+        for index in range(schemas.size()):
+            store, (key, value) = schemas.apply(index)._1(), _pair(schemas.apply(index)._2())
+            spec = state.NoPrefixKeyStateEncoderSpec(key)
+            place = JOIN_STORES.index(store) if store in JOIN_STORES else 0
+            none = door.jvm.scala.Option.empty()
+            found[store] = (hadoop, key, value, spec, False, conf, False, none, place)
+    if version < _FAMILIES_FROM:
+        return found
+    # Each task names the column families itself; what the store is opened with is not used.
+    hadoop, key, value, spec, _, conf, many, schemas, _ = next(iter(found.values()))
+    return {"default": (hadoop, key, value, spec, True, conf, many, schemas, 0)}
+
+
+def _module(door: PrivateDoor, class_name: str) -> Any:
+    """Return the one instance of a Scala object."""
+    return door.jvm.java.lang.Class.forName(f"{class_name}$").getField("MODULE$").get(None)
+
+
+def _pair(tuple_: Any) -> tuple[Any, Any]:
+    return tuple_._1(), tuple_._2()

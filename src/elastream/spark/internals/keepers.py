@@ -1,0 +1,170 @@
+"""Keepers behind the door: what holds copies of state in the executors, and how to talk to it.
+
+The keeper is Java, in ``keeper.java`` beside this file, with what the running Spark adds to it
+(:mod:`~elastream.spark.internals.variants`): it needs Spark's own classes in the executor's own
+JVM. Its text travels with a task, and the executor compiles it with the compiler that Spark has for
+generated code: there is no jar to install. The text says how it works.
+
+Driver and keeper talk through the map of the state-store coordinator, which both reach without a
+task: each writes its last word, a line of JSON, as the host of a store that does not exist, under a
+run of its own. A word takes the place of the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from elastream.spark.internals.java_text import generated_code
+
+if TYPE_CHECKING:
+    from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+
+__all__ = ["CopyStatus", "KeeperReport", "Keepers", "Word", "run_on"]
+
+CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
+"""``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
+is as new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What the driver wants of one executor's keeper."""
+
+    keep: Sequence[str]
+    """Keys of the copies that shall be there."""
+    take: Sequence[str]
+    """Keys of those that shall be taken over now."""
+    committed: Mapping[str, int]
+    """The last committed batch of each run of a query."""
+    alert: bool
+    """Whether some will be taken over soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """What became of one copy."""
+
+    state: CopyState
+    version: int
+    """What it has come to; -1 where nothing is loaded."""
+    bytes: int
+    """What was loaded to open it."""
+    why: str
+    """What went wrong, where something did."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperReport:
+    """The last word of a keeper."""
+
+    number: int
+    """The number of the driver's word that it had read."""
+    copies: Mapping[str, CopyStatus]
+
+
+class Keepers:
+    """The keepers of one attachment, one for each executor that is sent an order."""
+
+    lease_s: float = 60.0
+    """A keeper that hears nothing for so long drops all it has, and ends."""
+
+    def __init__(self, door: PrivateDoor) -> None:
+        self._door = door
+        self._mailbox = str(uuid.uuid4())
+        self._number = 0
+        self._code: Any = None
+
+    def missing_name(self) -> str | None:
+        """Return a private name that this Spark lacks; ``None`` where all are there."""
+        from py4j.protocol import Py4JJavaError
+
+        from elastream.spark.internals.spark_internals import names_of
+
+        jvm = self._door.jvm
+        for class_name, wanted in self._door.variant.copy_methods.items():
+            try:
+                methods = jvm.java.lang.Class.forName(class_name).getDeclaredMethods()
+            except Py4JJavaError:
+                return class_name
+            found = names_of(jvm, methods)
+            for name in wanted:
+                if name not in found:
+                    return f"{class_name}.{name}"
+        return None
+
+    def deliver(self, executor: ExecutorEntry, orders: Sequence[Sequence[Any]]) -> str:
+        """Send orders for copies to an executor, by a task; return what went wrong, or nothing.
+
+        The driver's word that wants them must have been written before. Where nothing is returned,
+        a keeper that had not ended has taken them.
+        """
+        door = self._door
+        if self._code is None:
+            self._code = generated_code(door.jvm, *door.variant.keeper)
+        packed = [door.java_objects(order) for order in orders]
+        lease_ms = round(1000 * self.lease_s)
+        references = [executor.id, self._mailbox, executor.host, self._number, lease_ms, *packed]
+        return run_on(door, executor, self._code, references)
+
+    def write(self, executor: str, word: Word) -> int:
+        """Tell an executor's keeper what is wanted from now on; return the number of the word."""
+        self._number += 1
+        text = {
+            "number": self._number,
+            "alert": word.alert,
+            "committed": dict(word.committed),
+            "keep": list(word.keep),
+            "take": list(word.take),
+        }
+        nothing = self._door.jvm.PythonUtils.toSeq(self._door.java_list())
+        self._door.coordinator.reportActiveInstance(
+            self._mail(f"to {executor}"), json.dumps(text), executor, nothing
+        )
+        return self._number
+
+    def read(self, executor: str) -> KeeperReport | None:
+        """Return the last word of an executor's keeper; ``None`` where there is none yet."""
+        found = self._door.coordinator.getLocation(self._mail(f"from {executor}"))
+        if found.isEmpty():
+            return None
+        text = str(found.get())
+        told = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        copies = {key: CopyStatus(*status) for key, status in told["copies"].items()}
+        return KeeperReport(told["number"], copies)
+
+    def close(self) -> None:
+        """Take the mailbox away: every keeper drops what it has, and ends."""
+        run = self._door.jvm.java.util.UUID.fromString(self._mailbox)
+        self._door.coordinator.deactivateInstances(run)
+
+    def _mail(self, name: str) -> Any:
+        state = self._door.jvm.org.apache.spark.sql.execution.streaming.state
+        run = self._door.jvm.java.util.UUID.fromString(self._mailbox)
+        return state.StateStoreProviderId(state.StateStoreId("elastream", 0, 0, name), run)
+
+
+def run_on(door: PrivateDoor, executor: ExecutorEntry, code: Any, references: Sequence[Any]) -> str:
+    """Run generated code as a task that prefers an executor; return the text of its only row."""
+    jvm, sql = door.jvm, door.jvm.org.apache.spark.sql
+    metric = sql.execution.metric.SQLMetrics.createMetric(door.context, "elastream")
+    factory = sql.execution.WholeStageCodegenEvaluatorFactory(
+        jvm.scala.util.Right(code), metric, door.java_objects(references)
+    )
+    anything = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
+    one = door.java_list()
+    one.add(0)
+    places = jvm.java.util.HashMap()
+    places.put(0, door.preferring(executor))
+    rows = jvm.org.apache.spark.rdd.ParallelCollectionRDD(
+        door.context,
+        jvm.PythonUtils.toSeq(one),
+        1,
+        jvm.PythonUtils.toScalaMap(places),
+        anything,
+    )
+    answers = rows.mapPartitionsWithEvaluator(factory, anything).toJavaRDD().collect()
+    return str(answers.get(0).getUTF8String(0).toString())

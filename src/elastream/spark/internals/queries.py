@@ -1,0 +1,392 @@
+"""Streaming queries behind the door: which run in the application, and what their plans hold.
+
+A ``StreamExecution`` of the driver's JVM is known here by a :class:`RunningQuery`. All sessions of
+one SparkContext share the map of active queries, so that those of any session are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from elastream.spark.internals.source_numbers import SourceNumbers
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from elastream.spark.internals.spark_internals import PrivateDoor
+
+__all__ = [
+    "JOIN",
+    "JOIN_STORES",
+    "Queries",
+    "QueryStatus",
+    "RunningQuery",
+    "StatefulOperator",
+    "Trigger",
+]
+
+JOIN: Final = "StreamingSymmetricHashJoinExec"
+"""The class of a stream-stream join, without its package."""
+JOIN_STORES: Final = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+"""Those of a join that has several, in the order of their checkpoint ids."""
+_DEFAULT_STORE: Final = "default"
+_EXCHANGE: Final = "org.apache.spark.sql.execution.exchange.Exchange"
+_UNION: Final = "org.apache.spark.sql.execution.UnionExec"
+_SINGLE: Final = "SinglePartition$"
+_INSTANCES: Final = "numStateStoreInstances"
+_ROWS_OUT: Final = "numOutputRows"
+_ROWS_READ: Final = "recordsRead"
+_LOGICAL_JOIN: Final = "Join"
+_STATEFUL: Final = frozenset(
+    (
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsInPandasWithState",
+        "FlatMapGroupsWithState",
+        "GlobalLimit",
+        "TransformWithState",
+        "TransformWithStateInPandas",
+        "TransformWithStateInPySpark",
+    )
+)
+"""What keeps state in a streaming query, beside a join of two streams."""
+_TRIGGERS: Final = {
+    "ProcessingTimeTrigger": "interval",
+    "OneTimeTrigger$": "once",
+    "AvailableNowTrigger$": "available now",
+    "ContinuousTrigger": "continuous",
+    "RealTimeTrigger": "real-time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a query's batches begin."""
+
+    kind: Literal["interval", "once", "available now", "continuous", "real-time", "unknown"]
+    interval_ms: float | None = None
+    """How often they begin; ``None``: as soon as the one before has ended, or there are none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningQuery:
+    """One run of a streaming query."""
+
+    id: str
+    """Of the query: the same after a restart from its checkpoint."""
+    run_id: str
+    """Of this run."""
+    name: str | None
+    execution: Any
+    """The JVM's ``StreamExecution``."""
+
+    @property
+    def label(self) -> str:
+        """What messages call it: its name, or its id."""
+        return self.name or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """What a query does at one moment."""
+
+    active: bool
+    """Whether it has not ended."""
+    idle: bool
+    """Whether no batch runs and the last look at the source found no rows for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulOperator:
+    """One stateful operator of a query's plan."""
+
+    id: int
+    stores: tuple[str, ...]
+    """Names of its state stores; a stream-stream join may have four."""
+    partitions: int
+    """How many tasks it really has: 1 for a global aggregate or a limit, whatever Spark says."""
+    root: str
+    """Where its state is kept, spelled as the plan spells it."""
+    run_id: str
+    """The run of the query; state instances belong to one run."""
+    group: int
+    """Operators of one group share their tasks: no shuffle lies between them."""
+    rank: int = 0
+    """Its place among the stateful operators of the plan, the last to run first; Spark numbers
+    the accumulators of their metrics in this order."""
+    reader: int | None = None
+    """Id of the stateful operator that reads what it puts out; ``None`` where none does."""
+    output_step: int | None = None
+    """From the number of its accumulator of state stores to that of its rows put out."""
+    side: int = 0
+    """Which side of its reader reads it: 1 for the right one of a join, 0 for all others."""
+    sources: tuple[tuple[int, int], ...] = ()
+    """What it reads with no stateful operator between: its side, and the source by its number in
+    progress reports; once for each time that the plan reads it."""
+    read_steps: tuple[int, int] | None = None
+    """Of a join, from its accumulator of state stores to those of the rows read of its two sides;
+    ``None`` for all others."""
+
+
+class Queries:
+    """The streaming queries of one SparkContext."""
+
+    def __init__(self, door: PrivateDoor) -> None:
+        self._door = door
+        self.running = door.spark._jsparkSession.sharedState().activeStreamingQueries()
+        """The JVM's map of those that run, by id; for this room alone."""
+
+    def active(self) -> tuple[RunningQuery, ...]:
+        """Return the queries that run now, in whatever session."""
+        return tuple(self._described(execution) for execution in list(self.running.values()))
+
+    def active_ids(self) -> frozenset[str]:
+        """Return the ids of the queries that run now, in one call."""
+        return frozenset(self._door.json(self.running.keySet()))
+
+    def of(self, query: StreamingQuery) -> RunningQuery:
+        """Return one of PySpark's queries."""
+        return self._described(query._jsq.streamingQuery())
+
+    def streaming_query(self, query: RunningQuery) -> StreamingQuery | None:
+        """Return it as one of PySpark's; ``None`` where it has ended."""
+        from pyspark.sql.streaming.query import StreamingQuery
+
+        found = query.execution.sparkSession().streams().get(query.id)
+        return None if found is None else StreamingQuery(found)
+
+    def fault(self, query: RunningQuery) -> str | None:
+        """Return all that Spark says of what ended the query; ``None`` if nothing went wrong."""
+        found = query.execution.exception()
+        return None if found.isEmpty() else str(found.get().getMessage())
+
+    def trigger(self, query: RunningQuery) -> Trigger:
+        """Return when its batches begin."""
+        trigger = query.execution.trigger()
+        kind: Any = _TRIGGERS.get(trigger.getClass().getSimpleName(), "unknown")
+        interval_ms = float(trigger.intervalMs()) if kind == "interval" else 0.0
+        return Trigger(kind, interval_ms or None)
+
+    def is_stateful(self, query: RunningQuery) -> bool:
+        """Tell whether the query keeps state, before it has run a batch."""
+        waiting = [query.execution.analyzedPlan()]
+        while waiting:
+            plan = waiting.pop()
+            inner = plan.children()
+            children = [inner.apply(index) for index in range(inner.size())]
+            if self._keeps_state(plan, children):
+                return True
+            waiting += children
+        return False
+
+    def statuses(self, queries: Sequence[RunningQuery]) -> list[QueryStatus]:
+        """Return what each of the queries does."""
+        if not queries:
+            return []
+        told = [self._door.json(query.execution.status()) for query in queries]
+        running = self.active_ids()
+        return [
+            QueryStatus(
+                active=query.id in running,
+                idle=not each["isTriggerActive"] and not each["isDataAvailable"],
+            )
+            for query, each in zip(queries, told, strict=True)
+        ]
+
+    def operators(self, query: RunningQuery) -> tuple[StatefulOperator, ...] | None:
+        """Return the query's stateful operators by id; ``None`` before it has planned a batch."""
+        plan = _planned(query)
+        if plan is None:
+            return None
+        found = []
+        numbers = SourceNumbers(query.execution)
+        writers = self._writers(plan, numbers)
+        ids = [writer.node.getStateInfo().operatorId() for writer in writers]
+        for rank, writer in enumerate(writers):
+            info = writer.node.getStateInfo()
+            found.append(
+                StatefulOperator(
+                    id=ids[rank],
+                    stores=self._stores(writer.node),
+                    partitions=_partitions(writer.node, info.numPartitions()),
+                    root=info.checkpointLocation(),
+                    run_id=info.queryRunId().toString(),
+                    group=writer.group,
+                    rank=rank,
+                    reader=None if writer.reader is None else ids[writer.reader],
+                    output_step=_output_step(writer.node),
+                    side=writer.side,
+                    sources=tuple(writer.sources),
+                    read_steps=self._read_steps(writer.node),
+                )
+            )
+        return tuple(sorted(found, key=lambda operator: operator.id))
+
+    def scans(self, query: RunningQuery) -> tuple[int, ...]:
+        """Return how often a batch of the query reads each source: once in each branch of its plan.
+
+        Spark counts the rows of a batch as often; empty before the first batch.
+        """
+        plan = _planned(query)
+        if plan is None:
+            return ()
+        numbers = SourceNumbers(query.execution)
+        leaves = plan.collectLeaves()
+        read = [numbers.of(leaves.apply(index)) for index in range(leaves.size())]
+        return tuple(read.count(number) for number in range(numbers.count))
+
+    def metric_names(self, query: RunningQuery, keys: Sequence[str]) -> dict[str, str]:
+        """Return the name under which events tell each metric of a stateful operator, by key.
+
+        Empty before the first batch; a metric that the state store does not have is left out.
+        """
+        plan = _planned(query)
+        writers = [] if plan is None else self._writers(plan)
+        found: dict[str, str] = {}
+        for writer in writers[:1]:
+            metrics = writer.node.metrics()
+            for key in keys:
+                if metrics.contains(key):
+                    found[key] = metrics.apply(key).name().get()
+        return found
+
+    def writer_nodes(self, query: RunningQuery) -> dict[int, Any]:
+        """Return the plan's node of each stateful operator, by the operator's id.
+
+        Empty before the first batch.
+        """
+        plan = _planned(query)
+        writers = [] if plan is None else self._writers(plan)
+        return {int(each.node.getStateInfo().operatorId()): each.node for each in writers}
+
+    def committed_batch(self, query: RunningQuery) -> int | None:
+        """Return the last batch that has committed; ``None`` where none has."""
+        found = query.execution.commitLog().getLatestBatchId()
+        return None if found.isEmpty() else int(found.get())
+
+    def _described(self, execution: Any) -> RunningQuery:
+        return RunningQuery(
+            execution.id().toString(),
+            execution.runId().toString(),
+            execution.name(),
+            execution,
+        )
+
+    def _keeps_state(self, plan: Any, children: Sequence[Any]) -> bool:
+        """Tell whether a part of a query's logical plan keeps state."""
+        if self._door.variant.tells_stateful:
+            return bool(plan.isStateful())
+        name = plan.getClass().getSimpleName()
+        if name == _LOGICAL_JOIN:
+            return all(child.isStreaming() for child in children)
+        return name in _STATEFUL and bool(plan.isStreaming())
+
+    def _stores(self, node: Any) -> tuple[str, ...]:
+        """Return the names of an operator's state stores."""
+        if self._door.variant.names_stores:
+            return tuple(self._door.json(node.stateStoreNames()))
+        return JOIN_STORES if node.getClass().getSimpleName() == JOIN else (_DEFAULT_STORE,)
+
+    def _read_steps(self, node: Any) -> tuple[int, int] | None:
+        """Return where a join's two shuffles are among the accumulators."""
+        children = node.children()
+        if node.getClass().getSimpleName() != JOIN or children.size() != 2:
+            return None
+        own = node.metrics().apply(_INSTANCES).id()
+        read = [self._rows_read(children.apply(side)) for side in (0, 1)]
+        if read[0] is None or read[1] is None:
+            return None
+        return int(read[0] - own), int(read[1] - own)
+
+    def _rows_read(self, plan: Any) -> int | None:
+        """Return the accumulator of the rows that the nearest shuffle below tells to be read."""
+        node = plan
+        while not self._door.is_instance(_EXCHANGE, node):
+            if node.children().size() != 1:
+                return None
+            node = node.children().apply(0)
+        metrics = node.metrics()
+        return int(metrics.apply(_ROWS_READ).id()) if metrics.contains(_ROWS_READ) else None
+
+    def _writers(self, plan: Any, numbers: SourceNumbers | None = None) -> list[_Writer]:
+        """Return the stateful operators of a plan from its root down, each with its group.
+
+        A group is what runs in the same tasks. A shuffle ends it. A union runs its children's
+        partitions as different tasks, except where it keeps their partitioning: then task i runs
+        partition i of each.
+        """
+        found: list[_Writer] = []
+        last_group = 0
+        waiting: list[_Writer] = [_Writer(plan, 0, None, 0, [])]
+        while waiting:
+            node, group, reader, side, _ = waiting.pop()
+            if self._door.is_instance(self._door.variant.writer, node):
+                found.append(_Writer(node, group, reader, side, []))
+                reader, side = len(found) - 1, 0
+            splits = self._door.is_instance(_EXCHANGE, node) or (
+                self._door.is_instance(_UNION, node)
+                and node.outputPartitioning().getClass().getSimpleName() == "UnknownPartitioning"
+            )
+            children = node.children()
+            if numbers is not None and reader is not None and children.size() == 0:
+                number = numbers.of(node)
+                if number is not None:
+                    found[reader].sources.append((side, number))
+            joins = reader is not None and found[reader].node is node and children.size() == 2
+            for index in reversed(range(children.size())):
+                if splits:
+                    last_group += 1
+                inner = last_group if splits else group
+                below = index if joins else side
+                waiting.append(_Writer(children.apply(index), inner, reader, below, []))
+        return found
+
+
+class _Writer(NamedTuple):
+    node: Any
+    group: int
+    reader: int | None
+    """Place in the list of the nearest stateful operator above it."""
+    side: int
+    """Which side of that one it is on."""
+    sources: list[tuple[int, int]]
+
+
+def _planned(query: RunningQuery) -> Any | None:
+    """Return the plan of the query's last batch; ``None`` where there is none, or it has failed.
+
+    Spark plans a batch when somebody first asks, and tells whoever asks next of the same failure.
+    The query ends with it by itself.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    execution = query.execution.lastExecution()
+    if execution is None:
+        return None
+    try:
+        return execution.executedPlan()
+    except (Py4JJavaError, PySparkException):
+        return None
+
+
+def _partitions(writer: Any, planned: int) -> int:
+    """Return how many tasks an operator has; with no key all rows go to one."""
+    child = writer.children().apply(0)
+    return 1 if child.outputPartitioning().getClass().getSimpleName() == _SINGLE else int(planned)
+
+
+def _output_step(writer: Any) -> int | None:
+    metrics = writer.metrics()
+    if not (metrics.contains(_ROWS_OUT) and metrics.contains(_INSTANCES)):
+        return None
+    return int(metrics.apply(_ROWS_OUT).id() - metrics.apply(_INSTANCES).id())

@@ -1,0 +1,103 @@
+"""Spark's own offline repartitioning of state: since 4.2, and not published yet.
+
+It adds a batch to the checkpoint that reads no rows: the batch's offsets name the new number of
+partitions, its state is that of the batch before, every row of it written to the partition that
+the new number gives its key. A query that is started again goes on from there. The entry in the
+offset log is written first and the commit last: a repartitioning that was cut in between must be
+asked for again, with the same number, before Spark starts the query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.model.errors import SparkError, UnsupportedSparkError
+from elastream.spark.internals.queries import RunningQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "checkpoint_location",
+    "expect_repartitioning",
+    "is_temporary",
+    "key_columns",
+    "repartition_state",
+    "writes_files",
+]
+
+_MANAGER: Final = "_streamingCheckpointManager"
+_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_TEMPORARY: Final = re.compile(r"temporary-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def expect_repartitioning() -> None:
+    """Refuse a Spark that cannot change the number of partitions; needs no session."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    if not hasattr(SparkSession, _MANAGER):
+        raise UnsupportedSparkError(
+            f"the number of partitions can be changed on Spark 4.2 and later; this is "
+            f"{pyspark.__version__}"
+        )
+
+
+def repartition_state(
+    spark: SparkSession, location: str, partitions: int, *, format_version: int
+) -> None:
+    """Let Spark repartition a stopped query's state; returns when it is done.
+
+    ``format_version``: of the checkpoint's commits. Spark writes in the session's, and says only
+    after it has begun that they differ.
+    """
+    with _errors_in_a_line():
+        spark.conf.set(_FORMAT, str(format_version))
+        getattr(spark, _MANAGER).repartition(location, partitions)
+
+
+def key_columns(spark: SparkSession, location: str, operator: int) -> int:
+    """Return how many columns the key of an operator's state has: none where it has no key."""
+    with _errors_in_a_line():
+        source = spark.read.format("statestore").option("operatorId", operator)
+        key: Any = source.load(location).schema["key"].dataType
+        return len(key.fields)
+
+
+def checkpoint_location(query: RunningQuery) -> str:
+    """Return where a query's checkpoint is, as Spark spells it."""
+    return str(query.execution.resolvedCheckpointRoot())
+
+
+def writes_files(query: RunningQuery) -> bool:
+    """Tell whether a query writes through Spark's file sink.
+
+    That keeps a log of its own with every batch, misses the one that repartitioned, and fails when
+    it next joins its log.
+    """
+    return str(query.execution.sink().getClass().getSimpleName()) == "FileStreamSink"
+
+
+def is_temporary(location: str) -> bool:
+    """Tell whether Spark made the checkpoint up, as none was given: it ends with the query."""
+    return _TEMPORARY.fullmatch(location.rstrip("/").rpartition("/")[2]) is not None
+
+
+@contextmanager
+def _errors_in_a_line() -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise SparkError(_first_line(error.java_exception.toString())) from error
+    except PySparkException as error:
+        raise SparkError(_first_line(str(error))) from error
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text.strip().splitlines()[0].split()) if text.strip() else "no reason given"

@@ -1,0 +1,400 @@
+"""Opening Spark's private door, and what can be done behind it.
+
+Steering needs four things that Spark has and does not publish: where the driver believes state
+lives (the state-store coordinator), which stateful operators a query's plan has
+(:mod:`~elastream.spark.internals.queries`), which executors there are, and what happens
+(:mod:`~elastream.spark.internals.digest`). All of them are objects of the driver's JVM, reached
+through py4j. Each is opened once, and what is missing is named when the Spark version or mode is
+another than those this was written for (:mod:`~elastream.spark.internals.variants`). Everything
+comes out as plain Python values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.internals.queries import Queries, StatefulOperator
+from elastream.spark.internals.variants import STATE, Variant, variant_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors", "names_of"]
+
+_BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
+_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
+_LOCATION_PREFIX: Final = "executor_"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorEntry:
+    """One executor as the driver's status store has it."""
+
+    id: str
+    host: str
+    cores: int
+    added_ms: int
+    """When it registered, in milliseconds since the epoch."""
+    port: int = 0
+    """Where it serves shuffle blocks to the others."""
+
+
+class PrivateDoor:
+    """The private parts of one running Spark session; opened, and checked, by :meth:`of`."""
+
+    def __init__(
+        self, spark: SparkSession, variant: Variant, jvm: Any, context: Any, coordinator: Any
+    ) -> None:
+        self.spark = spark
+        self.variant = variant
+        self.jvm = jvm
+        """For this room alone, as are the next three."""
+        self.context = context
+        self.coordinator = coordinator
+        self.running_jobs = context.dagScheduler().activeJobs()
+        self._own: dict[str, SparkSession] = {}
+        """The sessions for elastream's own jobs, by purpose."""
+        self._own_lock = threading.Lock()
+        # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
+        self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
+        self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
+        self._state = jvm.org.apache.spark.sql.execution.streaming.state
+        self._to_seq: Callable[[Any], Any] = jvm.PythonUtils.toSeq
+        self._nothing = self._seq(())
+        self._mapper = _json_mapper(jvm)
+        self.queries = Queries(self)
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> PrivateDoor:
+        """Open every door, or say which one does not open on this Spark version or mode."""
+        if not hasattr(spark, "_jsparkSession"):
+            raise UnsupportedSparkError(
+                "the session is a Spark Connect client, which cannot reach the driver that places "
+                "state: run elastream in the driver's own process, with a classic session"
+            )
+        version = spark.version
+        variant = variant_of(version)
+        jvm: Any = spark._jvm
+        doors: dict[str, Callable[[], Any]] = {
+            "SparkContext": lambda: spark.sparkContext._jsc.sc(),
+            "state-store coordinator": lambda: (
+                spark._jsparkSession.streams().stateStoreCoordinator()
+            ),
+            "StateStoreCoordinatorRef.reportActiveInstance": lambda: _needs_methods(
+                jvm, f"{STATE}.StateStoreCoordinatorRef", "reportActiveInstance", "getLocation"
+            ),
+            "StateStoreWriter": lambda: _needs_methods(
+                jvm,
+                variant.writer,
+                *(["stateStoreNames"] if variant.names_stores else []),
+                "getStateInfo",
+                "metrics",
+            ),
+            "StateStoreProviderId": lambda: jvm.java.lang.Class.forName(
+                f"{STATE}.StateStoreProviderId"
+            ),
+            "LiveListenerBus.addToQueue": lambda: _needs_methods(
+                jvm, "org.apache.spark.scheduler.LiveListenerBus", "addToQueue", "removeListener"
+            ),
+            "DAGScheduler.activeJobs": lambda: (
+                spark.sparkContext._jsc.sc().dagScheduler().activeJobs().size()
+            ),
+            "code generator's compiler": lambda: jvm.java.lang.Class.forName(
+                "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator"
+            ),
+            "active streaming queries": lambda: (
+                spark._jsparkSession.sharedState().activeStreamingQueries().size()
+            ),
+            "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
+            "CoarseGrainedSchedulerBackend.executorsPendingDecommission": lambda: _needs_methods(
+                jvm,
+                _BACKEND,
+                "executorsPendingDecommission",
+                "isExecutorActive",
+                "getExecutorIds",
+            ),
+            "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
+        }
+        opened = {name: _opened(name, door, version) for name, door in doors.items()}
+        return cls(spark, variant, jvm, opened["SparkContext"], opened["state-store coordinator"])
+
+    def json(self, value: Any) -> Any:
+        """Return a JVM value as plain Python, in one call however large it is."""
+        return json.loads(self._mapper.writeValueAsString(value))
+
+    def cloned_session(self) -> SparkSession:
+        """Return a session that knows what this one knows, whose settings are its own.
+
+        ``newSession`` knows no settings that were made at run time and none of the data sources.
+        """
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self.spark.sparkContext, self.spark._jsparkSession.cloneSession())
+
+    def own_session(
+        self,
+        purpose: str = "jobs",
+        settings: Mapping[str, str | None] | None = None,
+        *,
+        anew: bool = False,
+    ) -> SparkSession:
+        """Return a session for elastream's own jobs, with the settings that the user's has now.
+
+        ``settings`` go before those; ``None`` is one that is not set. Several threads have jobs at
+        a time, so that jobs with settings of their own need a session of their own, by
+        ``purpose``. Every clone leaves a listener on the application's bus for as long as that
+        lives, so one is made for each purpose and kept. It does not know data sources that were
+        registered since: ``anew`` does.
+        """
+        with self._own_lock:
+            if anew or purpose not in self._own:
+                self._own[purpose] = self.cloned_session()
+            session = self._own[purpose]
+            both: dict[str, str | None] = {**self.spark.conf.getAll, **(settings or {})}
+            wanted = {name: value for name, value in both.items() if value is not None}
+            conf, now = session.conf, session.conf.getAll
+            for name in now.keys() - wanted.keys():
+                conf.unset(name)
+            for name, value in wanted.items():
+                if now.get(name) != value:
+                    conf.set(name, value)
+        return session
+
+    def listener_bus(self) -> Any:
+        """Return the bus on which Spark tells what happens."""
+        return self.context.listenerBus()
+
+    def active_jobs(self) -> int:
+        """Return how many jobs run in the application."""
+        return int(self.running_jobs.size())
+
+    def is_alive(self) -> bool:
+        """Tell whether the application has not ended."""
+        try:
+            return not self.context.isStopped()
+        except Exception:  # its JVM has ended
+            return False
+
+    def application_id(self) -> str:
+        """Return the name of the application, one for each SparkContext."""
+        return str(self.context.applicationId())
+
+    def executors(self, *, leaving: bool = False) -> tuple[ExecutorEntry, ...]:
+        """Return the executors that are alive and get tasks, oldest first.
+
+        ``leaving``: also those that are being decommissioned, and those that Spark excludes.
+        """
+        entries = self.json(self.context.statusStore().executorList(True))
+        passed_over = set() if leaving else self._without_tasks(entries)
+        passed_over |= self._gone(entries)  # afterwards: one may go meanwhile
+        found = [
+            ExecutorEntry(
+                entry["id"],
+                host,
+                entry["totalCores"],
+                entry["addTime"],
+                int(port),
+            )
+            for entry in entries
+            # One that has just registered has no address yet, and runs no task before it has.
+            for host, _, port in [entry["hostPort"].rpartition(":")]
+            if entry["id"] != "driver" and host and entry["id"] not in passed_over
+        ]
+        return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
+
+    def share_driver_host(self, executors: Sequence[ExecutorEntry]) -> bool:
+        """Tell whether these executors are on the driver's host, and so share its disks."""
+        if str(self.context.master()).startswith("local"):
+            return True
+        host = str(self.context.conf().get("spark.driver.host"))
+        return all(executor.host == host for executor in executors)
+
+    def executor_times(self) -> tuple[tuple[str, int, int | None], ...]:
+        """Return every executor that was ever there: its id, when it came and when it went.
+
+        In milliseconds since the epoch; ``None`` for one that is there. Of those that went, Spark
+        remembers the last hundred, or what ``spark.ui.retainedDeadExecutors`` says.
+        """
+        entries = self.json(self.context.statusStore().executorList(False))
+        return tuple(
+            (entry["id"], entry["addTime"], entry["removeTime"])
+            for entry in entries
+            if entry["id"] != "driver"
+        )
+
+    def _gone(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the executors that the scheduler has removed, and the status store has not yet.
+
+        The store hears of it by an event. One that was decommissioned would come back to life until
+        then: the scheduler has forgotten that it was leaving.
+        """
+        ids = {entry["id"] for entry in entries if entry["id"] != "driver"}
+        known = self.json(self.context.schedulerBackend().getExecutorIds()) if ids else ()
+        return ids.difference(known)
+
+    def _without_tasks(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Return the executors to which Spark sends no task any more."""
+        passed_over = {entry["id"] for entry in entries if entry["isExcluded"]}
+        backend = self.context.schedulerBackend()
+        if len(entries) > 1 and not backend.executorsPendingDecommission().isEmpty():
+            ids = [entry["id"] for entry in entries if entry["id"] != "driver"]
+            passed_over.update(name for name in ids if not backend.isExecutorActive(name))
+        return passed_over
+
+    def request_executors(self, total: int) -> bool:
+        """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
+        anywhere = self.jvm.PythonUtils.toScalaMap(self.jvm.java.util.HashMap())
+        return bool(self.context.requestTotalExecutors(total, 0, anywhere))
+
+    def retire_executors(self, ids: Sequence[str]) -> None:
+        """Let the executors end: no new task goes to them, and they hand over their shuffle files.
+
+        Where decommissioning is switched off they are killed at once, and a batch that needs
+        their shuffle files computes these again. The cluster then wants as many fewer.
+        """
+        if self.spark.conf.get("spark.decommission.enabled", "false") != "true":
+            self.context.killExecutors(self._seq(ids))
+            return
+        info = self.jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+            "released by elastream", self.jvm.scala.Option.empty()
+        )
+        backend = self.context.schedulerBackend()
+        for executor in ids:
+            backend.decommissionExecutor(executor, info, True, False)
+
+    def rows_on(self, executor: ExecutorEntry, session: SparkSession, rows: int) -> DataFrame:
+        """Return a table of a few words, one a partition, each read on this executor."""
+        from pyspark.sql import DataFrame
+
+        jvm = self.jvm
+        location = self.preferring(executor)
+        placed = self.java_list()
+        for number in range(rows):
+            placed.add(jvm.scala.Tuple2(str(number), location))
+        tag = jvm.scala.reflect.ClassTag.apply(self._class("java.lang.String"))
+        words = self.context.makeRDD(self._to_seq(placed), tag)
+        text = jvm.org.apache.spark.sql.Encoders.STRING()
+        return DataFrame(session._jsparkSession.createDataset(words, text).toDF(), session)
+
+    def provider_id(self, operator: StatefulOperator, partition: int, store: str) -> Any:
+        """Return the JVM's name of one state store."""
+        run = self.jvm.java.util.UUID.fromString(operator.run_id)
+        store_id = self._state.StateStoreId(operator.root, operator.id, partition, store)
+        return self._state.StateStoreProviderId(store_id, run)
+
+    def location(self, provider_id: Any) -> str | None:
+        """Return the id of the executor that the coordinator believes holds the store."""
+        found = self.coordinator.getLocation(provider_id)
+        if found.isEmpty():
+            return None
+        return str(found.get()).removeprefix(_LOCATION_PREFIX).rpartition("_")[2]
+
+    def report(self, provider_id: Any, executor: ExecutorEntry) -> None:
+        """Tell the coordinator that the executor holds the store, so that its task goes there."""
+        self.coordinator.reportActiveInstance(
+            provider_id, executor.host, executor.id, self._nothing
+        )
+
+    def delete_folders(self, beginning: str) -> None:
+        """Delete every folder whose path begins so, with all in it, on whatever file system."""
+        first = self.jvm.org.apache.hadoop.fs.Path(beginning)
+        system = first.getFileSystem(self.context.hadoopConfiguration())
+        parent, name = first.getParent(), first.getName()
+        # no pattern: what is in the path of a user may mean something in one
+        for status in system.listStatus(parent) if system.exists(parent) else ():
+            if status.getPath().getName().startswith(name):
+                system.delete(status.getPath(), True)
+
+    def is_instance(self, class_name: str, value: Any) -> bool:
+        """Tell whether a JVM value is of a class."""
+        return bool(self._class(class_name).isInstance(value))
+
+    def field(self, value: Any, name: str, **default: Any) -> Any:
+        """Return a private field of a JVM value; ``default``, where given, where it has none.
+
+        Scala prefixes the names of some with those of their classes.
+        """
+        declared = value.getClass()
+        while declared is not None:
+            for field in declared.getDeclaredFields():
+                if field.getName().rpartition("$$")[2] == name:
+                    field.setAccessible(True)
+                    return field.get(value)
+            declared = declared.getSuperclass()
+        if "default" in default:
+            return default["default"]
+        raise UnsupportedSparkError(f"a {value.getClass().getName()} has no field {name}")
+
+    def java_objects(self, values: Sequence[Any]) -> Any:
+        """Return an array of the JVM."""
+        gateway: Any = self.spark.sparkContext._gateway
+        array = gateway.new_array(self.jvm.java.lang.Object, len(values))
+        for place, value in enumerate(values):
+            array[place] = value
+        return array
+
+    def preferring(self, executor: ExecutorEntry) -> Any:
+        """Return the places that a partition prefers that shall be computed on an executor."""
+        return self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
+
+    def _seq(self, values: Iterable[str]) -> Any:
+        java_list = self.java_list()
+        for value in values:
+            java_list.add(value)
+        return self._to_seq(java_list)
+
+
+def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
+    """Take the last of the executors away that a local cluster has just launched.
+
+    The cluster numbers them from 0; called before they register, it spares their start.
+    """
+    scala_context = context._jsc.sc()
+    jvm: Any = context._jvm
+    scala_context.requestTotalExecutors(
+        keep, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    )
+    surplus = jvm.java.util.ArrayList()
+    for number in range(keep, total):
+        surplus.add(str(number))
+    scala_context.schedulerBackend().doKillExecutors(jvm.PythonUtils.toSeq(surplus))
+
+
+def _opened(name: str, door: Callable[[], Any], version: str) -> Any:
+    from py4j.protocol import Py4JError
+
+    try:
+        return door()
+    except (Py4JError, AttributeError, TypeError) as error:
+        raise UnsupportedSparkError(
+            f"Spark {version} does not open the door that elastream needs: {name} is missing"
+        ) from error
+
+
+def _needs_methods(jvm: Any, class_name: str, *methods: str) -> None:
+    found = names_of(jvm, jvm.java.lang.Class.forName(class_name).getMethods())
+    for method in methods:
+        if method not in found:
+            raise AttributeError(method)
+
+
+def names_of(jvm: Any, methods: Any) -> frozenset[str]:
+    """Return the names of methods of the JVM, in a few calls however many they are."""
+    anything, number = jvm.java.lang.Class.forName("java.lang.Object"), len(methods)
+    objects = jvm.java.lang.reflect.Array.newInstance(anything, number)  # what py4j can pass on
+    jvm.java.lang.System.arraycopy(methods, 0, objects, 0, number)
+    return frozenset(re.findall(r"([\w$]+)\(", jvm.java.util.Arrays.toString(objects)))
+
+
+def _json_mapper(jvm: Any) -> Any:
+    """Return a writer of JSON that knows Scala's types."""
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+    return mapper

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from elastream.foresight.mtm.growth import GrowthSettings, Round
+from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.spark.bulk import SparkBulk
+from elastream.foresight.values_file import (
+    forget_rounds,
+    read_round,
+    read_values,
+    write_round,
+    write_values,
+)
+from elastream.model.errors import ProblemError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POOLED = GrowthSettings(most_listed=0, pool=150, parents=20, rounds=3)
+
+
+def problem_of(seed: int = 1, *, directed: bool = False) -> ProjectionProblem:
+    random = np.random.default_rng(seed)
+    sizes = [3, 4, 5, 6]
+    matrix = random.random((4, 4))
+    ways = ["down", "up", "down", "up"] if directed else None
+    chain = MigrationChain.of(sizes, matrix / matrix.sum(axis=1, keepdims=True), 0.8, ways)
+    work, state = random.integers(5, 30, (2, 13)).tolist()
+    return ProjectionProblem.of(work, [size + 0.5 for size in state], 0.6, chain)
+
+
+def valued(problem: ProjectionProblem) -> PartitionValues:
+    values = partition_values(problem, settings=POOLED)
+    assert isinstance(values, PartitionValues)
+    return values
+
+
+def same(one: PartitionValues, other: PartitionValues) -> bool:
+    return (
+        one.problem == other.problem
+        and one.complete == other.complete
+        and np.array_equal(one.values, other.values)
+        and [one.members.cut(i) for i in range(len(one.members))]
+        == [other.members.cut(i) for i in range(len(other.members))]
+    )
+
+
+def test_spark_computes_what_one_process_computes(spark: SparkSession) -> None:
+    problem = problem_of()
+    on_spark = partition_values(problem, settings=POOLED, bulk=SparkBulk(spark.sparkContext))
+    assert isinstance(on_spark, PartitionValues)
+    assert same(on_spark, valued(problem))
+
+
+def test_all_partitions_are_valued_on_spark_within_bounds_as_in_one_process(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More partitions than have a table of pairs are many for a test: so few have one here."""
+    monkeypatch.setattr("elastream.foresight.spark.bulk.MOST_TABLED", 50)
+    problem, every = problem_of(), GrowthSettings(most_listed=10_000)
+    on_spark = partition_values(problem, settings=every, bulk=SparkBulk(spark.sparkContext))
+    here = partition_values(problem, settings=every)
+    assert isinstance(on_spark, PartitionValues)
+    assert isinstance(here, PartitionValues)
+    assert on_spark.complete
+    assert len(here.members) > 50
+    assert on_spark.values == pytest.approx(here.values, rel=1e-9)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_stored_values_are_read_as_they_were_written(tmp_path: Path, directed: bool) -> None:
+    values = valued(problem_of(directed=directed))
+    write_values(tmp_path / "values.parquet", values)
+    assert same(read_values(tmp_path / "values.parquet"), values)
+    assert [path.name for path in tmp_path.iterdir()] == ["values.parquet"]
+
+
+def test_a_write_that_fails_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "values.parquet"
+    values = valued(problem_of())
+    write_values(path, values)
+    before = path.read_bytes()
+
+    def killed(_table: object, name: str) -> None:
+        Path(name).write_bytes(before[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parquet, "write_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_values(path, values)
+    assert path.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["values.parquet"]
+
+
+def test_files_that_are_no_values_are_refused(tmp_path: Path) -> None:
+    torn, other = tmp_path / "torn.parquet", tmp_path / "other.parquet"
+    write_values(torn, valued(problem_of()))
+    torn.write_bytes(torn.read_bytes()[:-20])
+    parquet.write_table(pa.table({"bounds": [[0, 1]]}), other)
+    for path, line in ((torn, "cannot be read"), (other, "holds no values of partitions")):
+        with pytest.raises(ProblemError, match=line):
+            read_values(path)
+
+
+def test_a_killed_run_goes_on_after_its_last_round_and_ends_the_same(tmp_path: Path) -> None:
+    path, problem = tmp_path / "values.parquet", problem_of()
+
+    def killed_after_two(told: Round) -> None:
+        write_round(path, problem, POOLED, told)
+        if told.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        partition_values(problem, settings=POOLED, finished=killed_after_two)
+    resumed = read_round(path, problem, POOLED)
+    assert resumed is not None
+    assert resumed.number == 2
+    values = partition_values(problem, settings=POOLED, resumed=resumed)
+    assert isinstance(values, PartitionValues)
+    assert same(values, valued(problem))
+    forget_rounds(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rounds_of_another_problem_or_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
+    path, problem = tmp_path / "values.parquet", problem_of()
+    partition_values(
+        problem, settings=POOLED, finished=lambda told: write_round(path, problem, POOLED, told)
+    )
+    assert read_round(path, problem, POOLED) is not None
+    assert read_round(path, problem_of(2), POOLED) is None
+    assert read_round(path, problem, GrowthSettings(pool=99)) is None
+    path.with_name("values.parquet.rounds").write_bytes(b"torn")
+    assert read_round(path, problem, POOLED) is None

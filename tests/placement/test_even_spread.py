@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import heapq
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elastream.placement import even_spread
+from elastream.placement.even_spread import even_bounds, even_max_load
+
+works = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 1.0, 2.5]), min_size=1, max_size=7)
+any_works = st.one_of(
+    st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.7]), min_size=1, max_size=40),
+    st.lists(st.floats(0, 1e9), min_size=1, max_size=40),
+)
+
+
+def lightest_intervals(work: list[float], nodes: int) -> float:
+    if nodes > len(work) + 2:
+        return max(work)
+    return min(
+        max(sum(work[lb:ub]) for lb, ub in pairwise((0, *cuts, len(work))))
+        for cuts in combinations(range(len(work) + 1), nodes - 1)
+    )
+
+
+def lightest_spread(work: list[float], nodes: int) -> float:
+    return min(
+        max(
+            sum(w for w, at in zip(work, spread, strict=True) if at == node)
+            for node in range(nodes)
+        )
+        for spread in product(range(nodes), repeat=len(work))
+    )
+
+
+def plainly_piled(work: Sequence[float], nodes: int) -> float:
+    """Longest processing time first, as one would write it down."""
+    loads = [0.0] * nodes
+    for amount in sorted(work, reverse=True):
+        heapq.heapreplace(loads, loads[0] + amount)
+    return max(loads)
+
+
+def plainly_cut(work: Sequence[float], nodes: int) -> list[int]:
+    """The intervals that a fill makes under the lightest limit that needs no more nodes."""
+    limits = sorted({sum(work[lb:ub]) for lb, ub in combinations(range(len(work) + 1), 2)})
+    return next(
+        bounds
+        for limit in limits
+        if limit >= max(work) and len(bounds := plainly_filled(work, limit)) <= nodes + 1
+    )
+
+
+def plainly_filled(work: Sequence[float], limit: float) -> list[int]:
+    bounds, load = [0], 0.0
+    for task, amount in enumerate(work):
+        if load + amount > limit and task > bounds[-1]:
+            bounds.append(task)
+            load = 0.0
+        load += amount
+    return [*bounds, len(work)]
+
+
+@given(works, st.integers(1, 4))
+@settings(max_examples=400)
+def test_intervals_are_as_even_as_intervals_can_be(work: list[float], nodes: int) -> None:
+    bounds = even_bounds(work, nodes)
+    assert bounds[0] == 0
+    assert bounds[-1] == len(work)
+    assert bounds == sorted(bounds)
+    assert len(bounds) - 1 <= nodes
+    found = even_max_load(work, nodes, contiguous=True)
+    assert found == pytest.approx(lightest_intervals(work, nodes))
+
+
+@given(works.filter(lambda work: len(work) <= 6), st.integers(1, 3))
+@settings(max_examples=200)
+def test_a_free_spread_is_within_a_third_of_the_best(work: list[float], nodes: int) -> None:
+    best = lightest_spread(work, nodes)
+    found = even_max_load(work, nodes, contiguous=False)
+    assert best - 1e-9 <= found <= best * 4 / 3 + 1e-9
+
+
+@given(any_works, st.integers(1, 12))
+@settings(max_examples=400)
+def test_it_does_what_the_plain_way_of_doing_it_does(work: list[float], nodes: int) -> None:
+    bounds = even_bounds(work, nodes)
+    assert bounds == plainly_cut(work, nodes)
+    fullest = max(sum(work[lb:ub]) for lb, ub in pairwise(bounds))
+    assert even_max_load(work, nodes, contiguous=True) == pytest.approx(fullest, rel=1e-14)
+    assert even_max_load(work, nodes, contiguous=False) == plainly_piled(work, nodes)
+
+
+@given(any_works, st.integers(1, 12))
+@settings(max_examples=100)
+def test_the_plain_and_the_compiled_kernels_do_the_same(work: list[float], nodes: int) -> None:
+    loads, limit = np.array(work, dtype=np.float64), 1.5 * sum(work) / nodes
+    rising = np.sort(loads)
+    found = []
+    for fill, pile in (
+        (even_spread._fill.plain, even_spread._pile.plain),
+        (even_spread._fill.compiled, even_spread._pile.compiled),
+    ):
+        bounds = np.zeros(nodes + 1, dtype=np.int64)
+        first, later = rising[-nodes:].copy(), rising[:-nodes][::-1]
+        found.append((fill(loads, limit, bounds), bounds.tolist(), pile(first, later)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_many_tasks_are_spread_as_the_plain_way_spreads_them(contiguous: bool) -> None:
+    work = np.random.default_rng(3).random(4000).tolist()
+    found = even_max_load(work, 200, contiguous=contiguous)
+    if contiguous:
+        bounds = even_bounds(work, 200)
+        assert found == max(sum(work[lb:ub]) for lb, ub in pairwise(bounds))
+        assert bounds == plainly_filled(work, found)
+        assert len(plainly_filled(work, np.nextafter(found, 0))) - 1 > 200
+    else:
+        assert found == plainly_piled(work, 200)
+
+
+def test_six_equal_tasks_on_four_nodes_leave_two_on_one() -> None:
+    assert even_max_load([1.0] * 6, 4, contiguous=False) == 2
+    assert even_max_load([1.0] * 6, 4, contiguous=True) == 2
+
+
+def test_no_tasks_load_no_node() -> None:
+    assert even_bounds([], 3) == [0, 0]
+    assert even_max_load([], 3, contiguous=True) == 0
+    assert even_max_load([], 3, contiguous=False) == 0
+
+
+def test_a_few_tasks_need_no_compiler() -> None:
+    code = (
+        "import sys; from elastream.placement.even_spread import even_max_load;"
+        "even_max_load([1.0, 2.0] * 50, 7, contiguous=True);"
+        "even_max_load([1.0, 2.0] * 50, 7, contiguous=False);"
+        "print('numba' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.replication.goal.scenes import executors, observed, scene
+
+from elastream.core.application import Observed
+from elastream.model.migration import StepProblem
+from elastream.model.plan import StepPlan
+from elastream.replication.goal.placing import ReplicaPlanner, replica_planner
+
+BATCHES = scene({0: "00", 1: "0011"}, run_ms={0: 100.0, 1: 800.0}, rows={0: 40, 1: 200})
+OPERATORS = ("query/0",) * 2 + ("query/1",) * 4
+KNOWN = frozenset({"0", "1"})
+
+
+def on(number: int, *ids: str) -> Observed:
+    """The application when so many executors, or these, are alive."""
+    nodes = executors(number)
+    if ids:
+        nodes = tuple(replace(nodes[0], id=name) for name in ids)
+    return observed(BATCHES, nodes)
+
+
+def planner(
+    deployment: dict[str, tuple[str, ...]],
+    seen: Observed,
+    known: frozenset[str] = KNOWN,
+    *,
+    to_be: int = 4,
+) -> ReplicaPlanner | None:
+    whole = {"query/source": ("source",), **deployment}
+    made = replica_planner(whole, known, seen, to_be, tau=0.25)
+    assert made is None or isinstance(made, ReplicaPlanner)
+    return made
+
+
+def test_a_deployment_names_the_nodes_of_each_operator() -> None:
+    made = planner({"query/0": ("1",), "query/1": ("0", "1")}, on(2))
+    assert made == ReplicaPlanner(OPERATORS, {"query/0": (1,), "query/1": (0, 1)}, 0.25)
+
+
+def test_executors_that_came_take_the_places_of_those_that_were_to_come() -> None:
+    deployment = {"query/0": ("newcomer 1",), "query/1": ("0", "newcomer 0")}
+    made = planner(deployment, on(4, "0", "1", "7", "9"))
+    assert made is not None
+    assert made.replicas == {"query/0": (3,), "query/1": (0, 2)}
+
+
+def test_advice_counts_with_executors_that_would_come() -> None:
+    made = planner({"query/0": ("0",), "query/1": ("newcomer 0", "newcomer 1")}, on(2))
+    assert made is not None
+    assert made.replicas == {"query/0": (0,), "query/1": (2, 3)}
+
+
+def test_a_deployment_for_more_executors_than_came_is_carried_out_by_nobody() -> None:
+    deployment = {"query/0": ("0",), "query/1": ("newcomer 0", "newcomer 1")}
+    assert planner(deployment, on(3), to_be=3) is None
+    assert planner(deployment, on(4), to_be=4) is not None
+
+
+def test_a_deployment_that_counts_on_a_lost_executor_is_carried_out_by_nobody() -> None:
+    deployment = {"query/0": ("0",), "query/1": ("0", "1")}
+    assert planner(deployment, on(2)) is not None
+    assert planner(deployment, on(2, "0", "2")) is None
+
+
+def test_a_deployment_that_does_not_know_an_operator_is_carried_out_by_nobody() -> None:
+    assert planner({"query/1": ("0", "1")}, on(2)) is None
+
+
+def test_each_operators_tasks_go_to_its_replicas_and_the_least_moves() -> None:
+    made = planner({"query/0": ("1",), "query/1": ("0", "1", "2")}, on(3))
+    assert made is not None
+    work = [0.05, 0.05, 0.2, 0.2, 0.2, 0.2]
+    problem = StepProblem.of(work, [5, 5, 30, 10, 20, 20], [0, 0, 0, 0, 1, 1], 3, 1.0)
+    plan = made(problem)
+    assert isinstance(plan, StepPlan)
+    assert plan.assignment.nodes_of_tasks == (1, 1, 0, 2, 1, 1)
+    assert plan.cost == 20
+
+
+def test_within_an_unchanged_set_of_replicas_tasks_move_for_balance() -> None:
+    made = planner({"query/0": ("0",), "query/1": ("0", "1")}, on(2))
+    assert made is not None
+    problem = StepProblem.of([0.1] * 6, [5, 5, 9, 8, 1, 7], [0, 0, 0, 0, 0, 1], 2, 1.0)
+    plan = made(problem)
+    assert isinstance(plan, StepPlan)
+    assert plan.assignment.nodes_of_tasks == (0, 0, 0, 0, 1, 1)
