@@ -15,7 +15,7 @@ from elastream.doctor.program_text import ProgramText
 from elastream.launch.given import MASTER, Given
 from elastream.model.errors import UnsupportedSparkError
 from elastream.model.words import counted, listed
-from elastream.spark.observe.shapes import UNSTEERED
+from elastream.spark.internals.triggers import TRIGGERS, trigger_of_argument
 from elastream.spark.sessions.java import java_home, system_java_home
 from elastream.spark.sessions.settings import local_disk_settings, wrong_among
 
@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 _OLDEST: Final = (4,)
-_TRIGGERS: Final = {"realTime": "real-time", "continuous": "continuous"}
-"""Arguments of ``trigger`` whose queries cannot be steered, and what they are called."""
 
 
 def spark_version(version: str | None, required: str = "") -> Finding:
@@ -112,13 +110,20 @@ def triggers(text: ProgramText | None) -> Finding:
     """Tell whether queries have batches between which state can move."""
     if text is None:
         told = "queries need batches: processingTime, availableNow, or no trigger at all"
-        todo = "leave realTime and continuous triggers out of what shall scale; give `app` to look"
+        refused = listed(each.argument for each in TRIGGERS if each.refusal is not None)
+        todo = f"a query with {refused} as its trigger cannot be scaled; give `app` to look"
         return Finding("triggers", "ok", told, todo)
-    wrong = [(kind, line) for kind, line in text.triggers if kind in _TRIGGERS]
+    refusals = {argument: _refusal(argument) for argument, _ in text.triggers}
+    wrong = [(argument, line) for argument, line in text.triggers if refusals[argument]]
     if not wrong:
-        told = listed(f"{kind} in line {line}" for kind, line in text.triggers)
+        told = listed(f"{argument} in line {line}" for argument, line in text.triggers)
         return Finding("triggers", "ok", f"all can be steered: {told}")
-    told = listed(f"{kind} in line {line}" for kind, line in wrong)
-    todo = "; ".join(f"a query that {UNSTEERED[_TRIGGERS[kind]]}" for kind in dict(wrong))
+    told = listed(f"{argument} in line {line}" for argument, line in wrong)
+    todo = "; ".join(f"a query that {refusals[argument]}" for argument in dict(wrong))
     none_left = len(wrong) == len(text.triggers)
     return Finding("triggers", "fail" if none_left else "warn", told, todo)
+
+
+def _refusal(argument: str) -> str | None:
+    kind = trigger_of_argument(argument)
+    return None if kind is None else kind.refusal

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.spark.internals.queries import JOIN, JOIN_STORES
-from elastream.spark.internals.variants import STATE
+from elastream.spark.internals.variants import ROCKSDB_PROVIDER, STATE
 
 if TYPE_CHECKING:
     from elastream.spark.internals.queries import RunningQuery
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["OrderBook", "copy_orders"]
 
 _BASE_RDD: Final = f"{STATE}.BaseStateStoreRDD"
-_ROCKSDB: Final = f"{STATE}.RocksDBStateStoreProvider"
 _CHANGES: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _COUNTS: Final = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 _FAMILIES_FROM: Final = 3
@@ -56,7 +55,7 @@ def copy_orders(door: PrivateDoor, query: RunningQuery) -> OrderBook:
             continue
         for store, order in found.items():
             _, _, _, _, families, conf, _, _, _ = order
-            if conf.providerClass() != _ROCKSDB:
+            if conf.providerClass() != ROCKSDB_PROVIDER:
                 refused[operator] = f"its state is in a {conf.providerClass().rpartition('.')[2]}"
             elif families and settings.get(_COUNTS, "true") != "true":
                 refused[operator] = f"{_COUNTS} is off"

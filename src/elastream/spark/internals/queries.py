@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from elastream.spark.internals.source_numbers import SourceNumbers
+from elastream.spark.internals.triggers import Trigger, trigger_of_class
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +25,6 @@ __all__ = [
     "QueryStatus",
     "RunningQuery",
     "StatefulOperator",
-    "Trigger",
 ]
 
 JOIN: Final = "StreamingSymmetricHashJoinExec"
@@ -59,22 +59,6 @@ _STATEFUL: Final = frozenset(
     )
 )
 """What keeps state in a streaming query, beside a join of two streams."""
-_TRIGGERS: Final = {
-    "ProcessingTimeTrigger": "interval",
-    "OneTimeTrigger$": "once",
-    "AvailableNowTrigger$": "available now",
-    "ContinuousTrigger": "continuous",
-    "RealTimeTrigger": "real-time",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """When a query's batches begin."""
-
-    kind: Literal["interval", "once", "available now", "continuous", "real-time", "unknown"]
-    interval_ms: float | None = None
-    """How often they begin; ``None``: as soon as the one before has ended, or there are none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,9 +156,9 @@ class Queries:
     def trigger(self, query: RunningQuery) -> Trigger:
         """Return when its batches begin."""
         trigger = query.execution.trigger()
-        kind: Any = _TRIGGERS.get(trigger.getClass().getSimpleName(), "unknown")
-        interval_ms = float(trigger.intervalMs()) if kind == "interval" else 0.0
-        return Trigger(kind, interval_ms or None)
+        kind = trigger_of_class(trigger.getClass().getSimpleName())
+        has_interval = kind is not None and kind.has_interval
+        return Trigger(kind, (float(trigger.intervalMs()) if has_interval else 0.0) or None)
 
     def is_stateful(self, query: RunningQuery) -> bool:
         """Tell whether the query keeps state, before it has run a batch."""

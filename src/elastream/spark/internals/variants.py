@@ -16,11 +16,13 @@ from typing import Final
 
 from elastream.model.errors import UnsupportedSparkError
 
-__all__ = ["STATE", "Variant", "installed_variant", "variant_of"]
+__all__ = ["ROCKSDB_PROVIDER", "STATE", "Variant", "installed_variant", "variant_of"]
 
 _STREAMING: Final = "org.apache.spark.sql.execution.streaming"
 STATE: Final = f"{_STREAMING}.state"
 """The package of state stores, in every version."""
+ROCKSDB_PROVIDER: Final = f"{STATE}.RocksDBStateStoreProvider"
+"""The class of Spark's RocksDB state store, in every version."""
 _OPERATORS: Final = f"{_STREAMING}.operators.stateful"
 
 
@@ -70,7 +72,7 @@ _4_0: Final = Variant(
     keeper=("keeper.java", "store_4_0.java", "closing_4_0.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release"),
-        f"{STATE}.RocksDBStateStoreProvider": ("rocksDB",),
+        ROCKSDB_PROVIDER: ("rocksDB",),
         f"{STATE}.StateStore$": ("loadedProviders",),
         **_DELIVERY,
     },
@@ -86,7 +88,7 @@ _4_1: Final = replace(
     keeper=("keeper.java", "store_4_1.java", "closing_4_1.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "getFullLineage"),
-        f"{STATE}.RocksDBStateStoreProvider": ("createRocksDB", "getReadStore", "rocksDB"),
+        ROCKSDB_PROVIDER: ("createRocksDB", "getReadStore", "rocksDB"),
         f"{STATE}.StateStore$": ("loadedProviders", "unloadedProvidersToClose"),
         **_DELIVERY,
     },

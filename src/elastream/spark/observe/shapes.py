@@ -12,23 +12,17 @@ from typing import Final
 from elastream.spark.internals.queries import RunningQuery
 from elastream.spark.internals.spark_internals import PrivateDoor
 
-__all__ = ["OWN_NAME", "OWN_PROPERTY", "UNSTEERED", "refusal"]
+__all__ = ["OWN_NAME", "OWN_PROPERTY", "refusal"]
 
 OWN_NAME: Final = "elastream warm-up"
 """How the names of our own throw-away queries begin; they take no part."""
 OWN_PROPERTY: Final = "elastream.own"
 """Local property of the jobs that are ours; their work counts for nobody."""
 
-UNSTEERED: Final = {
-    "continuous": "runs continuously, without batches to move state between; use processingTime",
-    "real-time": "runs in real-time mode, whose tasks stay where they are; use processingTime",
-}
-"""Kinds of triggers without batches to steer between: what their queries do, and what to do."""
-
 
 def refusal(door: PrivateDoor, query: RunningQuery) -> str | None:
     """Return why a query cannot be steered; ``None`` where it can."""
-    why = UNSTEERED.get(door.queries.trigger(query).kind)
+    why = door.queries.trigger(query).refusal
     if why is not None:
         return why
     if not door.queries.is_stateful(query):

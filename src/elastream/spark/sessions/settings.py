@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.internals.variants import STATE, installed_variant
+from elastream.spark.internals.variants import ROCKSDB_PROVIDER, installed_variant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +107,6 @@ _FOR_EVER: Final = "not set"
 _FEW_FAILURES: Final = "twice the first executors"
 _KUBERNETES: Final = "k8s://"
 _BY_FILE_CONTEXT: Final = "Spark's own choice"
-_ROCKSDB: Final = f"{STATE}.RocksDBStateStoreProvider"
 
 _RULES: Final = (
     _Rule("spark.locality.wait", "30s", "3s", _WAIT, _waits_long_enough),
@@ -132,7 +131,7 @@ _RULES: Final = (
     ),
     _Rule(
         f"{_STATE_STORE}.providerClass",
-        _ROCKSDB,
+        ROCKSDB_PROVIDER,
         "the in-memory HDFSBackedStateStoreProvider",
         "RocksDB holds and loads states that are larger than memory",
         required=False,

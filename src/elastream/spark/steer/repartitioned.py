@@ -22,6 +22,7 @@ from elastream.spark.internals.checkpoint_files import (
     local_folder,
 )
 from elastream.spark.internals.repartitioning import key_columns, repartition_state
+from elastream.spark.internals.variants import ROCKSDB_PROVIDER
 from elastream.spark.observe.checkpoint import Checkpoint, read_checkpoint
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ __all__ = [
 
 MOST_PARTITIONS: Final = 100_000
 """More are a slip of the finger: every one is a task and some files in every batch."""
-_ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _AGGREGATION: Final = "stateStoreSave"
 _KNOWN: Final = frozenset(
     {
@@ -86,7 +86,7 @@ def checked_repartitioning(
     """
     count("partitions", partitions, least=1, most=MOST_PARTITIONS)
     where = checkpoint.location
-    if checkpoint.provider != _ROCKSDB:
+    if checkpoint.provider != ROCKSDB_PROVIDER:
         kind = checkpoint.provider.rpartition(".")[2] or "unknown"
         why = f"its state store is {kind}; only that of RocksDB can be repartitioned"
         raise ProblemError("checkpoint", f"{where}: {why}")

@@ -1,0 +1,68 @@
+"""The triggers of Structured Streaming, and which of them leave batches to steer between.
+
+A new trigger of Spark gets its line in ``TRIGGERS``; nothing else knows them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["TRIGGERS", "Trigger", "TriggerKind", "trigger_of_argument", "trigger_of_class"]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerKind:
+    """One kind of trigger, with its names in Spark and in PySpark."""
+
+    argument: str
+    """The argument of PySpark's ``DataStreamWriter.trigger``."""
+    spark_class: str
+    """The simple name of its class in the JVM."""
+    refusal: str | None = None
+    """What a query with it does and what to use instead; ``None`` where it can be steered."""
+    has_interval: bool = False
+    """Whether its batches begin at an interval."""
+
+
+TRIGGERS: Final = (
+    TriggerKind("processingTime", "ProcessingTimeTrigger", has_interval=True),
+    TriggerKind("once", "OneTimeTrigger$"),
+    TriggerKind("availableNow", "AvailableNowTrigger$"),
+    TriggerKind(
+        "continuous",
+        "ContinuousTrigger",
+        "runs continuously, without batches to move state between; use processingTime",
+    ),
+    TriggerKind(
+        "realTime",
+        "RealTimeTrigger",
+        "runs in real-time mode, whose tasks stay where they are; use processingTime",
+    ),
+)
+"""Every trigger that Spark 4.0 to 4.3 have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a query's batches begin."""
+
+    kind: TriggerKind | None
+    """``None`` for one that is not known; its queries are steered like any other."""
+    interval_ms: float | None = None
+    """How often they begin; ``None``: as soon as the one before has ended, or there are none."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why a query with it cannot be steered; ``None`` where it can."""
+        return None if self.kind is None else self.kind.refusal
+
+
+def trigger_of_argument(argument: str) -> TriggerKind | None:
+    """Return the kind that an argument of PySpark's ``trigger`` stands for."""
+    return next((kind for kind in TRIGGERS if kind.argument == argument), None)
+
+
+def trigger_of_class(simple_name: str) -> TriggerKind | None:
+    """Return the kind of a trigger in the JVM."""
+    return next((kind for kind in TRIGGERS if kind.spark_class == simple_name), None)
