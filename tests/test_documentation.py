@@ -119,6 +119,21 @@ def test_every_make_target_that_is_named_exists() -> None:
     assert named <= targets
 
 
+def test_every_place_that_contributing_names_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("## Where do I add")[1].split("\n## ")[0]
+    table = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    places = [place for line in table for place in re.findall(r"`([\w*./-]+/[\w*./-]+)`", line)]
+    assert len(table) == 7
+    found = {
+        place: any(
+            list(folder.glob(place.replace("NAME", "*")))
+            for folder in (ROOT, ROOT / "src" / "elastream")
+        )
+        for place in places
+    }
+    assert [place for place, exists in found.items() if not exists] == []
+
+
 def test_every_benchmark_that_is_named_exists() -> None:
     written = r"`python -m elastream_lab\.benchmarks[ .\n](\w+)"
     named = {name for page in PAGES for name in re.findall(written, page.read_text())}
@@ -139,7 +154,7 @@ def test_every_elastream_command_that_is_named_exists(capsys: pytest.CaptureFixt
 
 def test_a_keeper_polls_as_often_as_the_docs_say() -> None:
     java = (ROOT / "src/elastream/spark/internals/keeper.java").read_text()
-    page = (ROOT / "docs/mechanisms/ahead.md").read_text()
+    page = " ".join((ROOT / "docs/mechanisms/ahead.md").read_text().split())
     every_ms = [re.search(rf"{name} = (\d+);", java) for name in ("ALERT_MS", "CALM_MS")]
     alert, calm = (1000 // int(found[1]) for found in every_ms if found)
-    assert f"at most {alert} times a second\nwhile tasks are about to move and {calm} times" in page
+    assert f"at most {alert} times a second while tasks are about to move and {calm} times" in page

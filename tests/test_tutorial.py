@@ -10,7 +10,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
-from tests.documentation import ROOT, files
+from tests.documentation import PAGES, ROOT, files, name_of
 from tests.spark.running_query import PATIENCE_S
 
 from elastream import Decision, read_decisions
@@ -19,7 +19,7 @@ from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.spark_home import spark_home
 
 PAGE = ROOT / "docs" / "tutorial.md"
-INSTALL = 'pip install "elastream[demo]"'
+INSTALL = 'python3 -m venv .venv\n. .venv/bin/activate\npip install ".[demo]"'
 NO_CACHE = {"XDG_CACHE_HOME": os.devnull}
 """With it a Spark home goes with the test."""
 
@@ -55,10 +55,19 @@ def kinds(log: Path) -> set[str]:
     return {decision.kind for decision in decisions(log)}
 
 
-def test_the_install_step_names_an_extra_that_the_package_has() -> None:
+def test_the_install_step_takes_the_checkout_with_an_extra_that_it_has() -> None:
     commands = [command for section in steps().values() for command in section]
     assert [command for command in commands if "pip" in command] == [INSTALL]
     assert "demo" in (metadata("elastream").get_all("Provides-Extra") or [])
+
+
+def test_no_page_installs_a_package_that_is_not_published() -> None:
+    found = [
+        name_of(page)
+        for page in PAGES
+        if re.search(r"^pip install .?elastream", page.read_text(), re.M)
+    ]
+    assert found == []
 
 
 @pytest.mark.slow
