@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from tests.cli.every_option import CALLS, Call
 from tests.foresight.traces.recorded import sample
 
-from elastream.cli.main import app, main
+from elastream.cli.commands import root
+from elastream.cli.main import main
 from elastream.core.decision_log import DecisionLog
 from elastream.core.decisions import Decision
 from elastream.foresight.traces.from_log import trace_from_log
@@ -48,7 +48,7 @@ def options(command: Any) -> list[str]:
     ]
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(root()))
 
 
 def test_there_is_a_call_for_every_option_of_every_command() -> None:

@@ -57,7 +57,7 @@ def doctor(
     app: Annotated[Path | None, _APP] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Look whether attaching would work here, and say what to do where it would not.
+    """Check whether elastream works here, and what to do if not.
 
     Looks for PySpark and Java, reads settings, starts a session, opens the doors, attaches, asks
     for executors, and lets them and the driver share a folder. Nothing of it stays. The exit code

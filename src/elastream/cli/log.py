@@ -49,7 +49,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print every record as a li
 
 
 def log(file: LogFile, as_json: AsJson = False) -> None:
-    """Tell the story of an attached application: what was decided when, and why.
+    """Show what was decided in a run, when and why.
 
     Batches in a row in which nothing was done make one row; --json prints every record. Rotated
     files (FILE.1, FILE.2, ...) are read first.

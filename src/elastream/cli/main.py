@@ -7,72 +7,20 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from elastream.cli import doctor, log, page, plugins, repartition, run
-from elastream.cli.companions import with_companions
-from elastream.cli.demo import command as demo
-from elastream.cli.examples import with_examples
 from elastream.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED
-from elastream.cli.option_names import with_option_names
-from elastream.cli.plan import app as plan
 from elastream.launch.reporting import report
 from elastream.model.errors import ElastreamError
 from elastream.model.words import printable
+
+if TYPE_CHECKING:
+    from typer import TyperException
 
 __all__ = ["main"]
 
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})
 """Errors of the operating system that are about a path somebody gave, wherever they show up."""
-
-app = typer.Typer(
-    name="elastream",
-    help="""Elastic stateful streams on Apache Spark.
-
-Decides how many executors a Structured Streaming query needs and which state partition lives
-where, moving provably the least state.
-
-  elastream demo                            watch a stream scale out and in
-  elastream doctor                          whether your machine and cluster will do
-  elastream run --max-executors 4 app.py    your own program, as it is
-  elastream plan single-step problem.json   least state moved, as JSON
-  elastream log decisions.jsonl             what was decided, and why
-  elastream page decisions.jsonl            the same in the browser
-""",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
-app.command("run", context_settings=run.ANY_ARGUMENTS)(run.run)
-app.add_typer(plan.app, name="plan")
-app.command("log")(log.log)
-app.command("page")(page.page)
-app.command("repartition")(repartition.repartition)
-plugins.join(app, {"plan": plan.app})
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"elastream {version('elastream')}")
-        raise typer.Exit
-
-
-_VERSION = typer.Option(
-    "--version", help="Print the version.", is_eager=True, callback=_print_version
-)
-
-
-@app.callback()
-def _options(version: Annotated[bool, _VERSION] = False) -> None:
-    """Take the options that no command has; each does its work by itself."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -116,15 +64,17 @@ def _unheard(code: int) -> int:
 
 
 def _run(arguments: list[str] | None) -> int | Callable[[], int]:
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        command = _command()
-        given = page.with_port(sys.argv[1:] if arguments is None else arguments)
-        code = command(args=given, prog_name="elastream", standalone_mode=False)
+        if given[:1] == ["--version"]:
+            from importlib.metadata import version
+
+            print(f"elastream {version('elastream')}")
+            return 0
+        return _command(given)
     except ElastreamError as error:
         return _fail(str(error), BAD_INPUT)
-    except typer.TyperException as error:
-        return _misused(_usage(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has left, such as `| head`
         return _unheard(INTERRUPTED)
@@ -134,13 +84,22 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
         return _broken(error)
+
+
+def _command(arguments: list[str]) -> int | Callable[[], int]:
+    """Run the command that the arguments name; what it needs is imported only now."""
+    import typer
+
+    from elastream.cli.commands import root
+    from elastream.cli.page import with_port
+
+    try:
+        code = root()(args=with_port(arguments), prog_name="elastream", standalone_mode=False)
+    except typer.TyperException as error:
+        return _misused(_usage(error))
+    except typer.Abort:
+        return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) or callable(code) else 0
-
-
-@cache
-def _command() -> Any:
-    """Return the command line, built once: that takes longer than most commands do."""
-    return with_option_names(with_companions(with_examples(typer.main.get_command(app))))
 
 
 def _broken(error: Exception) -> int:
@@ -157,7 +116,7 @@ def _broken(error: Exception) -> int:
     return _fail(f"a fault of elastream itself: {about} (ELASTREAM_DEBUG=1 shows where)", BROKEN)
 
 
-def _usage(error: typer.TyperException) -> str:
+def _usage(error: TyperException) -> str:
     """Return what is wrong with the command line, the option's name included where it is known."""
     described = getattr(error, "format_message", None)
     return str(described()) if callable(described) else str(error)

@@ -46,7 +46,7 @@ def page(
     port: At = str(_PORT),
     page_names: Annotated[list[str] | None, PAGE_NAME] = None,
 ) -> None:
-    """Show a decision log in the browser: where state lived, how it moved, and why.
+    """Show a decision log in the browser: where state was, and why.
 
     The log of a run that is over can be scrubbed through; one that is being written is followed.
     Prometheus finds its metrics under /metrics. Ctrl-C ends it.

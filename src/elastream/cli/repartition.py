@@ -25,7 +25,7 @@ def repartition(
     partitions: Annotated[int, _PARTITIONS],
     master: Annotated[str | None, _MASTER] = None,
 ) -> None:
-    """Change the number of partitions of a query's state, while the query is stopped.
+    """Change the number of state partitions of a stopped query.
 
     Spark 4.2 and later do it, in a batch of their own that reads no rows; the query goes on with
     the new number when it is started again. What cannot be done is said before anything is

@@ -78,7 +78,7 @@ def run(
     measure: Annotated[Path | None, _MEASURE] = None,
     launcher: Annotated[bool, _LAUNCHER] = False,
 ) -> Callable[[], int] | None:
-    """Run a PySpark program as it is, and make its stateful queries elastic.
+    """Run a program as it is, with elastic stateful queries.
 
     The settings that steering needs are put into the session that the program builds, and every
     stateful query it starts takes part. Output, arguments and exit code are the program's own.

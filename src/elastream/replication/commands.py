@@ -30,7 +30,7 @@ _Made = TypeVar("_Made")
 
 
 def replication(file: ProblemFile, seconds: Seconds = None) -> None:
-    """How many replicas of each operator, and on which nodes, proven best.
+    """How many replicas of each operator, and where, proven best.
 
     Fields: operators, streams, nodes, links, datastore, sync_ms, bounds, weights; if it runs
     already, current; restricted, distinct, downtime. docs/plan-files.md has an example. A plan

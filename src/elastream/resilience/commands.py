@@ -40,7 +40,7 @@ def resilient(
     method: Annotated[MethodName, _METHOD] = MethodName.REFINED,
     draw: Annotated[bool, _DRAW] = False,
 ) -> None:
-    """Operators on nodes, so that as many combinations of input rates as possible can be borne.
+    """Operators on nodes that bear as many input rates as possible.
 
     Fields: load (a row for each operator, CPU cycles for a unit of each input stream), capacity
     (of each node), lower_bound (what each rate never falls below; may be left out), fixed (what

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Measure on this machine; nothing else should run on it meanwhile.",
+    help="Measure on this machine, which should run nothing else.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -84,7 +84,7 @@ def control(
     jvm: Annotated[bool, _JVM] = True,
     json_file: Annotated[Path | None, _JSON] = None,
 ) -> None:
-    """Drive the real loop on a simulated cluster of growing size, and time it.
+    """Time the loop on a simulated cluster of growing size.
 
     How long a step and a plan take, the memory of the process and the growth of the decision log,
     each size in a process of its own, through scale-outs and scale-ins. Then the calls into
@@ -205,7 +205,7 @@ def migration(
     picture: Annotated[Path | None, _PICTURE] = None,
     share_picture: Annotated[Path | None, _SHARES] = None,
 ) -> None:
-    """Compare ways to add executors to a running stateful stream, and to take them away.
+    """Compare ways to add and remove executors of a running stream.
 
     The same steady stream is scaled out and in again under every mechanism, and every word's count
     is checked at the end of each run. A change is measured from the moment it was asked for until

@@ -80,7 +80,7 @@ def elasticity(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Compare what a load costs in executor-seconds, and what its rows wait, sized in many ways.
+    """Compare executor-seconds and waits of a load by way of sizing.
 
     The same posts, at times that follow the load, are counted with few executors, with many, under
     Spark's own dynamic allocation and under elastream, and every word's count is checked at the

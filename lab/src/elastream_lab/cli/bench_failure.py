@@ -41,7 +41,7 @@ def failure(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Kill an executor of a running stateful stream, and tell what that costs its rows.
+    """Kill an executor of a running stream; show what its rows wait.
 
     The same steady stream loses the executor with most state under every way to live with that, and
     every word's count is checked at the end of each run. The loss is measured from the kill until

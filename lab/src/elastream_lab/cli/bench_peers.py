@@ -36,7 +36,7 @@ def peers(
     trigger_s: Annotated[float, _TRIGGER] = 1.0,
     json_file: Annotated[Path | None, _JSON] = None,
 ) -> None:
-    """Compare with Apache Flink: the same rows, keys, state and change, one after the other.
+    """Compare with Apache Flink: same rows, keys, state and change.
 
     Two executors, or task managers of one slot, count words at a steady rate and become three:
     once where the third is started then, once where it is there. Every count is checked. The exit

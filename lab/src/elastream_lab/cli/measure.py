@@ -57,7 +57,9 @@ def measure(
     executors: Executors = 2,
     service_us: ServiceUs = 0.0,
 ) -> Callable[[], int] | None:
-    """Measure what each (query, operator, partition) pair of a program's queries costs.
+    """Measure what each task of a program's queries costs.
+
+    A task is a state partition of an operator of a query.
 
     Runs the program, as `elastream run --measure` does, or the queries of `elastream traffic` where
     none is given, and writes what every pair costs (seconds of executor run time for a row, and at

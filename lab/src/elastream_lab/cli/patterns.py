@@ -55,7 +55,7 @@ def patterns(
     out: Annotated[Path | None, _OUT] = None,
     json_file: Annotated[Path | None, _JSON] = None,
 ) -> None:
-    """Mine the maximal frequent patterns of a sliding window, on real executors of this machine.
+    """Mine the maximal frequent patterns of a sliding window.
 
     A pattern is a set of words of a post; it is frequent where it is in --least posts of the
     window, and maximal where no larger one is. Every tick is compared with a plain miner of the

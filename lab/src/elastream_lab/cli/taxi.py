@@ -84,7 +84,7 @@ def taxi(
     json_file: Annotated[Path | None, _JSON] = None,
     log: Annotated[Path | None, _LOG] = None,
 ) -> None:
-    r"""Rank the most frequent taxi routes of the last 30 minutes, on executors of this machine.
+    r"""Rank the most frequent taxi routes of the last 30 minutes.
 
     Query 1 of the DEBS 2015 challenge, on its files or on made trips, replayed in --seconds. Every
     minute's ranking is compared with a plain computation of the same trips; the exit code is 0

@@ -43,7 +43,7 @@ def build(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace.")] = False,
     master: Annotated[str | None, _MASTER] = None,
 ) -> None:
-    """Sum up raw records: work and state of every task in every interval, on Spark.
+    """Sum up raw records: work and state of every task, on Spark.
 
     Records go to tasks exactly as Spark partitions the state of a query over the same key. Rows
     without a time, text or key are counted and reported.

@@ -52,7 +52,7 @@ def traffic(
     plan: Annotated[Path | None, _PLAN] = None,
     out: Annotated[Path | None, _OUT] = None,
 ) -> None:
-    """Count packets and their mean sizes, per second and per minute, as streaming queries.
+    """Count packets and their mean sizes, per second and per minute.
 
     Tumbling and sliding windows, by source and by source and destination, over several
     sub-streams (paper 003, section 7.3.5). All results are checked against a batch computation;

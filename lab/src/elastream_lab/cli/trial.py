@@ -32,7 +32,7 @@ def trial(
     run: Annotated[int | None, _RUN] = None,
     json_file: Annotated[Path | None, _JSON] = None,
 ) -> None:
-    """Break random applications at random moments, and look at everything afterwards.
+    """Break random applications at random moments, and check all.
 
     Each run draws one to three stateful queries, a policy, requests and faults; starts them on real
     executors of this machine; breaks what was drawn; and then looks whether every answer equals a

@@ -62,7 +62,7 @@ def demo(
     log: Annotated[Path | None, _LOG] = None,
     page: Annotated[str | None, PAGE] = None,
 ) -> None:
-    """Watch a stream scale out and in by itself, on real executors of this machine.
+    """Watch a stream scale out and in by itself, on this machine.
 
     Counts the words of a stream of posts whose rate follows a day with bursts, and checks every
     count at the end. The exit code is 0 only where all are exact.

@@ -19,7 +19,7 @@ from elastream.model.plan import Infeasible
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="""Plan a migration: read one problem as JSON, print one plan as JSON.
+    help="""Plan a migration: one problem in, one plan out, as JSON.
 
 Exit code 0: a plan was printed. 2: the problem is wrong, one line on standard error says where.
 3: no plan exists, and the reason is printed.
@@ -40,7 +40,9 @@ def single_step(
     moves_per_batch: MovesPerBatch = None,
     bytes_per_batch: BytesPerBatch = None,
 ) -> None:
-    """Least state moved in one migration; each node holds consecutive tasks.
+    """Least state moved in one migration; consecutive tasks.
+
+    Each node holds consecutive tasks.
 
     Fields: work, state (a number for each task), current (an interval [lb, ub] for each node),
     nodes (how many may hold tasks afterwards), tau (a node may hold (1 + tau) times the mean).
@@ -71,7 +73,9 @@ def free_step(
     moves_per_batch: MovesPerBatch = None,
     bytes_per_batch: BytesPerBatch = None,
 ) -> None:
-    """Least state moved in one migration; a node may hold any tasks, as on Spark.
+    """Least state moved in one migration; any tasks on a node.
+
+    A node may hold any tasks, as on Spark.
 
     Fields as for single-step; current may also be the node of each task. A plan that is not
     proven optimal has the status "feasible" and a proven lower bound. --bytes-per-s as for

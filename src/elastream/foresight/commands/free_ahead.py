@@ -16,7 +16,9 @@ _STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 
 def free_ahead(file: ProblemFile) -> None:
-    """Least expected state moved, now and later; a node may hold any tasks, as on Spark.
+    """Least expected state moved, now and later; any tasks on a node.
+
+    A node may hold any tasks, as on Spark.
 
     The problem is free-step's with what may follow: a "chain" as for transition, or "futures":
     [{"odds": 1, "targets": [{"nodes": 3, "tau": 0.4}, ...]}, ...] and "gamma", a schedule being

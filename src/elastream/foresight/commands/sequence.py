@@ -13,7 +13,7 @@ __all__ = ["sequence"]
 
 
 def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:
-    """Least state moved over several migrations that are all known beforehand.
+    """Least state moved over several migrations known beforehand.
 
     Fields as for single-step, with "targets": [{"nodes": 3, "tau": 0.4}, ...] in place of nodes
     and tau. With "gamma", from 0 to 1, each further migration counts so much less, and the

@@ -14,7 +14,7 @@ from elastream.model.errors import ProblemError
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Learn from past load: work and state of every task, node counts, the migration chain.",
+    help="Learn from past load: tasks, node counts, migration chain.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -71,9 +71,10 @@ def nodes(
     low: Annotated[float | None, _LOW] = None,
     high: Annotated[float | None, _HIGH] = None,
 ) -> None:
-    """Turn totals into node counts, as in section 6 of the papers; keep them with the trace.
+    """Turn totals into node counts, as in section 6 of the papers.
 
-    --low and --high make two months comparable: those of the first are printed.
+    They are kept with the trace. --low and --high make two months comparable: those of the first
+    are printed.
 
       elastream trace nodes trace --min 8 --max 16
     """
@@ -100,7 +101,7 @@ def chain(
     directed: Annotated[bool, _DIRECTED] = False,
     out: Annotated[Path | None, _CHAIN_OUT] = None,
 ) -> None:
-    """Estimate the migration chain from node counts, as the "chain" of a transition problem.
+    """Estimate the migration chain of a transition problem.
 
     elastream trace chain trace --directed --out chain.json
     """

@@ -34,7 +34,9 @@ _STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 
 def transition(file: ProblemFile, values: Values = None, sequences: Hindsight = None) -> None:
-    """Least expected state moved, now and in the migrations to come; consecutive tasks a node.
+    """Least expected state moved, now and later; consecutive tasks.
+
+    Each node holds consecutive tasks.
 
     The problem is single-step's with a "chain": {"sizes", "matrix", "gamma"}: how likely a
     migration from sizes[i] nodes leads to sizes[j]. All partitions are valued where there are few

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "projection_problem_of"]
 
 app = typer.Typer(
-    help="Value partitions by what later migrations are expected to move.",
+    help="Value partitions by the later migrations they lead to.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

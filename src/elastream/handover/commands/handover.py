@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="""Hand a windowed query over to another application, without moving its state.
+    help="""Hand a windowed query over to another application.
 
 QUERY is module:function, a function of yours that returns a WindowedQuery; both sides give the
 same one. FOLDER keeps the side's checkpoint, record, log and results.

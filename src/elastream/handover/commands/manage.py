@@ -34,7 +34,7 @@ Act = Annotated[bool, typer.Option("--act", help="Hand the query over, or move i
 
 
 def manage(file: File, every: Every = None, act: Act = False) -> None:
-    """Say which query should leave which application, where to, and how; --act sees to it.
+    """Plan which query should leave which application; --act does it.
 
     FILE has applications (each with name, log, cores of an executor, queries with their windows,
     joins and resumes: how each query is started there, doors: where each can be asked), and

@@ -13,7 +13,7 @@ __all__ = ["handover", "handover_problem"]
 
 
 def handover(file: ProblemFile) -> None:
-    """Where one windowed query stops and its successor starts, with no state moved.
+    """Where a windowed query stops and its successor starts.
 
     Fields: window ({"kind": "time" or "rows", "length": 4, "slide": 2}), last_window (start of the
     most recent window produced), first_tuples (timestamp of the successor's first tuple, for each

@@ -21,7 +21,7 @@ from elastream_lab.cli.study.transfer_phases import transfer_phases
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Make the experiments of the papers anew: a table, a picture and JSON.",
+    help="Repeat the experiments of the papers: table, picture, JSON.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -76,7 +76,9 @@ def migration_cost(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """State moved by every planner in a real month (papers 000 and 001, figures 9 to 17).
+    """State moved by every planner in a real month.
+
+    Papers 000 and 001, figures 9 to 17.
 
     Chain and values come from --train, the migrations from --trace; both need `elastream trace
     build` and `elastream trace nodes` first. The papers' two loads are a trace of words and one of

@@ -38,7 +38,7 @@ def handover(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Hand the paper's queries over while they run (paper 002, figures 4 to 6).
+    """Hand queries over while they run (paper 002).
 
     Two Spark applications, each a driver process with a cluster of its own. Every query runs with
     and without a handover, and again; the outputs are compared row by row. Takes a quarter of an

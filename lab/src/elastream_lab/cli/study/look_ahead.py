@@ -29,7 +29,7 @@ def look_ahead(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Scale ahead of real loads: seconds of overload and executor-seconds.
+    """Scale ahead of real loads, and count overload and cost.
 
     The loop with a forecast learns from all but the last days of a load; those are then run on a
     simulated cluster by the loop without a forecast, the loop with one, and an oracle that knows

@@ -85,7 +85,9 @@ def migration_response(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Measure what rows wait around migrations (papers 000, fig. 13-15; 001, fig. 11, 16, 17).
+    """Measure what rows wait around migrations.
+
+    Papers 000, figures 13 to 15, and 001, figures 11, 16 and 17.
 
     Live on executors of this machine; at the papers' 8 to 16 nodes on the simulated cluster, with
     the costs measured live or in an earlier run. With the papers' two minutes for each migration

@@ -38,7 +38,9 @@ def precompute(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Value all partitions on Spark, by cores and by how many there are (000 fig. 11, 001 fig. 14).
+    """Value all partitions on Spark, by cores and by number.
+
+    Papers 000, figure 11, and 001, figure 14.
 
     Every partition that serves a size of the chain, exact values, in one process and on Spark with
     some cores; beside it a pool, and how far its values are above the exact ones. A minute as it

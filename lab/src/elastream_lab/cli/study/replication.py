@@ -100,7 +100,9 @@ def replication(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Replicas and places through an hour of changing load, and solving times (paper 004, 7).
+    """Replicas and places in an hour of load (paper 004).
+
+    Solving times too, as in section 7.
 
     The hour takes half a minute. Table IV takes minutes, nearly all for the generic integer
     program: --milp-seconds 0 leaves that out. --on-spark runs the taxi query with the loop, live

@@ -73,7 +73,9 @@ def resilience(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """How large a set of input rates placements bear (paper 003, figures 9 to 19, table 3).
+    """How large a set of input rates placements bear.
+
+    Paper 003, figures 9 to 19 and table 3.
 
     In simulation, on random query graphs, in a few minutes; --figures takes some of them. With
     --input figure 14 is made of your graph. With --on-spark figure 14 as the paper ran it: a trial
@@ -186,7 +188,7 @@ def latency(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """How long tuples of a traffic monitor wait under bursts (paper 003, figure 18).
+    """How long tuples wait under bursts (paper 003).
 
     Simulated at the paper's size; with --on-spark as streaming queries on executors of this
     machine, at several load levels, in about 20 minutes; nothing else should run on it meanwhile.

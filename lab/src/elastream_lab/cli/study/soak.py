@@ -26,7 +26,9 @@ def soak(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Run for long, and look whether memory, threads, listeners, log or scratch folders grow.
+    """Run for long, and see whether anything grows.
+
+    Memory, threads, listeners, log, scratch folders.
 
     A month of three queries on a simulated cluster, with waves of load and an executor that dies
     every day; and a query on live executors whose batches are a minute of stream time each, while

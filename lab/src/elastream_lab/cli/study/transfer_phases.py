@@ -32,7 +32,9 @@ def transfer_phases(
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path | None, _PICTURE] = None,
 ) -> None:
-    """Send the state of migrations in phases, and all at once (paper 000, section 5.1).
+    """Send state in phases, and all at once (paper 000).
+
+    As in section 5.1.
 
     Estimated by the forecast, and on the simulated cluster; with --hosts also with real bytes over
     TCP, by movers on hosts of this machine whose links are as narrow as told: two minutes.
