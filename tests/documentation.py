@@ -29,7 +29,11 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "lab" / "docs").rglob("*.md")),
+]
 
 GIVEN = {"spark", "counts", "query", "first", "second"}
 """What an example may take as given: a session, a stateful frame of a stream, running queries."""

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -340,9 +338,3 @@ def test_a_plan_for_another_problem_is_refused() -> None:
     for plan in (step_plan(elsewhere, (0, 0)), step_plan(smaller, (1,))):
         with pytest.raises(ProblemError, match="plan"):
             mini_migrations(problem, plan, max_tasks=1)
-
-
-def test_the_page_says_what_happens() -> None:
-    page = Path(__file__).parents[2] / "docs" / "planners" / "mini-migrations.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert (failed, tried > 0) == (0, True)

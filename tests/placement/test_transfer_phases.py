@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import doctest
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,9 +192,3 @@ def test_a_wrong_move_is_named(move: Volume, field: str) -> None:
     with pytest.raises(ProblemError) as refused:
         transfer_phases([(0, 1, 1), move])
     assert refused.value.field == field
-
-
-def test_the_page_says_what_happens() -> None:
-    page = Path(__file__).parents[2] / "docs" / "planners" / "transfer-phases.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert (failed, tried > 0) == (0, True)

@@ -96,7 +96,7 @@ def saw_a_batch(attachment: Attachment) -> bool:
     return bool(attachment.where()) or attachment._application not in APPLICATIONS.values()
 
 
-FILES: dict[str, Callable[[Path], None]] = {"docs/planners/transition.md": write_known_values}
+FILES: dict[str, Callable[[Path], None]] = {"docs/foresight/transition.md": write_known_values}
 """What must lie in the working folder of a page's examples."""
 
 

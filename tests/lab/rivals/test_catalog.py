@@ -144,7 +144,7 @@ def test_every_planner_has_one_name() -> None:
 
 
 def test_the_page_on_baselines_says_what_happens() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "planners" / "baselines.md").read_text()
+    page = (Path(__file__).parents[3] / "lab" / "docs" / "baselines.md").read_text()
     (fields,) = re.findall(r"^```json\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     problem = StepProblem.of(**json.loads(fields))
     told = re.findall(r"^\| ([a-z-]+) \| ([a-z]+) \| (\d+) \|$", page, re.MULTILINE)

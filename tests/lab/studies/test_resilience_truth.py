@@ -295,9 +295,9 @@ def test_a_run_that_is_cut_short_tells_of_the_points_that_all_placements_had() -
 
 
 def test_the_table_in_the_docs_is_that_of_the_runs_beside_it() -> None:
-    docs = Path(__file__).parents[3] / "docs"
-    runs = earlier_runs([docs / "measured" / "figure-14.json"], SparkTruth(seed=0))
-    page = (docs / "planners" / "resilient-on-spark.md").read_text()
+    docs = Path(__file__).parents[3] / "lab" / "docs"
+    runs = earlier_runs([docs / "figure-14.json"], SparkTruth(seed=0))
+    page = (docs / "resilience.md").read_text()
     ratios, _ = truth_figures(runs, SparkTruth(), "")
     points = len(runs) // len(ALL_METHODS)
     told = {}
