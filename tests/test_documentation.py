@@ -26,12 +26,11 @@ from tests.documentation import (
     parsed,
     run_examples,
 )
+from tests.test_public_names import PACKAGES
 
-import elastream
-import elastream.testing
 from elastream.cli.main import main
 
-PUBLIC = {"elastream": elastream.__all__, "elastream.testing": elastream.testing.__all__}
+PUBLIC = {package.__name__: package.__all__ for package in PACKAGES}
 """The whole interface: what an example may import of ours."""
 
 PLAIN_PAGES = [page for page in PAGES if not needs_spark(page)]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.documentation import ROOT
+from tests.test_public_names import PACKAGES
 
-import elastream
+import elastream.testing
 
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text()
 
@@ -25,8 +26,14 @@ def test_every_page_has_its_place_in_the_site() -> None:
 
 def test_the_reference_has_every_public_name_once() -> None:
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
-    named = re.findall(r"^::: elastream\.(\w+)$", page, re.MULTILINE)
-    assert sorted(named) == elastream.__all__
+    named = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    public = [
+        f"{package.__name__}.{name}"
+        for package in PACKAGES
+        if package is not elastream.testing
+        for name in package.__all__
+    ]
+    assert sorted(named) == sorted(public)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")

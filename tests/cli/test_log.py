@@ -7,8 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from elastream import Decision, DecisionLog
+from elastream import Decision
 from elastream.cli.log import log
+from elastream.core.decision_log import DecisionLog
 from elastream.model.errors import ProblemError
 
 app = typer.Typer()

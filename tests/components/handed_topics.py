@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.components.frames import kafka_options
 
-from elastream import (
+from elastream.handover import (
     QueryShape,
     Start,
     Window,

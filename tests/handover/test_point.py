@@ -8,7 +8,7 @@ from elastream.handover.model import HandoverPlan, HandoverProblem, Window
 from elastream.handover.point import (
     WindowOperator,
     expect_near,
-    handover,
+    migration_point,
     row_boundary,
     share_window,
     time_boundary,
@@ -22,7 +22,7 @@ sizes = st.integers(1, 50)
 
 
 def planned(problem: HandoverProblem) -> HandoverPlan:
-    plan = handover(problem)
+    plan = migration_point(problem)
     assert isinstance(plan, HandoverPlan)
     return plan
 
@@ -89,7 +89,9 @@ def test_the_last_row_window_is_the_last_that_starts_before_the_first_row_the_ta
     arrivals = [10]
     for gap in gaps:
         arrivals.append(arrivals[-1] + gap)
-    outcome = handover(HandoverProblem.of(Window.of("rows", 3, slide), 10, [first], [arrivals]))
+    outcome = migration_point(
+        HandoverProblem.of(Window.of("rows", 3, slide), 10, [first], [arrivals])
+    )
     if first > arrivals[-1]:
         assert isinstance(outcome, Infeasible)
         return
@@ -118,7 +120,7 @@ def test_every_input_of_rows_drops_up_to_the_same_window() -> None:
 
 
 def test_rows_before_the_first_tuple_cannot_be_counted_until_one_as_late_has_come() -> None:
-    outcome = handover(HandoverProblem.of(Window.of("rows", 3, 2), 1, [9], [[1, 4, 8]]))
+    outcome = migration_point(HandoverProblem.of(Window.of("rows", 3, 2), 1, [9], [[1, 4, 8]]))
     assert isinstance(outcome, Infeasible)
     assert "input 0 has no tuple at 9 or later yet" in outcome.reason
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elastream import QueryShape, Window
+from elastream.handover import QueryShape, Window
 from elastream.testing import HandoverScenario, Row, SimulatedHandover, uninterrupted
 
 SHAPE = QueryShape("q", Window.of("time", 4, 2), 1)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from elastream import ByHand, Policy, ProblemError, Resilient, Utilisation
+from elastream import ByHand, Policy, ProblemError, Utilisation
 from elastream.launch.settings import RunSettings, goal_given
+from elastream.resilience import Resilient
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,10 @@ def test_a_goal_beside_the_program_is_found_and_the_path_is_left_as_it_was(tmp_p
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("best", "'best' is not one of by-hand, resilient, utilisation, nor module:name"),
+        (
+            "best",
+            "'best' is not one of by-hand, replication, resilient, utilisation, nor module:name",
+        ),
         ("nowhere_at_all:goal", "cannot be found: No module named 'nowhere_at_all'"),
         ("elastream:Magic", "cannot be found: module 'elastream' has no attribute 'Magic'"),
         ("sys:maxsize", "which is no goal"),

@@ -27,8 +27,9 @@ from tests.documentation import (
 )
 from tests.spark.running_query import PATIENCE_S, back_to_two, until
 
-from elastream import Attachment, MigrationChain, read_decisions
+from elastream import Attachment, read_decisions
 from elastream.attachment.application import APPLICATIONS
+from elastream.foresight import MigrationChain
 from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
 from elastream.foresight.values_file import write_values

@@ -13,19 +13,10 @@ from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S, back_to_two, committed_rows, until
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
-from elastream import (
-    Combined,
-    Decision,
-    Policy,
-    ProblemError,
-    Replication,
-    Resilient,
-    Schedule,
-    Utilisation,
-    Weights,
-    attach,
-)
+from elastream import Combined, Decision, Policy, ProblemError, Schedule, Utilisation, attach
 from elastream.core.goal import Goal
+from elastream.replication import Replication, Weights
+from elastream.resilience import Resilient
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.host_delays import HostProbe

@@ -8,7 +8,8 @@ import pytest
 from tests.spark.running_query import PATIENCE_S, running
 from tests.spark.streams import KEYS, START, WINDOW, numbers
 
-from elastream import ProblemError, measure, placed
+from elastream import ProblemError, placed
+from elastream.resilience import measure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

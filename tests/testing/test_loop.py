@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from elastream import Decision, Policy, Replication, Utilisation, read_decisions
+from elastream import Decision, Policy, Utilisation, read_decisions
+from elastream.replication import Replication
 from elastream.testing import (
     ClusterSettings,
     SimulatedCluster,

@@ -1,1 +1,5 @@
 """Migrations planned with those to come in view (papers 000 and 001): a wing of elastream."""
+
+from elastream.lazy import lazy_names
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

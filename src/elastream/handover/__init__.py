@@ -1,1 +1,5 @@
-"""The protocol by which a windowed query is handed over: two pure machines and thin drivers."""
+"""Windowed queries handed over to another application (UniMiCo, paper 002): a wing of elastream."""
+
+from elastream.lazy import lazy_names
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -52,7 +52,7 @@ from elastream.model.plan import Infeasible
 __all__ = [
     "WindowOperator",
     "expect_near",
-    "handover",
+    "migration_point",
     "row_boundary",
     "share_window",
     "time_boundary",
@@ -63,7 +63,7 @@ __all__ = [
 _Exact = TypeVar("_Exact", int, Fraction)
 
 
-def handover(problem: HandoverProblem) -> HandoverPlan | Infeasible:
+def migration_point(problem: HandoverProblem) -> HandoverPlan | Infeasible:
     """Return where the origin stops and the target starts, or what has to be waited for."""
     if problem.arrivals is None:
         return _time_plan(problem)

@@ -1,1 +1,5 @@
 """Replicas and hosts of operators, chosen together (EDRP, paper 004): a wing of elastream."""
+
+from elastream.lazy import lazy_names
+
+__all__, __getattr__, __dir__ = lazy_names(__name__)

@@ -26,60 +26,9 @@ A handover:
   :class:`HandoverScenario`: a query, a stream of :class:`Row`, and what goes wrong.
 - :func:`uninterrupted`: each :class:`Output` of the same query where nobody hands it over.
 
-This list is the whole public interface; everything else may change.
+This list is all that is public; everything else may change.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from elastream.lazy import lazy_names
 
-from elastream.testing.cluster import ClusterSettings, SimulatedCluster
-from elastream.testing.loop import SimulatedLoop, simulated
-from elastream.testing.workload import (
-    SimulatedTask,
-    Workload,
-    even_workload,
-    rate_ramp,
-    rate_steps,
-)
-
-if TYPE_CHECKING:
-    from elastream.handover.testing.scenario import HandoverScenario as HandoverScenario
-    from elastream.handover.testing.scenario import uninterrupted as uninterrupted
-    from elastream.handover.testing.simulated_handover import SimulatedHandover as SimulatedHandover
-    from elastream.handover.testing.windows import Output as Output
-    from elastream.handover.testing.windows import Row as Row
-
-_HANDOVER = {
-    "HandoverScenario": "scenario",
-    "Output": "windows",
-    "Row": "windows",
-    "SimulatedHandover": "simulated_handover",
-    "uninterrupted": "scenario",
-}
-"""Names of the wing, which knows this package: each with its module there."""
-
-__all__ = [
-    "ClusterSettings",
-    "HandoverScenario",
-    "Output",
-    "Row",
-    "SimulatedCluster",
-    "SimulatedHandover",
-    "SimulatedLoop",
-    "SimulatedTask",
-    "Workload",
-    "even_workload",
-    "rate_ramp",
-    "rate_steps",
-    "simulated",
-    "uninterrupted",
-]
-
-if not TYPE_CHECKING:  # else any name at all would be there for a type checker
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HANDOVER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = import_module(f"elastream.handover.testing.{_HANDOVER[name]}")
-        value = globals()[name] = getattr(module, name)
-        return value
+__all__, __getattr__, __dir__ = lazy_names(__name__)

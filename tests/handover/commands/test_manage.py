@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from elastream import Decision, DecisionLog
+from elastream import Decision
 from elastream.cli.main import main
+from elastream.core.decision_log import DecisionLog
 from elastream.core.samples import Sample, TaskSample
 from elastream.handover.ledger import RecordFile
 from elastream.handover.model import QueryShape, Window

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream import Start, files_since, kafka_start
+from elastream.handover import Start, files_since, kafka_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

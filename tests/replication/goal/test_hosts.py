@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from elastream import Policy, Replication, Weights
+from elastream import Policy
 from elastream.model.observation import OperatorGraph
+from elastream.replication import Replication, Weights
 from elastream.testing import ClusterSettings, SimulatedCluster, simulated
 from elastream.testing.workload import SimulatedTask, Workload
 

@@ -14,8 +14,9 @@ from tests.spark.streams import (
     numbers,
 )
 
-from elastream import ProblemError, QueryRefusedError, measure
+from elastream import ProblemError, QueryRefusedError
 from elastream.model.observation import BatchObservation
+from elastream.resilience import measure
 from elastream.resilience.model.problem import ResilientProblem
 from elastream.resilience.planner.planner import resilient
 from elastream_lab.applications.traffic.placed_pairs import placed_pairs

@@ -5,16 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from elastream import (
-    ByHand,
-    Combined,
-    Goal,
-    Policy,
-    Replication,
-    Resilient,
-    Schedule,
-    Utilisation,
-)
+from elastream import ByHand, Combined, Goal, Policy, Schedule, Utilisation
+from elastream.replication import Replication
+from elastream.resilience import Resilient
 from elastream_lab.campaign.scenario import Scenario
 
 __all__ = ["GOALS", "policy_of"]

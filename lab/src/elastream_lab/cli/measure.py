@@ -64,7 +64,7 @@ def measure(
     Runs the program, as `elastream run --measure` does, or the queries of `elastream traffic` where
     none is given, and writes what every pair costs (seconds of executor run time for a row, and at
     any rates) and puts out as a problem of resilient placement. For queries that run already there
-    is elastream.measure(queries) in Python.
+    is elastream.resilience.measure(queries) in Python.
 
       elastream measure --out problem.json --executors 2 app.py
       elastream measure --out problem.json -- app.py --its arguments

@@ -19,9 +19,9 @@ def handover(file: ProblemFile) -> None:
     most recent window produced), first_tuples (timestamp of the successor's first tuple, for each
     input); for rows also arrivals (timestamps at the window from last_window on, for each input).
     """
-    from elastream.handover.point import handover as planner
+    from elastream.handover.point import migration_point
 
-    outcome = planner(handover_problem(read_fields(file)))
+    outcome = migration_point(handover_problem(read_fields(file)))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
     fields: dict[str, object] = {

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.spark.running_query import PATIENCE_S
 
-import elastream
+from elastream import TaskId
 from elastream.cli.main import main
 from elastream.harness.replay import replayed_batch
 from elastream.harness.replaying import Replay
+from elastream.resilience import Measured, measure
 from elastream.spark.observe.watching import batches_of, watching
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
@@ -49,7 +50,7 @@ class Ran:
     """Of each node."""
     where: list[str]
     """Where the last batch of the replay left each pair."""
-    measured: elastream.Measured
+    measured: Measured
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +63,13 @@ def ran(spark: SparkSession) -> Ran:
             placed = placed_pairs(queries, nodes, timeout_s=PATIENCE_S)
         with watching(queries) as seen:
             executors = [entry.id for entry in seen.door.executors()]
-            last: dict[elastream.TaskId, str] = {}
+            last: dict[TaskId, str] = {}
             batches_of(
                 seen.monitor,
                 lambda batch: last.update({task.task: task.executor for task in batch.tasks}),
             )
             with opened_by_and_by(replay):
-                measured = elastream.measure(queries, batches=3, skip=0, timeout_s=PATIENCE_S)
+                measured = measure(queries, batches=3, skip=0, timeout_s=PATIENCE_S)
             replay.wait(lambda: replay.has_read_all)
             where = [last[task] for task in seen.tasks]
     return Ran(monitor, nodes, placed, executors, where, measured)

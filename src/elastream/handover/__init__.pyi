@@ -1,0 +1,16 @@
+from elastream.handover.model import HandoverPlan as HandoverPlan
+from elastream.handover.model import HandoverProblem as HandoverProblem
+from elastream.handover.model import QueryShape as QueryShape
+from elastream.handover.model import Start as Start
+from elastream.handover.model import Window as Window
+from elastream.handover.point import WindowOperator as WindowOperator
+from elastream.handover.point import migration_point as migration_point
+from elastream.handover.spark.row_windows import RowWindowJoin as RowWindowJoin
+from elastream.handover.spark.row_windows import RowWindows as RowWindows
+from elastream.handover.spark.sinks import Writer as Writer
+from elastream.handover.spark.sinks import delta_sink as delta_sink
+from elastream.handover.spark.sinks import files_sink as files_sink
+from elastream.handover.spark.sinks import kafka_sink as kafka_sink
+from elastream.handover.spark.sources import files_since as files_since
+from elastream.handover.spark.sources import kafka_start as kafka_start
+from elastream.handover.spark.windowed import WindowedQuery as WindowedQuery

@@ -1,0 +1,34 @@
+"""Public names whose modules are imported when a name is first used.
+
+So ``import elastream`` takes no time, and loads neither Spark nor a solver. The names of a package
+are written once, in the stub ``__init__.pyi`` next to its ``__init__.py``, which type checkers and
+editors read as well. Each is a line ``from MODULE import NAME as NAME``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import get_data
+from typing import Any, Final
+
+__all__ = ["lazy_names"]
+
+_LINE: Final = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
+
+
+def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that has a stub."""
+    stub = (get_data(package, "__init__.pyi") or b"").decode()
+    modules = {name: module for module, name in _LINE.findall(stub)}
+    names = vars(sys.modules[package])
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = names[name] = getattr(import_module(modules[name]), name)
+        return value
+
+    return sorted(modules), get, lambda: sorted({*names, *modules})
