@@ -74,7 +74,7 @@ def problem_of(command: str) -> tuple[list[str], str]:
     arguments = shlex.split(words)[1:]
     if echoed:
         return arguments, shlex.split(echoed)[1]
-    page = (ROOT / "docs" / "plan-files.md").read_text()
+    page = (ROOT / "docs" / "reference" / "plan-files.md").read_text()
     section = re.search(rf"^## {arguments[1]}$.*?^```json\n(.*?)^```", page, re.DOTALL | re.M)
     assert section, f"no problem for {command}"
     return ["-" if each.endswith(".json") else each for each in arguments], section[1]
@@ -104,7 +104,7 @@ def test_links_lead_to_files(page: Path) -> None:
 def test_the_problems_of_the_plan_files_page_can_be_planned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    problem, plan = blocks(ROOT / "docs" / "plan-files.md", "json")[:2]
+    problem, plan = blocks(ROOT / "docs" / "reference" / "plan-files.md", "json")[:2]
     file = tmp_path / "problem.json"
     file.write_text(problem)
     assert main(["plan", "single-step", str(file)]) == 0

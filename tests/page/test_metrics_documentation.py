@@ -14,7 +14,7 @@ from tests.page.watching import families
 from elastream.page.counts import Counts
 from elastream.page.metrics import metrics_text
 
-PAGE = (ROOT / "docs" / "metrics.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 RULES = (ROOT / "docs" / "dashboards" / "elastream-alerts.yml").read_text()
 DASHBOARD_TEXT = (ROOT / "docs" / "dashboards" / "elastream.json").read_text()
 DASHBOARD: dict[str, Any] = json.loads(DASHBOARD_TEXT)

@@ -1,4 +1,4 @@
-"""Exit codes of the command, fixed by the plan-file contract (``docs/plan-files.md``)."""
+"""Exit codes of the command, fixed by the plan-file contract (``docs/reference/plan-files.md``)."""
 
 from __future__ import annotations
 

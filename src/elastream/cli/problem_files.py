@@ -1,7 +1,7 @@
 """Reads problem files: JSON in, checked problems out, or one line that names the wrong field.
 
-The formats are described in ``docs/plan-files.md``. Unknown fields, fields given twice and
-anything that is not plain JSON are refused, so that a typing error is never silently ignored.
+The formats are described in ``docs/reference/plan-files.md``. Unknown fields, fields given
+twice and anything that is not plain JSON are refused: a typing error is never silently ignored.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Names begin with ``elastream_``, units are seconds, bytes and ratios, counters end in ``_total``. A
 query is told by its name, an executor by its id while it is alive; no label has values without end.
 What is not known has no sample: neither 0 nor NaN. A partition is a task of the glossary.
-``docs/metrics.md`` lists all of it.
+``docs/reference/metrics.md`` lists all of it.
 """
 
 from __future__ import annotations

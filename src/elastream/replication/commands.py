@@ -33,8 +33,8 @@ def replication(file: ProblemFile, seconds: Seconds = None) -> None:
     """How many replicas of each operator, and where, proven best.
 
     Fields: operators, streams, nodes, links, datastore, sync_ms, bounds, weights; if it runs
-    already, current; restricted, distinct, downtime. docs/plan-files.md has an example. A plan
-    that is not proven optimal with the effort given has the status "feasible" and its proven gap.
+    already, current; restricted, distinct, downtime. docs/reference/plan-files.md has an example.
+    A plan that is not proven optimal with the effort given is "feasible" and has its proven gap.
     """
     from elastream.replication.planner.exact import EFFORT
     from elastream.replication.planner.exact import replication as planner

@@ -1,7 +1,7 @@
 """The replication problem of paper 004: an operator graph on a graph of resources (section 3).
 
-Names are those of the problem file (``docs/plan-files.md``). A problem that exists is sound: its
-numbers are finite, its names known, its streams free of cycles; anything else raises
+Names are those of the problem file (``docs/reference/plan-files.md``). A problem that exists is
+sound: its numbers are finite, its names known, its streams free of cycles; anything else raises
 :class:`~elastream.model.errors.ProblemError` with the field's path.
 """
 
