@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             half = "first cluster" if file in FIRST_CLUSTER else "second cluster"
             item.add_marker(pytest.mark.xdist_group(half if shared else OWN_CLUSTER[file]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the threads of the cluster do where a test has waited in vain."""
+    report = yield
+    session = getattr(item, "funcargs", {}).get("spark")
+    if session is not None and call.excinfo is not None:
+        from tests.spark.thread_dumps import IN_VAIN, thread_dump
+
+        why = str(call.excinfo.value)
+        if any(words in why for words in IN_VAIN):
+            report.sections.append(("threads of the cluster", thread_dump(session)))
+    return report
 
 
 EXECUTORS = 2

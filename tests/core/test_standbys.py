@@ -17,6 +17,7 @@ from tests.core.scenes import POLICY, attached
 
 from elastream.core.events import (
     Answered,
+    CopiesLost,
     Copy,
     DropCopies,
     Instruction,
@@ -533,3 +534,64 @@ def test_copies_of_a_query_that_has_left_are_dropped_and_those_of_others_stay() 
     asked = len(of_kind(run, Copy))
     run.batches(3)
     assert len(of_kind(run, Copy)) == asked
+
+
+def drop_copies(run: Harness, executor: str) -> set[TaskId]:
+    """Let an executor drop its copies, as one does whose driver was suspended; return whose."""
+    lost = {each: holder for each, holder in run.cluster.copies.items() if holder == executor}
+    run.cluster.copies = {
+        each: holder for each, holder in run.cluster.copies.items() if holder != executor
+    }
+    run.feed(CopiesLost(round(run.cluster.now_ms), lost))
+    return set(lost)
+
+
+def test_copies_that_an_executor_has_dropped_are_requested_again() -> None:
+    run = run_of()
+    run.seconds(100)
+    run.batches(1)
+    lost = drop_copies(run, "1")
+    assert len(lost) == 2
+    assert told(run)[-1] == "executor 1 has dropped the copies of 2 tasks"
+    assert not lost & run.state.standbys.there
+    run.batches(1)
+    first, again = of_kind(run, Copy)
+    assert again.wanted.keys() == first.wanted.keys()
+    assert run.cluster.copies == again.wanted
+    assert run.state.standbys.there == again.wanted.keys()
+
+
+def test_copies_that_are_dropped_again_and_again_are_requested_once_a_minute() -> None:
+    run = run_of()
+    run.batches(1)
+    drop_copies(run, "1")
+    assert told(run)[-1].endswith("; tried again in 60 s at the earliest")
+    run.seconds(50)
+    assert len(of_kind(run, Copy)) == 1
+    run.seconds(20)
+    run.batches(1)
+    assert len(of_kind(run, Copy)) == 2
+    assert run.state.standbys.there == run.cluster.copies.keys()
+
+
+def test_a_dropped_copy_of_an_executor_that_is_lost_itself_or_holds_none_is_no_news() -> None:
+    run = run_of()
+    run.batches(1)
+    run.cluster.kill("1")
+    before, said = run.state.standbys, told(run)
+    first = task(0)
+    other = next(each for each in ("0", "2") if each != before.holder(first))
+    run.feed(CopiesLost(round(run.cluster.now_ms), {task(j): "1" for j in range(6)}))
+    run.feed(CopiesLost(round(run.cluster.now_ms), {first: other}))
+    assert told(run) == said
+    assert run.state.standbys.there == before.there
+
+
+def test_after_copies_were_dropped_a_lost_executor_s_tasks_are_not_said_to_have_one() -> None:
+    run = run_of()
+    run.seconds(100)
+    run.batches(1)
+    run.feed(CopiesLost(round(run.cluster.now_ms), dict(run.cluster.copies)))
+    run.cluster.kill("1")
+    (lost,) = (d for d in run.decisions if d.kind == "lost")
+    assert lost.reason == "executor 1 was lost, 2 tasks to load elsewhere"

@@ -98,7 +98,7 @@ class Application:
         roll = ExecutorRoll(door)
         self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
-        self.copies = SparkStateCopies(door, self.monitor)
+        self.copies = SparkStateCopies(door, self.monitor, lambda lost: self.controller.feed(lost))
         self.restarter = QueryRestarter(door, self.monitor, self._restart_of)
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)

@@ -31,6 +31,7 @@ __all__ = [
     "Ask",
     "BatchObserved",
     "Cancel",
+    "CopiesLost",
     "Copy",
     "DetachRequested",
     "DropCopies",
@@ -128,6 +129,15 @@ class Status:
     """Executor run time of tasks of nobody who takes part, since the status before."""
     dropped: int = 0
     """Events that were lost since the status before, because there were too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesLost:
+    """Copies of state that were there are gone: their executors have dropped them."""
+
+    at_ms: int
+    copies: Mapping[TaskId, str]
+    """The executors that had them, by task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +363,7 @@ Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChan
 """What the monitor tells."""
 Event = (
     Fact
+    | CopiesLost
     | Tick
     | Answered
     | Stuck

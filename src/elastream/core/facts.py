@@ -11,6 +11,7 @@ from dataclasses import replace
 from elastream.core.application import RECENT_BATCHES, Query
 from elastream.core.events import (
     BatchObserved,
+    CopiesLost,
     Event,
     ExecutorsChanged,
     Instruction,
@@ -26,7 +27,7 @@ from elastream.core.migrator.moving import Moving
 from elastream.core.migrator.releasing import Releasing
 from elastream.core.migrator.resuming import Resuming
 from elastream.core.spares import begin_work, with_alive
-from elastream.core.standbys import recover
+from elastream.core.standbys import forget_lost, recover
 from elastream.core.state import LoopState, note
 from elastream.core.steady import Steady
 from elastream.model.observation import BatchObservation
@@ -65,6 +66,9 @@ def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instructio
             return state, (note(state, "refuse", f"left alone: it {why}", query=query),), False
         case ExecutorsChanged():
             return _executors(state, event)
+        case CopiesLost(copies=copies):
+            state, logs = forget_lost(state, copies)
+            return state, logs, bool(logs)
         case Tick(at_ms=now_ms, wall_ms=wall_ms):
             return _tick(_set(state, 0 if wall_ms is None else wall_ms - now_ms))
         case _:

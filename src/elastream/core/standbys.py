@@ -12,7 +12,7 @@ begun while nothing else is under way. A change that copies state ahead keeps th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,9 +23,17 @@ from elastream.core.spares import begin_work
 from elastream.core.standby_places import StandbyPlaces
 from elastream.core.state import LoopState, Recovery, Standbys, Transition, note
 from elastream.model.observation import TaskId
-from elastream.model.words import counted
+from elastream.model.words import counted, listed
 
-__all__ = ["choose_standbys", "recover", "recovered", "stand_by", "still_standing", "tend_standbys"]
+__all__ = [
+    "choose_standbys",
+    "forget_lost",
+    "recover",
+    "recovered",
+    "stand_by",
+    "still_standing",
+    "tend_standbys",
+]
 
 _TRY_AGAIN_S: Final = 60.0
 """How long after a failure nothing is tried."""
@@ -109,6 +117,38 @@ def stand_by(state: LoopState, result: object) -> Transition:
     if there < wanted and not there:
         state = replace(state, standbys=replace(standbys, failed_ms=state.now_ms))
     return state, (log,)
+
+
+def forget_lost(state: LoopState, copies: Mapping[TaskId, str]) -> Transition:
+    """Believe no more in copies that executors have dropped, so that they are requested again.
+
+    Where they were requested only a moment ago, that waits: an executor may drop them each time.
+    What an executor had that is gone itself is not told here.
+    """
+    standbys, alive = state.standbys, {each.id for each in state.all_executors}
+    lost = {
+        task
+        for task, holder in copies.items()
+        if holder in alive and standbys.holder(task) == holder
+    }
+    if not lost:
+        return state, ()
+    passed_s = state.passed_s(standbys.since_ms)
+    soon = standbys.since_ms is not None and passed_s < _TRY_AGAIN_S
+    wanted = {task: holder for task, holder in standbys.wanted.items() if task not in lost}
+    standbys = replace(
+        standbys,
+        wanted=wanted,
+        there=standbys.there - lost,
+        failed_ms=state.now_ms if soon else standbys.failed_ms,
+    )
+    holders = listed(sorted({copies[task] for task in lost}))
+    reason = f"executor {holders} has dropped the copies of {counted(len(lost), 'task')}"
+    if soon:
+        reason += f"; tried again in {_TRY_AGAIN_S:.0f} s at the earliest"
+    figures = {"tasks": len(lost)}
+    state = replace(state, standbys=standbys)
+    return state, (note(state, "standby", reason, figures=figures),)
 
 
 def recover(state: LoopState, lost: Sequence[str]) -> Transition:

@@ -75,7 +75,8 @@ class Keepers:
     def __init__(self, door: PrivateDoor) -> None:
         self._door = door
         self._mailbox = str(uuid.uuid4())
-        self._number = 0
+        self.number = 0
+        """Of the last word that was written."""
         self._code: Any = None
 
     def missing_name(self) -> str | None:
@@ -107,14 +108,14 @@ class Keepers:
             self._code = generated_code(door.jvm, *door.variant.keeper)
         packed = [door.java_objects(order) for order in orders]
         lease_ms = round(1000 * self.lease_s)
-        references = [executor.id, self._mailbox, executor.host, self._number, lease_ms, *packed]
+        references = [executor.id, self._mailbox, executor.host, self.number, lease_ms, *packed]
         return run_on(door, executor, self._code, references)
 
-    def write(self, executor: str, word: Word) -> int:
-        """Tell an executor's keeper what is wanted from now on; return the number of the word."""
-        self._number += 1
+    def write(self, executor: str, word: Word) -> None:
+        """Tell an executor's keeper what is wanted from now on."""
+        self.number += 1
         text = {
-            "number": self._number,
+            "number": self.number,
             "alert": word.alert,
             "committed": dict(word.committed),
             "keep": list(word.keep),
@@ -124,7 +125,6 @@ class Keepers:
         self._door.coordinator.reportActiveInstance(
             self._mail(f"to {executor}"), json.dumps(text), executor, nothing
         )
-        return self._number
 
     def read(self, executor: str) -> KeeperReport | None:
         """Return the last word of an executor's keeper; ``None`` where there is none yet."""

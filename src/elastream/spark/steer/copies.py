@@ -8,22 +8,26 @@ that commits, and hands its provider to Spark between two batches.
 What is wanted is written down as a whole, for each executor, whenever it changes; the keeper does
 what is missing. Nothing of it can make a result wrong: what was not taken over, or is too old, is
 loaded as ever.
+
+A keeper may end: it hears nothing for a minute, or fails. So a copy counts as there only while its
+keeper answers what is written to it and lists the copy. An order that got lost is delivered again;
+copies that were there and are lost are reported to the loop.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from elastream.core.events import BatchObserved, Fact, QueryLeft, Status
+from elastream.core.events import BatchObserved, CopiesLost, Fact, QueryLeft, Status
 from elastream.core.ports import Copied, Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.internals.copy_orders import OrderBook, copy_orders
-from elastream.spark.internals.keepers import CopyStatus, Keepers, Word
+from elastream.spark.internals.keepers import CopyStatus, KeeperReport, Keepers, Word
 from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
@@ -33,7 +37,11 @@ __all__ = ["SparkStateCopies"]
 
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 1.0
-"""How often it is looked who is alive while copies are awaited."""
+"""How often executors are counted and keepers asked to report while copies are awaited."""
+_SILENT_S: Final = 15.0
+"""A keeper that has not answered a word after this time is gone."""
+_ORDERS: Final = 4
+"""How often copies are ordered of an executor before it counts as one where they do not come."""
 _TAKE_S: Final = 1.0
 """How long a place waits for a copy to be taken over; then its task loads its state itself."""
 _TAKE_POLL_S: Final = 0.01
@@ -52,15 +60,59 @@ class _Wish:
     """Keys of those that it shall take over now."""
 
 
+@dataclass(slots=True)
+class _Answers:
+    """What one executor's keeper has answered since copies were asked of it."""
+
+    first: int
+    """The first word written after its orders were delivered; older reports say nothing of them."""
+    orders: int
+    """How often orders were delivered."""
+    last: int = -1
+    """The word that was answered last."""
+    unanswered_s: float | None = None
+    """When the first word after that was written."""
+
+    def wrote(self, now_s: float) -> None:
+        """Note that a word was written."""
+        if self.unanswered_s is None:
+            self.unanswered_s = now_s
+
+    def listed(self, report: KeeperReport | None, now_s: float) -> Mapping[str, CopyStatus] | None:
+        """Return what the keeper has; ``None`` where that is not known."""
+        if report is not None and report.number > self.last:
+            self.last, self.unanswered_s = report.number, None
+        if report is None or report.number < self.first or self.is_silent(now_s):
+            return None
+        return report.copies
+
+    def is_silent(self, now_s: float) -> bool:
+        """Whether there is no keeper: a living one answers every word."""
+        return self.unanswered_s is not None and now_s - self.unanswered_s > _SILENT_S
+
+
 class SparkStateCopies:
     """Brings copies of tasks' state to executors, and lets these take them over."""
 
-    def __init__(self, door: PrivateDoor, monitor: SparkMonitor) -> None:
+    def __init__(
+        self,
+        door: PrivateDoor,
+        monitor: SparkMonitor,
+        lost: Callable[[CopiesLost], None] = lambda _: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._door = door
         self._monitor = monitor
+        self._lost = lost
+        self._clock = clock
         self._keepers = Keepers(door)
         self._lock = threading.RLock()
         self._wishes: dict[str, _Wish] = {}
+        self._answers: dict[str, _Answers] = {}
+        """By executor."""
+        self._there: dict[str, dict[str, TaskId]] = {}
+        """The copies that were there when they were last awaited, by executor and key."""
         self._soon = False
         self._committed: dict[str, int] = {}
         """The last committed batch of each run that has copies."""
@@ -79,6 +131,7 @@ class SparkStateCopies:
         wishes, refused = self._wanted({t: e for t, e in wanted.items() if e in alive})
         with self._lock:
             before, self._wishes = self._wishes, wishes
+            there, self._there = self._there, {}
             self._soon = soon
             ended = {key for key, status in self._statuses(before).items() if _ended(status)}
             known = {name: wish.stores.keys() - ended for name, wish in before.items()}
@@ -87,10 +140,18 @@ class SparkStateCopies:
             for name, wish in wishes.items():
                 ticket.check()
                 self._deliver(alive[name], wish, wish.stores.keys() - known.get(name, set()))
-            return self._await(wishes, refused, ticket)
+                self._delivered(name)
+            found = self._await(wishes, ticket)
         except BaseException:
-            self._keep_only(known)
+            self._keep_only(known, there)
             raise
+        with self._lock:
+            self._there = {
+                name: {key: task for key, (task, _) in wish.stores.items() if _is_there(found, key)}
+                for name, wish in self._wishes.items()
+                if name in wishes
+            }
+        return _copied(wishes, refused, found)
 
     def take(self, wanted: Mapping[TaskId, str]) -> frozenset[TaskId]:
         """Let executors take over the copies that they have of these tasks; return whose they did.
@@ -126,32 +187,43 @@ class SparkStateCopies:
         """Drop every copy that was not taken over."""
         with self._lock:
             names, self._wishes = tuple(self._wishes), {}
+            self._there = {}
             self._write(names)
             self._committed.clear()
 
     def heard(self, fact: Fact) -> None:
-        """Tell the keepers of every batch that committed, and now and then that somebody cares."""
+        """Tell the keepers of every batch that committed, and now and then that somebody cares.
+
+        Copies that were there and are lost are reported.
+        """
+        lost: CopiesLost | None = None
         with self._lock:
             match fact:
                 case BatchObserved(batch=batch) if batch.run in self._committed:
                     self._committed[batch.run] = batch.batch
                 case QueryLeft(run=run):
                     self._forget(run)
-                case Status():
-                    pass
+                case Status(at_ms=at_ms):
+                    lost = CopiesLost(at_ms, self._give_up_lost())
                 case _:
                     return
             self._write(self._wishes)
+        if lost is not None and lost.copies:
+            self._lost(lost)
 
     def close(self) -> None:
         """Drop everything, for good."""
         with self._lock:
             self._wishes.clear()
+            self._there.clear()
             self._keepers.close()
 
-    def _keep_only(self, known: Mapping[str, Set[str]]) -> None:
+    def _keep_only(
+        self, known: Mapping[str, Set[str]], there: dict[str, dict[str, TaskId]]
+    ) -> None:
         """Drop all copies but those that there were before."""
         with self._lock:
+            self._there = there
             names = tuple(self._wishes)
             for name, wish in self._wishes.items():
                 old = known.get(name, set())
@@ -208,10 +280,12 @@ class SparkStateCopies:
 
     def _deliver(self, executor: ExecutorEntry, wish: _Wish, keys: Iterable[str]) -> None:
         orders = []
-        for key in keys:
-            _, store = wish.stores[key]
-            run = key.partition("/")[0]
-            orders.append([key, store.id, *self._books[run].orders[store.operator, store.name]])
+        with self._lock:
+            for key in keys:
+                _, store = wish.stores[key]
+                book = self._books.get(_run(key))
+                if book is not None:  # else the query has left meanwhile
+                    orders.append([key, store.id, *book.orders[store.operator, store.name]])
         if not orders:
             return
         why = ""
@@ -222,25 +296,100 @@ class SparkStateCopies:
                 return
         raise SparkError(f"executor {executor.id} takes no orders: {why}")
 
-    def _await(
-        self, wishes: Mapping[str, _Wish], refused: Mapping[TaskId, str], ticket: Ticket
-    ) -> Copied:
-        """Wait until every copy is there or known not to come."""
-        alive, looked_s = set(wishes), time.monotonic()
+    def _delivered(self, executor: str, orders: int = 1) -> None:
+        """Write a word that the keeper answers as one that has all its orders."""
+        with self._lock:
+            self._answers[executor] = _Answers(self._keepers.number + 1, orders)
+            self._write([executor])
+
+    def _await(self, wishes: Mapping[str, _Wish], ticket: Ticket) -> dict[str, CopyStatus]:
+        """Wait until every copy is there or known not to come; return what became of each."""
+        alive = {each.id: each for each in self._door.executors()}
+        looked_s = self._clock()
+        known: dict[str, CopyStatus] = {}
+        """Those that do not come, and that the keeper does not report as failed."""
         while True:
-            found = self._statuses(wishes)
-            if time.monotonic() - looked_s > _LOOK_S:
-                alive, looked_s = {each.id for each in self._door.executors()}, time.monotonic()
-            pending = [
-                key
-                for name, wish in wishes.items()
-                if name in alive
-                for key in wish.stores
-                if key not in found or found[key].state in ("waiting", "opening")
-            ]
+            if look := self._clock() - looked_s > _LOOK_S:
+                alive, looked_s = {each.id: each for each in self._door.executors()}, self._clock()
+            found, pending = dict(known), False
+            for name, wish in wishes.items():
+                listed = self._listed(name)
+                found |= {key: status for key, status in (listed or {}).items() if key not in known}
+                waiting = self._waiting(wish, found)
+                if name not in alive or not waiting:
+                    continue
+                pending = True
+                lost = waiting - (listed or {}).keys()
+                if lost and (listed is not None or self._is_silent(name)):
+                    known |= self._order_again(alive[name], wish, lost, ticket)
+                elif look:
+                    with self._lock:
+                        self._write([name])
             if not pending:
-                return _copied(wishes, refused, found)
+                return found | self._left(wishes)
             ticket.wait(_POLL_S)
+
+    def _left(self, wishes: Mapping[str, _Wish]) -> dict[str, CopyStatus]:
+        """Return what became of the copies of queries that have left."""
+        keys = {key for wish in wishes.values() for key in wish.stores}
+        with self._lock:
+            left = {key for key in keys if _run(key) not in self._committed}
+        return dict.fromkeys(left, CopyStatus("failed", -1, 0, "its query has ended"))
+
+    def _waiting(self, wish: _Wish, found: Mapping[str, CopyStatus]) -> set[str]:
+        """Return the copies that may come yet: not those of a query that has left."""
+        with self._lock:
+            runs = set(self._committed)
+        return {
+            key
+            for key in wish.stores
+            if _run(key) in runs
+            and (key not in found or found[key].state in ("waiting", "opening"))
+        }
+
+    def _order_again(
+        self, executor: ExecutorEntry, wish: _Wish, keys: Set[str], ticket: Ticket
+    ) -> dict[str, CopyStatus]:
+        """Deliver orders that got lost again; return those that are given up instead."""
+        ticket.check()
+        orders = self._answers[executor.id].orders
+        why = f"executor {executor.id} took its order {orders} times and does not report on it"
+        if orders < _ORDERS:
+            try:
+                self._deliver(executor, wish, keys)
+            except SparkError as error:
+                why = str(error)
+            else:
+                self._delivered(executor.id, orders + 1)
+                return {}
+        return {key: CopyStatus("failed", -1, 0, why) for key in keys}
+
+    def _listed(self, executor: str) -> Mapping[str, CopyStatus] | None:
+        """Return what an executor's keeper has; ``None`` where that is not known."""
+        report = self._keepers.read(executor)
+        with self._lock:
+            answers = self._answers.get(executor)
+            return None if answers is None else answers.listed(report, self._clock())
+
+    def _is_silent(self, executor: str) -> bool:
+        return self._answers[executor].is_silent(self._clock())
+
+    def _give_up_lost(self) -> dict[TaskId, str]:
+        """Want those copies no more that were there and are lost; return whose they are."""
+        lost: dict[TaskId, str] = {}
+        for name, there in self._there.items():
+            wish, listed = self._wishes.get(name), self._listed(name)
+            if wish is None or (listed is None and not self._is_silent(name)):
+                continue
+            gone = {
+                task
+                for key, task in there.items()
+                if key in wish.stores and _run(key) in self._committed and _is_lost(listed, key)
+            }
+            lost |= dict.fromkeys(gone, name)
+            self._there[name] = {key: task for key, task in there.items() if task not in gone}
+            wish.stores = {key: of for key, of in wish.stores.items() if of[0] not in gone}
+        return lost
 
     def _statuses(self, names: Iterable[str]) -> dict[str, CopyStatus]:
         reports = (self._keepers.read(name) for name in names)
@@ -254,13 +403,11 @@ class SparkStateCopies:
     def _takeable(self, executor: str, wanted: Mapping[TaskId, str]) -> frozenset[str]:
         """Return the keys of the copies there of tasks that shall go there and are whole."""
         wish = self._wishes[executor]
-        report = self._keepers.read(executor)
-        if report is None:
-            return frozenset()
+        listed = self._listed(executor) or {}
         keys: dict[TaskId, list[str]] = {}
         for key, (task, _) in wish.stores.items():
             keys.setdefault(task, []).append(key)
-        ready = {key for key, status in report.copies.items() if status.state == "ready"}
+        ready = {key for key, status in listed.items() if status.state == "ready"}
         return frozenset(
             key
             for task, all_keys in keys.items()
@@ -285,10 +432,24 @@ class SparkStateCopies:
             self._keepers.write(
                 name, Word(keep, take, self._committed, alert=self._soon and bool(keep))
             )
+            if name in self._answers:
+                self._answers[name].wrote(self._clock())
 
 
 def _key(run: str, store: StoreOfTask) -> str:
     return f"{run}/{store.operator}/{store.partition}/{store.name}"
+
+
+def _run(key: str) -> str:
+    return key.partition("/")[0]
+
+
+def _is_there(found: Mapping[str, CopyStatus], key: str) -> bool:
+    return key in found and found[key].state in _THERE
+
+
+def _is_lost(listed: Mapping[str, CopyStatus] | None, key: str) -> bool:
+    return listed is None or key not in listed or listed[key].state == "failed"
 
 
 def _ended(status: CopyStatus) -> bool:
@@ -305,7 +466,7 @@ def _copied(
     for wish in wishes.values():
         for key, (task, _) in wish.stores.items():
             status = found.get(key)
-            there = status is not None and status.state in _THERE
+            there = _is_there(found, key)
             whole[task] = whole.get(task, True) and there
             size += 0 if status is None else status.bytes
             if not there:
