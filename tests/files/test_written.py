@@ -1,4 +1,4 @@
-"""Every file that is to last is written by ``whole_files`` or ``line_files``; the rest is named."""
+"""Every file that is to last is written by ``atomic_io`` or ``jsonl``; the rest is named."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ LOG = "what a process says, as it says it"
 LOCK = "an empty file that is locked, never read"
 WITHIN = "within a folder that counts only once it is whole"
 ALLOWED = {
-    f"{_SRC}/line_files.py": "one of the two writers",
-    f"{_SRC}/whole_files.py": "one of the two writers",
+    f"{_SRC}/jsonl.py": "one of the two writers",
+    f"{_SRC}/atomic_io.py": "one of the two writers",
     f"{_SRC}/cli/main.py": "takes what nobody reads: /dev/null",
     f"{_SRC}/cli/quiet.py": "what Java says meanwhile, in a file without a name",
-    f"{_SRC}/cli/managed_moves.py": "the output of a process that goes on",
+    f"{_SRC}/handover/commands/managed_moves.py": "the output of a process that goes on",
     f"{_SRC}/demo/run.py": SCRATCH,
     f"{_SRC}/doctor/cluster.py": SCRATCH,
     f"{_SRC}/handover/carrying.py": WITHIN,
     f"{_SRC}/handover/ledger.py": LOCK,
     f"{_SRC}/harness/job_session.py": SCRATCH,
     f"{_SRC}/harness/recording.py": SCRATCH,
-    f"{_SRC}/spark/handover/row_counts.py": "Spark writes there, a table that counts once named",
-    f"{_SRC}/spark/handover/sinks.py": "Spark writes there, to a sink of the user",
+    f"{_SRC}/handover/spark/row_counts.py": "Spark writes there, a table that counts once named",
+    f"{_SRC}/handover/spark/sinks.py": "Spark writes there, to a sink of the user",
     f"{_SRC}/spark/sessions/batch_session.py": SCRATCH,
     f"{_SRC}/spark/sessions/class_training.py": f"{SCRATCH}; and {LOCK}",
     f"{_SRC}/spark/sessions/embedded_cluster.py": f"{SCRATCH}; and {LOG}",
     f"{_SRC}/spark/sessions/java.py": SCRATCH,
     f"{_SRC}/spark/sessions/program_cluster.py": SCRATCH,
     f"{_SRC}/spark/sessions/spark_home.py": SCRATCH,
-    f"{_SRC}/traces/from_log.py": WITHIN,
-    f"{_SRC}/traces/learner.py": SCRATCH,
+    f"{_SRC}/foresight/traces/from_log.py": WITHIN,
+    f"{_SRC}/foresight/learner.py": SCRATCH,
     f"{_LAB}/applications/patterns/building.py": WITHIN,
     f"{_LAB}/applications/patterns/run.py": SCRATCH,
     f"{_LAB}/applications/taxi/run.py": SCRATCH,

@@ -33,7 +33,7 @@ class Written:
 
 
 def written_by(source: Path, root: Path) -> Iterator[Written]:
-    """Yield the calls of a module that write, but for what ``whole_files`` puts into place."""
+    """Yield the calls of a module that write, but for what ``atomic_io`` puts into place."""
     tree = ast.parse(source.read_text())
     module = str(source.relative_to(root))
     yield from (Written(module, *found) for found in _visit(tree, "", within=False))
