@@ -143,6 +143,35 @@ ENDINGS = {
         "import sys\ndef hook(kind, error, trace):\n    print('hook')\n    raise KeyError(kind)\n\n"
         "sys.excepthook = hook\ndef fails():\n    1 / 0\n\nfails()"
     ),
+    "a hook that exits with a text": (
+        "import sys\ndef hook(*_):\n    raise SystemExit('no more')\n\nsys.excepthook = hook\n1 / 0"
+    ),
+    "a hook that is interrupted": (
+        "import sys\ndef hook(*_):\n    raise KeyboardInterrupt\n\nsys.excepthook = hook\n1 / 0"
+    ),
+    "SIGTERM and an idle pool": (
+        "import atexit, os, signal\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "atexit.register(print, 'last')\npool = ThreadPoolExecutor(1)\n"
+        "print(pool.submit(abs, -3).result(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\nsignal.pause()"
+    ),
+    "SIGTERM while a thread goes on": (
+        "import os, signal, threading\n"
+        "def after():\n    threading.main_thread().join()\n    print('after', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n    threading.Event().wait()\n\n"
+        "threading.Thread(target=after).start()"
+    ),
+    "asyncio that is left with a thread at work": (
+        "import asyncio, threading\n"
+        "async def main():\n"
+        "    work = lambda: (threading.Event().wait(0.2), print('done'))\n"
+        "    asyncio.get_running_loop().run_in_executor(None, work)\n    raise SystemExit(3)\n\n"
+        "asyncio.run(main())"
+    ),
+    "an exit in a thread": (
+        "import sys, threading\nthreading.Thread(target=lambda: sys.exit(4)).start()"
+    ),
+    "an interrupt of its own": ("import _thread, time\n_thread.interrupt_main()\ntime.sleep(60)"),
     "a hook that exits": "import sys\nsys.excepthook = lambda *_: sys.exit(7)\n1 / 0",
     "no hook": "import sys\ndel sys.excepthook\n1 / 0",
     "a hook and Ctrl-C": (
