@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, committed_rows, until
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
@@ -28,7 +29,7 @@ from elastream.spark.steer.repartitioner import SparkRepartitioner
 from elastream.spark.steer.restarting import BOUND_S, QueryRestarter, Restart, try_for_a_while
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 PAUSES = replace(BY_HAND, mechanism="pause")
@@ -144,6 +145,27 @@ def swap(attachment: Attachment) -> None:
     attachment.move({task: second if at == first else first for task, at in there.items()})
 
 
+def break_sources(folder: Path) -> Callable[[], None]:
+    """Let a query of this checkpoint fail when it opens its sources; return what mends that."""
+    sources = folder / "counting" / "sources"
+    away = folder / "sources"
+    sources.rename(away)
+    sources.write_text("in the way")
+
+    def mend() -> None:
+        sources.unlink()
+        away.rename(sources)
+
+    return mend
+
+
+def rates(spark: SparkSession, folder: Path) -> DataStreamWriter:
+    """A query whose source keeps a file of its own in the checkpoint."""
+    rows = spark.readStream.format("rate").load().groupBy("value").count()
+    writer = rows.writeStream.format("noop").outputMode("update").queryName("counting")
+    return writer.option("checkpointLocation", str(folder / "counting"))
+
+
 def restarter(attachment: Attachment, restart: Restart, clock: Clock) -> QueryRestarter:
     """What starts the queries of an attachment in a time of its own."""
     door = attachment._application.door
@@ -201,6 +223,126 @@ def test_a_query_that_stays_stopped_is_reported_with_its_checkpoint_and_what_sta
         start()
         await_tasks(attachment)
     assert_exact(spark, folder)
+
+
+def test_a_run_that_fails_to_open_its_sources_is_followed_by_another(
+    spark: SparkSession, folder: Path
+) -> None:
+    mends = list[Callable[[], None]]()
+    writer = rates(spark, folder)
+
+    def start_again() -> StreamingQuery:
+        if mends:
+            mends.pop()()
+        else:
+            mends.append(break_sources(folder))
+        return writer.start()
+
+    clock = Clock()
+    with attach(writer.start(), BY_HAND) as attachment:
+        await_tasks(attachment)
+        pauser = SparkPauser(restarter(attachment, start_again, clock))
+        pauser.pause("counting", attachment.where(), ticket=Ticket())
+        assert clock.waits == [1.0]
+        assert [query.name for query in spark.streams.active] == ["counting"]
+        await_tasks(attachment)
+
+
+def test_a_query_that_fails_while_it_is_stopped_is_reported_as_stopped_and_not_started(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = threading.Event()
+
+    def fail(rows: DataFrame, batch: int) -> None:
+        rows.collect()
+        if fault.is_set():
+            raise ValueError(f"no use for batch {batch}")
+
+    def stop_failing(query: StreamingQuery) -> None:
+        fault.set()
+        until(lambda: not query.isActive, "it has failed")
+
+    def start_again() -> StreamingQuery:
+        raise AssertionError("it was started")
+
+    writer = aggregation(spark).writeStream.foreachBatch(fail).outputMode("update")
+    writer = writer.queryName("counting").option("checkpointLocation", str(folder / "counting"))
+    with attach(writer.start(), BY_HAND) as attachment:
+        await_tasks(attachment)
+        pauser = SparkPauser(restarter(attachment, start_again, Clock()))
+        monkeypatch.setattr("elastream.spark.steer.pauser.stop_gracefully", stop_failing)
+        with pytest.raises(QueryStoppedError, match="is STOPPED: it has failed of itself:") as said:
+            pauser.pause("counting", {}, ticket=Ticket())
+    assert f"its checkpoint is file:{folder}/counting; start it there with" in str(said.value)
+
+
+def test_a_repartitioning_that_was_begun_and_failed_is_reported_with_what_comes_next(
+    folder: Path, start: Restart, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with attach(start(), BY_HAND) as attachment:
+        await_tasks(attachment)
+        restarts = restarter(attachment, failing(start, 0), Clock())
+        repartitioner = SparkRepartitioner(attachment._application.door, restarts)
+        location = f"file:{folder}/counting"
+
+        def begin_and_fail(*_: object) -> None:
+            offsets = folder / "counting" / "offsets"
+            last = max(int(each.name) for each in offsets.iterdir() if each.name.isdigit())
+            text = (offsets / str(last)).read_text()
+            begun = text.replace(f'"{PARTITIONS}":"4"', f'"{PARTITIONS}":"8"')
+            assert begun != text
+            (offsets / str(last + 1)).write_text(begun)
+            raise SparkError("no space left")
+
+        monkeypatch.setattr(repartitioner, "_change", begin_and_fail)
+        with caplog.at_level(logging.ERROR), pytest.raises(QueryStoppedError) as raised:
+            repartitioner.repartition("counting", 8, {}, ticket=Ticket())
+    why = str(raised.value)
+    assert why.startswith(
+        "query counting is STOPPED: repartitioning was begun and failed: no space left; "
+        f"`elastream repartition {location} 8` ends what was begun and comes first; its checkpoint"
+    )
+    assert why.endswith("start it there with start_counting(), or run its program again")
+    assert why in caplog.messages
+
+
+def test_a_query_that_was_repartitioned_before_the_failure_is_reported_with_its_partitions(
+    spark: SparkSession, start: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with changed_settings(spark, {PARTITIONS: "1"}):
+        query = start()
+    with attach(query, BY_HAND) as attachment:
+        await_tasks(attachment, 1)
+        restarts = restarter(attachment, failing(start, 1000), Clock())
+        repartitioner = SparkRepartitioner(attachment._application.door, restarts)
+        change = repartitioner._change
+
+        def change_and_fail(location: str, partitions: int) -> None:
+            change(location, partitions)
+            raise SparkError("no answer came")
+
+        monkeypatch.setattr(repartitioner, "_change", change_and_fail)
+        with pytest.raises(QueryStoppedError, match=r"/counting, which has 2 partitions now; "):
+            repartitioner.repartition("counting", 2, {}, ticket=Ticket())
+
+
+def test_whoever_leaves_impatiently_lets_the_start_under_way_be_the_last(
+    spark: SparkSession, start: Restart
+) -> None:
+    failed = threading.Event()
+
+    def start_again() -> StreamingQuery:
+        failed.set()
+        raise OSError("no answer")
+
+    told = list[Decision]()
+    attachment = attach(start(), PAUSES, log=told.append, restart=start_again)
+    swap(attachment)
+    assert failed.wait(PATIENCE_S)
+    attachment.detach(patient=False)
+    assert not attachment.paused()
+    assert not spark.streams.active
+    assert any("counting is STOPPED" in each.reason for each in told)
 
 
 def test_the_log_says_of_a_query_that_stays_stopped_that_it_is_and_what_was_started_instead(
@@ -302,3 +444,32 @@ def test_a_program_that_waits_for_a_query_that_did_not_start_again_sees_it_fail(
     start_again()
     stop_gracefully(query)
     assert query.awaitTermination(600)
+
+
+def test_a_query_is_started_again_with_what_spark_keeps_for_the_thread_that_started_it(
+    spark: SparkSession, start: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("spark.scheduler.pool", "spark.jobGroup.id", "spark.job.description")
+    context, seen = spark.sparkContext, list[list[str | None]]()
+    begin = DataStreamWriter.start
+
+    def noted(writer: DataStreamWriter) -> StreamingQuery:
+        seen.append([context.getLocalProperty(name) for name in names])
+        return begin(writer)
+
+    monkeypatch.setattr(DataStreamWriter, "start", noted)
+    caught = CaughtQueries(lambda _: False)
+    for owner, name, method in caught.hooks():
+        monkeypatch.setattr(owner, name, method)
+    before = [context.getLocalProperty(name) for name in names]
+    context.setLocalProperty("spark.scheduler.pool", "pool")
+    context.setJobGroup("group", "what it is")
+    try:
+        query = start()
+    finally:
+        for name, value in zip(names, before, strict=True):
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]
+    stop_gracefully(query)
+    caught.restarts["counting"]()
+    assert seen == [["pool", "group", "what it is"]] * 2
+    assert [context.getLocalProperty(name) for name in names] == before

@@ -146,8 +146,11 @@ class Application:
         """Tell whether a query is stopped for a change, and not running again yet; or any is."""
         return _paused(self.controller.state, query) or self.restarter.is_stopping(query)
 
-    def let_go(self, wanted: Wanted) -> None:
-        """Let those queries go that nobody else wants; end with the last. Harmless if repeated."""
+    def let_go(self, wanted: Wanted, *, patient: bool = True) -> None:
+        """Let those queries go that nobody else wants; end with the last. Harmless if repeated.
+
+        The end of a pause is waited for. ``patient``: whether a start that fails is tried again.
+        """
         with LOCK:
             if wanted not in self._wanted:
                 return
@@ -157,9 +160,12 @@ class Application:
             if not self.ends:
                 self.monitor.look_again()
             return
+        if not patient:
+            self.restarter.give_up()
         self._await_pause()
         with LOCK:
             if self._wanted:  # somebody has joined meanwhile
+                self.restarter.go_on()
                 return
             self._leaving = True
         self.end()

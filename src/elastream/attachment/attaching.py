@@ -154,10 +154,13 @@ class Attachment:
         """Tell whether a query, by its name, is stopped for a change and will go on; or any is."""
         return self._application.paused(query)
 
-    def detach(self) -> None:
-        """Let go; the queries run on. Harmless if repeated. Waits for the end of a pause."""
+    def detach(self, *, patient: bool = True) -> None:
+        """Let go; the queries run on. Harmless if repeated. Waits for the end of a pause.
+
+        ``patient``: whether a query that does not start again after a pause is tried for minutes.
+        """
         with self._undo:
-            self._application.let_go(self._wanted)
+            self._application.let_go(self._wanted, patient=patient)
 
     def __enter__(self) -> Self:
         return self

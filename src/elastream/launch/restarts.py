@@ -86,7 +86,11 @@ class CaughtQueries:
                         resumed = start(writer, *arguments, **named)
                     except Exception as error:
                         self._faults[name] = error
-                        raise
+                        running = spark.streams.get(query.id)
+                        if running is None:
+                            raise
+                        resumed = running  # an earlier call did start it
+                        del self._faults[name]
                     query._jsq = resumed._jsq
                 return resumed
 
@@ -98,12 +102,19 @@ class CaughtQueries:
         return starts
 
     def _awaits(self, wait: Callable[..., bool | None]) -> Callable[..., bool | None]:
+        from pyspark.errors import StreamingQueryException
+
         @functools.wraps(wait)
         def awaits(query: StreamingQuery, timeout: int | None = None) -> bool | None:
             left = _Left(timeout)
             while True:
                 run = query._jsq
-                ended = wait(query) if timeout is None else wait(query, left.seconds)
+                try:
+                    ended = wait(query) if timeout is None else wait(query, left.seconds)
+                except StreamingQueryException:
+                    if self._goes_on(query, run):  # a start that is followed by another
+                        continue
+                    raise
                 if not self._goes_on(query, run):
                     self._check_started(query)
                     return ended
@@ -131,11 +142,18 @@ class CaughtQueries:
     def _awaits_any(
         self, wait: Callable[..., bool | None], reset: Callable[[Any], None]
     ) -> Callable[..., bool | None]:
+        from pyspark.errors import StreamingQueryException
+
         @functools.wraps(wait)
         def awaits(manager: Any, timeout: int | None = None) -> bool | None:
             left = _Left(timeout)
             while True:
-                ended = wait(manager) if timeout is None else wait(manager, left.seconds)
+                try:
+                    ended = wait(manager) if timeout is None else wait(manager, left.seconds)
+                except StreamingQueryException as error:
+                    if not self._is_paused_run(str(error)):
+                        raise
+                    ended = True
                 over = [query for query in tuple(self._names) if not query.isActive]
                 if over:
                     for query in over:
@@ -164,6 +182,13 @@ class CaughtQueries:
             time.sleep(_LOOK_S)
         # A pause is over only when the handle leads to the next run
         return self._paused(name) or query._jsq is not run
+
+    def _is_paused_run(self, fault: str) -> bool:
+        """Tell whether it is of a start that is followed by another: Spark names the query's id."""
+        return any(
+            str(query.id) in fault and self._paused(name)
+            for query, name in tuple(self._names.items())
+        )
 
     def _check_started(self, query: StreamingQuery) -> None:
         """Raise where a query has ended because it did not start again after a pause."""

@@ -113,11 +113,14 @@ class LaunchedSession:
             self._cluster.await_first(spark)
 
     def let_go(self) -> None:
-        """Detach; what goes wrong with that is not the program's business."""
+        """Detach; what goes wrong with that is not the program's business.
+
+        A query that does not start again after a pause is not waited for: it ends with the program.
+        """
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             try:
-                attachment.detach()
+                attachment.detach(patient=False)
             except Exception:
                 _log.debug("detaching failed", exc_info=True)
 

@@ -148,6 +148,14 @@ class Queries:
         found = query.execution.sparkSession().streams().get(query.id)
         return None if found is None else StreamingQuery(found)
 
+    def await_initialized(self, query: StreamingQuery, timeout_s: float) -> None:
+        """Return when the query has opened its sources, has ended, or at the timeout."""
+        try:
+            query._jsq.streamingQuery().awaitInitialization(round(timeout_s * 1000))
+        except Exception:
+            if query.exception() is None:  # else that is what was raised
+                raise
+
     def fault(self, query: RunningQuery) -> str | None:
         """Return all that Spark says of what ended the query; ``None`` if nothing went wrong."""
         found = query.execution.exception()

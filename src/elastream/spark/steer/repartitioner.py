@@ -70,8 +70,10 @@ class SparkRepartitioner:
                 found.check()
                 stopped = time.monotonic()
                 self._change(location, partitions)
+            except QueryStoppedError:
+                raise
             except Exception as error:
-                self._resume(found, error)
+                self._resume(found, error, before)
                 raise
             changed = time.monotonic()
             self._restarter.start(found, operators, places, partitions=partitions)
@@ -97,18 +99,20 @@ class SparkRepartitioner:
             except SparkError:
                 repartition_checkpoint(session, location, partitions)
 
-    def _resume(self, stopped: Resumable, failed: Exception) -> None:
+    def _resume(self, stopped: Resumable, failed: Exception, before: int) -> None:
         """Start a query again that was stopped for nothing, where Spark lets it start."""
-        location = stopped.location
+        location, changed = stopped.location, None
         try:
-            files = checkpoint_files(location, self._door.spark)
-            unfinished = read_checkpoint(files, location).unfinished
+            checkpoint = read_checkpoint(checkpoint_files(location, self._door.spark), location)
+            unfinished = checkpoint.unfinished
+            if checkpoint.partitions != before:
+                changed = checkpoint.partitions
         except Exception:  # it cannot be read now, so the query may start
             unfinished = None
         if unfinished is not None:
-            raise QueryStoppedError(
-                f"query {stopped.watched.name} is STOPPED: repartitioning was begun and failed; "
-                f"`elastream repartition {location} {unfinished}` ends it, then start the query "
-                f"again: {failed}"
-            ) from failed
-        self._restarter.start(stopped)
+            why = (
+                f"repartitioning was begun and failed: {failed}; `elastream repartition "
+                f"{location} {unfinished}` ends what was begun and comes first"
+            )
+            raise stopped.stays_stopped(why) from failed
+        self._restarter.start(stopped, partitions=changed)

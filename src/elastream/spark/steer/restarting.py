@@ -4,13 +4,15 @@ A function of the user's does it: nobody else knows how. It may fail where the n
 storage cannot be reached for a moment, or the run before has not quite ended. So it is called
 again, with longer and longer waits, for five minutes. A query that stays stopped is reported with
 its checkpoint and what starts it.
+
+Spark returns from a start before the query has opened its sources. A run that fails at that has not
+started either, and is followed by another.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from elastream.model.errors import (
     SparkError,
 )
 from elastream.model.observation import TaskId
-from elastream.model.words import counted
+from elastream.model.words import counted, printable
 from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.internals.repartitioning import checkpoint_location, is_temporary
 from elastream.spark.internals.spark_internals import PrivateDoor
@@ -49,6 +51,8 @@ BOUND_S: Final = 300.0
 """For how long starts are tried."""
 _FIRST_WAIT_S: Final = 1.0
 _LONGEST_WAIT_S: Final = 30.0
+_INITIALIZED_S: Final = 60.0
+"""How long a run may take to open its sources; after that it counts as started."""
 
 
 def try_for_a_while(
@@ -56,7 +60,7 @@ def try_for_a_while(
     *,
     is_hopeless: Callable[[Exception], bool],
     clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    sleep: Callable[[float], object],
 ) -> T:
     """Return what the first attempt returns that does not raise.
 
@@ -71,7 +75,7 @@ def try_for_a_while(
             left_s = ends_s - clock()
             if left_s <= 0 or is_hopeless(error):
                 raise
-            _log.warning("%s; tried again in %.0f s", error, min(wait_s, left_s))
+            _log.warning("%s; tried again in %.0f s", printable(str(error)), min(wait_s, left_s))
         sleep(min(wait_s, left_s))
         wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
@@ -89,7 +93,17 @@ class Resumable:
     def check(self) -> None:
         """Raise where it has failed of itself: that is the user's to see, and ends it."""
         if (fault := self.running.exception()) is not None:
-            raise SparkError(f"query {self.watched.name} has failed: {ending(fault)}")
+            raise self.stays_stopped(f"it has failed of itself: {ending(fault)}")
+
+    def stays_stopped(self, why: str, *, partitions: int | None = None) -> QueryStoppedError:
+        """Return and log the error that says so, with what starts it."""
+        now = "" if partitions is None else f", which has {partitions} partitions now"
+        error = QueryStoppedError(
+            f"query {self.watched.name} is STOPPED: {why}; its checkpoint is {self.location}{now}; "
+            f"start it there with {_call(self.restart)}, or run its program again"
+        )
+        _log.error("%s", printable(str(error)))
+        return error
 
 
 class QueryRestarter:
@@ -102,20 +116,29 @@ class QueryRestarter:
         restart_of: Callable[[str], Restart | None],
         *,
         clock: Callable[[], float] = steady_s,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self._door = door
         self._monitor = monitor
         self._restart_of = restart_of
         """How a query, by its name, is started again; ``None`` where nobody has said."""
         self._clock = clock
-        self._sleep = sleep
+        self._given_up = threading.Event()
+        self._sleep = self._given_up.wait if sleep is None else sleep
         self._lock = threading.Lock()
         self._stopped: tuple[str, ...] = ()
 
     def is_stopping(self, query: str | None = None) -> bool:
         """Tell whether a query, or any, is being stopped and started again now."""
         return bool(self._stopped) if query is None else query in self._stopped
+
+    def give_up(self) -> None:
+        """Let a start that is being tried be the last: the program ends."""
+        self._given_up.set()
+
+    def go_on(self) -> None:
+        """Let starts that fail be tried again, as before."""
+        self._given_up.clear()
 
     @contextmanager
     def stopping(self, query: str) -> Iterator[None]:
@@ -163,32 +186,46 @@ class QueryRestarter:
         def attempt() -> StreamingQuery:
             nonlocal tries
             tries += 1
-            return self._start_once(stopped)
+            resumed = self._start_once(stopped)
+            self._place(stopped, resumed, operators, places or {})
+            self._await_initialized(stopped, resumed)
+            return resumed
 
         try:
-            resumed = try_for_a_while(
+            try_for_a_while(
                 attempt,
-                is_hopeless=lambda error: isinstance(error, _HopelessError),
+                is_hopeless=lambda error: (
+                    isinstance(error, _HopelessError) or self._given_up.is_set()
+                ),
                 clock=self._clock,
                 sleep=self._sleep,
             )
         except Exception as error:
-            now = "" if partitions is None else f", which has {partitions} partitions now"
-            down = QueryStoppedError(
-                f"query {stopped.watched.name} is STOPPED: it was not started again in "
-                f"{counted(tries, 'try', 'tries')}: {_line(error)}; its checkpoint is "
-                f"{stopped.location}{now}; start it there with {_call(stopped.restart)}, or run "
-                "its program again"
-            )
-            _log.error("%s", down)
-            raise down from error
+            why = f"it was not started again in {counted(tries, 'try', 'tries')}: {_line(error)}"
+            raise stopped.stays_stopped(why, partitions=partitions) from error
+
+    def _place(
+        self,
+        stopped: Resumable,
+        resumed: StreamingQuery,
+        operators: Sequence[StatefulOperator],
+        places: Mapping[TaskId, str],
+    ) -> None:
+        """Say where its tasks shall be, before its first batch is planned."""
         if not operators:
             return
         try:
-            place_resumed(self._door, resumed, operators, places or {})
+            place_resumed(self._door, resumed, operators, places)
         except Exception:  # its first batch shows where they are
-            name = stopped.watched.name
+            name = printable(stopped.watched.name)
             _log.warning("the tasks of query %s go where Spark puts them", name, exc_info=True)
+
+    def _await_initialized(self, stopped: Resumable, resumed: StreamingQuery) -> None:
+        """Return when its sources are open; raise where it fails at that."""
+        self._door.queries.await_initialized(resumed, _INITIALIZED_S)
+        if (fault := resumed.exception()) is not None:
+            name = stopped.watched.name
+            raise SparkError(f"query {name} failed when it was started again: {ending(fault)}")
 
     def _start_once(self, stopped: Resumable) -> StreamingQuery:
         """Return the query when it runs, whoever has started it."""
@@ -213,9 +250,7 @@ class QueryRestarter:
             raise SparkError(f"query {name} did not start again: its function returned {resumed!r}")
         if str(identity) != stopped.watched.query.id:
             raise _HopelessError("what was started is another query: it has another checkpoint")
-        if (fault := resumed.exception()) is not None:
-            raise SparkError(f"query {name} failed when it was started again: {ending(fault)}")
-        return resumed  # it had nothing left to do
+        return resumed  # it has ended: it had nothing left to do, or it has failed
 
     def _running(self, stopped: Resumable) -> StreamingQuery | None:
         """Return the query where it runs."""
