@@ -103,7 +103,8 @@ def interval_placement(problem: StepProblem) -> StepPlan:
     O(m) a probe for the intervals, O(n³) for the matching.
     """
     import numpy as np
-    from scipy.optimize import linear_sum_assignment
+
+    from elastream.placement.matchings import most_valuable
 
     bounds = even_bounds(problem.work, problem.target.nodes)
     stays = np.zeros((len(bounds) - 1, problem.nodes_after))
@@ -112,7 +113,7 @@ def interval_placement(problem: StepProblem) -> StepPlan:
             stays[interval, problem.current.nodes_of_tasks[task]] += problem.state[task]
     for task, node in problem.copies:
         stays[bisect_right(bounds, task) - 1, node] += problem.state[task]
-    _, nodes = linear_sum_assignment(stays, maximize=True)
+    _, nodes = most_valuable(stays)
     nodes_of_tasks = tuple(
         int(nodes[interval])
         for interval, (lb, ub) in enumerate(pairwise(bounds))

@@ -38,16 +38,18 @@ class Kernel(Generic[P, R]):
 
     @property
     def compiled(self) -> Callable[P, R]:
-        """The function as machine code, compiled at its first call."""
+        """The function as machine code, compiled at its first call; plain without Numba."""
         if self._compiled is None:
-            from numba import njit
-
+            try:
+                from numba import njit
+            except ImportError:
+                return self.plain
             self._compiled = cast("Callable[P, R]", njit(cache=True, nogil=True)(self._linked()))
         return self._compiled
 
     def for_operations(self, operations: float) -> Callable[P, R]:
         """Return the form that finishes first for so many inner steps."""
-        if operations <= _PLAIN_OPERATIONS and "numba" not in sys.modules:
+        if operations <= _PLAIN_OPERATIONS and sys.modules.get("numba") is None:
             return self.plain
         return self.compiled
 

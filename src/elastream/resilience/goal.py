@@ -270,8 +270,8 @@ class ResilientPlanner:
     ) -> Sequence[int]:
         """Return the allocation with the nodes' parts swapped so that the most state stays."""
         import numpy as np
-        from scipy.optimize import linear_sum_assignment
 
+        from elastream.placement.matchings import most_valuable
         from elastream.resilience.planner.normalised import normalise
         from elastream.resilience.planner.planner import describe
 
@@ -281,7 +281,7 @@ class ResilientPlanner:
             home = place.get(problem.current.nodes_of_tasks[task])
             if home is not None:
                 stays[part, home] += problem.state[task]
-        _, homes = linear_sum_assignment(stays, maximize=True)
+        _, homes = most_valuable(stays)
         renamed = np.array([int(homes[part]) for part in allocation])
         space = normalise(asked)
         if isinstance(space, Infeasible) or len(space.nodes) != len(nodes):

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from elastream.foresight.ahead.futures import asked_targets
 from elastream.foresight.ahead.problem import FreeAheadProblem
 from elastream.foresight.mtm.ground import Flags
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact_sum
+from elastream.placement.matchings import most_valuable
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
 __all__ = ["Listed", "listed", "nodes_of_groups"]
@@ -86,7 +86,7 @@ def nodes_of_groups(step: StepProblem, groups: Ints) -> tuple[int, ...]:
     kept = np.zeros((int(groups.max()) + 1, step.nodes_after))
     for task, node in enumerate(step.current.nodes_of_tasks):
         kept[groups[task], node] += float(step.state[task])
-    rows, nodes = linear_sum_assignment(kept, maximize=True)
+    rows, nodes = most_valuable(kept)
     node_of = dict(zip(rows.tolist(), nodes.tolist(), strict=True))
     return tuple(node_of[int(group)] for group in groups)
 
@@ -115,7 +115,7 @@ def _loads(members: Ints, work: Floats) -> Floats:
 def _moved(state: Floats, old: Ints, new: Ints) -> float:
     kept = np.zeros((int(old.max()) + 1, int(new.max()) + 1))
     np.add.at(kept, (old, new), state)
-    return float(state.sum() - kept[linear_sum_assignment(kept, maximize=True)].sum())
+    return float(state.sum() - kept[most_valuable(kept)].sum())
 
 
 def _later(

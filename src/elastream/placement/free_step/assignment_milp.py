@@ -16,13 +16,13 @@ them by load made it slower in every trial.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elastream.placement.branches import branches_of
 from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep
+from elastream.placement.linear_programs import IntegerSolution, Rows, integer_program
 
 __all__ = ["assignment_milp", "proven"]
 
@@ -34,6 +34,8 @@ _RESOLUTION = 5e-10
 
 def proven(dual_bound: float, scale: float) -> int:
     """Return the whole cost that a solver's bound on the scaled cost proves."""
+    if not math.isfinite(dual_bound):
+        return 0
     bound = dual_bound / scale
     return max(0, math.ceil(bound - _RESOLUTION * abs(bound) - 1e-5))
 
@@ -46,10 +48,9 @@ def assignment_milp(step: WholeStep, *, effort: float) -> Answer:
         found = _solve(step, covers, effort / 2**attempt)
         if found is None:
             break
-        if found.status == 2:
+        if found.infeasible:
             return Answer(None, int(step.state.sum()) + 1)
-        if found.mip_dual_bound is not None:
-            lower_bound = max(lower_bound, proven(found.mip_dual_bound, _scale(step)))
+        lower_bound = max(lower_bound, proven(found.bound, _scale(step)))
         if found.x is None:
             break
         place = _placed(step, found.x)
@@ -69,9 +70,7 @@ def _placed(step: WholeStep, x: NDArray[np.float64]) -> Ints:
     return np.asarray(x[: len(step.work) * nodes].reshape(-1, nodes).argmax(axis=1), np.int64)
 
 
-def _solve(step: WholeStep, covers: list[Ints], effort: float) -> Any:  # OptimizeResult | None
-    from scipy.optimize import Bounds, milp
-
+def _solve(step: WholeStep, covers: list[Ints], effort: float) -> IntegerSolution | None:
     tasks, nodes = len(step.work), len(step.nodes)
     branches = branches_of(effort, (tasks + 1) * nodes)
     if branches == 0:
@@ -79,38 +78,32 @@ def _solve(step: WholeStep, covers: list[Ints], effort: float) -> Any:  # Optimi
     away = step.away(np.arange(tasks)[:, None], np.arange(nodes))
     cost = np.concatenate([(_scale(step) * step.state[:, None] * away).ravel(), np.zeros(nodes)])
     always_open = np.full(nodes, step.allowed == nodes)
-    return milp(
+    return integer_program(
         cost,
-        integrality=np.ones(len(cost), dtype=np.int64),
-        bounds=Bounds(np.concatenate([np.zeros(tasks * nodes), always_open]), np.ones(len(cost))),
-        constraints=_constraints(step, covers),
-        options={"node_limit": branches, "mip_rel_gap": 0.0},
+        _rows(step, covers),
+        lower=np.concatenate([np.zeros(tasks * nodes), always_open]),
+        branches=branches,
     )
 
 
-def _constraints(step: WholeStep, covers: list[Ints]) -> list[Any]:
+def _rows(step: WholeStep, covers: list[Ints]) -> Rows:
     """Return the constraints; a column for each x, node by node for each task, then each y."""
-    from scipy import sparse
-    from scipy.optimize import LinearConstraint
-
     tasks, nodes = len(step.work), len(step.nodes)
     scale = min(1.0, _LARGEST_COEFFICIENT / max(1, step.capacity))
-    on_node = sparse.eye_array(nodes)
-    loads = sparse.kron(scale * step.work[None, :], on_node, format="csr")
-    no_y = sparse.csr_array((1, nodes))
-
-    def constraint(x: Any, y: Any, low: float, high: float) -> Any:
-        y = sparse.vstack([no_y] * x.shape[0]) if y is None else y
-        return LinearConstraint(sparse.hstack([x, y], format="csr"), low, high)
-
-    each_task = sparse.kron(sparse.eye_array(tasks), np.ones((1, nodes)))
-    no_x = sparse.csr_array((1, tasks * nodes))
-    constraints = [
-        constraint(each_task, None, 1, 1),
-        constraint(loads, -scale * step.capacity * on_node, -np.inf, 0),
-        constraint(no_x, np.ones((1, nodes)), 0, step.allowed),
-    ]
+    x = np.arange(tasks * nodes)
+    task, node = np.divmod(x, nodes)
+    every = np.arange(nodes)
+    y = tasks * nodes + every
+    rows = Rows.of(task, x, 1, 1, np.ones(tasks))
+    rows += Rows.of(
+        np.concatenate([node, every]),
+        np.concatenate([x, y]),
+        np.concatenate([scale * step.work[task], np.full(nodes, -scale * step.capacity)]),
+        -np.inf,
+        np.zeros(nodes),
+    )
+    rows += Rows.of(np.zeros(nodes), y, 1, 0, [step.allowed])
     for cover in covers:
-        together = sparse.kron(np.isin(np.arange(tasks), cover)[None, :] * 1.0, on_node)
-        constraints.append(constraint(together, None, 0, len(cover) - 1))
-    return constraints
+        together = np.isin(task, cover)
+        rows += Rows.of(node[together], x[together], 1, 0, np.full(nodes, len(cover) - 1))
+    return rows

@@ -13,7 +13,6 @@ many contents. After Baldacci, Christofides and Mingozzi (2008), who enumerate r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from elastream.placement.free_step.assignment_milp import proven
 from elastream.placement.free_step.content_prices import ContentPrices
 from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep
 from elastream.placement.kernel import kernel
+from elastream.placement.linear_programs import IntegerSolution, Rows, integer_program
 
 __all__ = ["content_choice"]
 
@@ -66,10 +66,10 @@ def content_choice(
             place = _placed(step, contents, found.x)
             if step.fits(place) and step.cost(place) < upper:
                 known, upper = place, step.cost(place)
-        if found.status == 0 and upper <= top:
-            return Answer(known, min(upper, proven(found.mip_dual_bound, _scale(step))))
-        if found.status not in (0, 2):
+        if not found.proven:
             break
+        if not found.infeasible and upper <= top:
+            return Answer(known, min(upper, proven(found.bound, _scale(step))))
         lower = top + 1
         width *= _WIDER
     return Answer(known, min(lower, upper))
@@ -79,24 +79,20 @@ def _scale(step: WholeStep) -> float:
     return min(1.0, 1e6 / max(1, int(step.state.max())))
 
 
-def _choose(step: WholeStep, contents: _Contents, branches: int) -> Any:  # OptimizeResult
+def _choose(step: WholeStep, contents: _Contents, branches: int) -> IntegerSolution:
     """Choose contents that hold every task once, at least cost."""
-    from scipy import sparse
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     count = len(contents.kind)
     away = step.away(np.arange(len(step.work))[None, :], contents.kind[:, None])
-    kinds = contents.kind[None, :] == np.arange(step.holders + 1)[:, None]
-    return milp(
-        _scale(step) * ((contents.tasks & away) @ step.state),
-        integrality=np.ones(count, dtype=np.int64),
-        bounds=Bounds(0, 1),
-        constraints=[
-            LinearConstraint(sparse.csr_array(contents.tasks.T * 1.0), 1, 1),
-            LinearConstraint(sparse.csr_array(kinds * 1.0), 0, [1] * step.holders + [step.idle]),
-            LinearConstraint(np.ones((1, count)), 0, step.allowed),
-        ],
-        options={"node_limit": branches, "mip_rel_gap": 0.0},
+    content, task = np.nonzero(contents.tasks)
+    every = np.arange(count)
+    most_of_kind = np.array([1] * step.holders + [step.idle])
+    cost = np.asarray(_scale(step) * ((contents.tasks & away) @ step.state), np.float64)
+    return integer_program(
+        cost,
+        Rows.of(task, content, 1, 1, np.ones(len(step.work)))
+        + Rows.of(contents.kind, every, 1, 0, most_of_kind)
+        + Rows.of(np.zeros(count), every, 1, 0, [step.allowed]),
+        branches=branches,
     )
 
 

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from elastream.placement.free_step.knapsack import knapsack
 from elastream.placement.free_step.whole_step import Ints, WholeStep
+from elastream.placement.linear_programs import Rows, linear_program
 
 __all__ = ["ContentPrices", "content_prices"]
 
@@ -162,26 +163,24 @@ def _solve(
     step: WholeStep, contents: _Contents, priced: NDArray[np.bool_], fine: int
 ) -> _Master | None:
     """Cover every priced task by fractions of contents, at least cost; None if HiGHS gives up."""
-    from scipy import sparse
-    from scipy.optimize import linprog
-
     count, tasks = contents.covers.shape
-    kinds = step.holders + 1
     cost = np.concatenate([contents.cost, np.full(tasks, fine)]) / fine * 1e4
-    covered = sparse.hstack([sparse.csr_array(contents.covers.T * 1.0), sparse.eye_array(tasks)])
-    rows = np.concatenate([contents.kind, np.full(count, kinds)])
-    columns = np.tile(np.arange(count), 2)
-    limits = sparse.csr_array((np.ones(2 * count), (rows, columns)), (kinds + 1, count + tasks))
-    found = linprog(
-        cost,
-        A_ub=sparse.vstack([-covered, limits], format="csc"),
-        b_ub=np.concatenate([-np.ones(tasks), np.ones(step.holders), [step.idle, step.allowed]]),
-        method="highs-ds",
+    content, task = np.nonzero(contents.covers)
+    rows = Rows.of(
+        np.concatenate([task, np.arange(tasks)]),
+        np.concatenate([content, count + np.arange(tasks)]),
+        -1,
+        -np.inf,
+        -np.ones(tasks),
     )
-    if found.status != 0 or found.x is None or found.fun is None:
+    every = np.arange(count)
+    rows += Rows.of(contents.kind, every, 1, -np.inf, [1] * step.holders + [step.idle])
+    rows += Rows.of(np.zeros(count), every, 1, -np.inf, [step.allowed])
+    found = linear_program(cost, np.full(len(cost), np.inf), rows)
+    if found is None:
         return None
-    dual = -found.ineqlin.marginals * fine / 1e4
-    value = found.fun * fine / 1e4 + float(step.first_price[~priced].sum())
+    dual = -found.row_dual * fine / 1e4
+    value = found.cost * fine / 1e4 + float(step.first_price[~priced].sum())
     return _Master(
         price=dual[:tasks],
         rent=dual[tasks:-1] + dual[-1],

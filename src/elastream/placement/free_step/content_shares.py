@@ -18,9 +18,7 @@ rows are prices of tasks, those of the other rows rents of nodes.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +26,7 @@ from numpy.typing import NDArray
 from elastream.placement.branches import branches_of
 from elastream.placement.free_step.contents import Contents
 from elastream.placement.free_step.whole_step import Ints, WholeStep
+from elastream.placement.linear_programs import Rows, integer_program, linear_program
 
 __all__ = ["Mixture", "mixture", "whole_mixture"]
 
@@ -71,20 +70,17 @@ class _Program:
     cost: Floats
     fixed_cost: float
     """Cost of the defaults."""
-    cover: Any
-    """Sparse: how often each priced task is covered more, or less, than by default."""
-    need: Floats
-    """How often it must be."""
+    cover: Rows
+    """How often each priced task is covered more, or less, than by default, and how often it must
+    be."""
     most: Floats
     """How much of each column there may be, where no other is for the same kind of node."""
     kinds: Ints
     """The kinds of node that several columns are for."""
-    on_kind: Any
-    """Sparse: which of these each column is for."""
-    kind_limit: Floats
-    used: Floats
-    """How many nodes more, or less, each column uses than by default."""
-    used_limit: float
+    on_kind: Rows
+    """Which of these each column is for."""
+    used: Rows
+    """How many nodes more, or less, each column uses than by default: one row."""
 
 
 def mixture(
@@ -100,42 +96,44 @@ def mixture(
 
     ``default[i]`` is the content that holder i holds if no other is chosen.
     """
-    from scipy import sparse
-    from scipy.optimize import linprog
-
     program = _program(step, contents, default, priced)
     count, width = len(priced), len(program.columns)
     if count + width == 0:
         return _defaults_alone(step, contents, default, program)
-    used_row = sparse.csr_array(program.used[None, :])
-    rows = sparse.vstack([-program.cover, program.on_kind, used_row])
-    fines = sparse.csr_array((np.ones(count), (np.arange(count),) * 2), (rows.shape[0], count))
-    scale = _SCALE / fine
-    found = linprog(
-        scale * np.concatenate([program.cost, np.full(count, fine)]),
-        A_ub=sparse.hstack([rows, -fines], format="csc"),
-        b_ub=np.concatenate([-program.need, program.kind_limit, [program.used_limit]]),
-        bounds=[(0.0, most) for most in [*program.most.tolist(), *[math.inf] * count]],
-        method="highs-ds",
-        options={"presolve": False, "maxiter": most_steps // (_PIVOT_STEPS * rows.shape[0]) + 1},
+    fined = np.arange(count)
+    cover = Rows.of(
+        np.concatenate([program.cover.row, fined]),
+        np.concatenate([program.cover.column, width + fined]),
+        np.concatenate([program.cover.value, np.ones(count)]),
+        program.cover.least,
+        program.cover.most,
     )
-    if found.status != 0 or found.x is None or found.fun is None:
+    rows = cover + program.on_kind + program.used
+    length = len(rows.most)
+    scale = _SCALE / fine
+    found = linear_program(
+        scale * np.concatenate([program.cost, np.full(count, fine)]),
+        np.concatenate([program.most, np.full(count, np.inf)]),
+        rows,
+        presolve=False,
+        iterations=most_steps // (_PIVOT_STEPS * length) + 1,
+    )
+    if found is None:
         return None
-    dual = -np.asarray(found.ineqlin.marginals) / scale
     price = step.first_price.astype(np.float64)
-    price[priced] = dual[:count]
+    price[priced] = found.row_dual[:count] / scale
+    rents = -found.row_dual[count:] / scale
     used = np.diff(contents.ends) > 0
-    rent = np.append(contents.worth(step, price)[default] - dual[-1] * used[default], 0.0)
-    rent[program.kinds] += dual[count:-1]
-    at_most = -np.asarray(found.upper.marginals)[:width] / scale
-    np.add.at(rent, contents.kind[program.columns], at_most)
+    rent = np.append(contents.worth(step, price)[default] - rents[-1] * used[default], 0.0)
+    rent[program.kinds] += rents[:-1]
+    np.add.at(rent, contents.kind[program.columns], -found.upper_dual[:width] / scale)
     return Mixture(
         share=_shares(step, contents, default, program, found.x),
         price=price,
-        rent=rent + dual[-1],
-        cost=found.fun / scale + program.fixed_cost,
+        rent=rent + rents[-1],
+        cost=found.cost / scale + program.fixed_cost,
         uncovered=float(found.x[width:].sum()),
-        steps=int(found.nit) * rows.shape[0] * _PIVOT_STEPS,
+        steps=found.iterations * length * _PIVOT_STEPS,
     )
 
 
@@ -166,37 +164,26 @@ def whole_mixture(
 
     None as well where the program is too large for the ``effort``.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     program = _program(step, contents, default, priced)
     branches = min(_MOST_BRANCHES, branches_of(effort, len(program.columns)))
     if branches == 0:
         return None
-    found = milp(
+    found = integer_program(
         program.cost / max(1.0, float(np.abs(program.cost).max(initial=0)) / 1e6),
-        integrality=np.ones(len(program.columns), dtype=np.int64),
-        bounds=Bounds(0, 1),
-        constraints=[
-            LinearConstraint(program.cover, program.need, np.inf),
-            LinearConstraint(program.on_kind, -np.inf, program.kind_limit),
-            LinearConstraint(program.used[None, :], -np.inf, program.used_limit),
-        ],
-        options={"node_limit": branches, "mip_rel_gap": 1e-9},
+        program.cover + program.on_kind + program.used,
+        branches=branches,
+        gap=1e-9,
     )
     return None if found.x is None else _shares(step, contents, default, program, found.x)
 
 
 def _program(step: WholeStep, contents: Contents, default: Ints, priced: Ints) -> _Program:
-    from scipy import sparse
-
     count = len(contents.kind)
     row = np.full(len(step.work), -1)
     row[priced] = np.arange(len(priced))
     owner, rows = contents.owner, row[contents.tasks]
-    shape = (len(priced), count + 1)  # the last content is nothing, the default of idle nodes
-    held = sparse.csc_array(
-        (np.ones(int((rows >= 0).sum())), (rows[rows >= 0], owner[rows >= 0])), shape
-    )
+    owner, rows = owner[rows >= 0], rows[rows >= 0]
+    first = np.searchsorted(owner, np.arange(count + 2))  # the last content is nothing
     worth = np.append(contents.worth(step, np.where(row >= 0, 0.0, step.first_price)), 0.0)
     used = np.append(np.diff(contents.ends) > 0, False).astype(np.float64)
     is_default = np.zeros(count, dtype=np.bool_)
@@ -208,22 +195,39 @@ def _program(step: WholeStep, contents: Contents, default: Ints, priced: Ints) -
     several = np.bincount(kind, minlength=step.holders + 1) > 1
     shared = np.flatnonzero(several[kind])
     kind_row = np.cumsum(several) - 1
+    more, columns_of_more = _entries(first, rows, columns)
+    less, columns_of_less = _entries(first, rows, instead_of)
+    covered = _entries(first, rows, default)[0]
     return _Program(
         columns=columns,
         cost=worth[instead_of] - worth[columns],
         fixed_cost=float(step.first_price[row < 0].sum() - worth[default].sum()),
-        cover=held[:, columns] - held[:, instead_of],
-        need=1.0 - np.asarray(held[:, default].sum(axis=1)).ravel(),
+        cover=Rows.of(
+            np.concatenate([more, less]),
+            np.concatenate([columns_of_more, columns_of_less]),
+            np.repeat([1.0, -1.0], [len(more), len(less)]),
+            1.0 - np.bincount(covered, minlength=len(priced)),
+            np.full(len(priced), np.inf),
+        ),
         most=np.where(several[kind], np.inf, kind_limit[kind]),
         kinds=np.flatnonzero(several),
-        on_kind=sparse.csr_array(
-            (np.ones(len(shared)), (kind_row[kind[shared]], shared)),
-            (int(several.sum()), len(columns)),
+        on_kind=Rows.of(kind_row[kind[shared]], shared, 1, -np.inf, kind_limit[several]),
+        used=Rows.of(
+            np.zeros(len(columns)),
+            np.arange(len(columns)),
+            used[columns] - used[instead_of],
+            -np.inf,
+            [step.allowed - used[default].sum()],
         ),
-        kind_limit=kind_limit[several],
-        used=used[columns] - used[instead_of],
-        used_limit=float(step.allowed - used[default].sum()),
     )
+
+
+def _entries(first: Ints, rows: Ints, contents: Ints) -> tuple[Ints, Ints]:
+    """Return the rows of each of some contents, one after the other, and whose each is."""
+    sizes = first[contents + 1] - first[contents]
+    whose = np.repeat(np.arange(len(contents)), sizes)
+    offset = np.arange(len(whose)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return rows[first[contents][whose] + offset], whose
 
 
 def _shares(

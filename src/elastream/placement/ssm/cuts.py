@@ -17,6 +17,7 @@ from elastream.model.assignment import Assignment, Interval
 from elastream.model.checks import Number
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, exact_sum
+from elastream.placement.matchings import most_valuable
 from elastream.placement.ssm.interval_gain import Floats
 from elastream.placement.ssm.partition_cost import cheapest_matching
 
@@ -64,15 +65,13 @@ def nearest_copies(step: StepProblem, nodes_of_tasks: tuple[int, ...]) -> tuple[
     """
     if not step.copies:
         return nodes_of_tasks
-    from scipy.optimize import linear_sum_assignment
-
     firsts = [0, *(j for j in range(1, len(nodes_of_tasks)) if _cut_before(nodes_of_tasks, j))]
     interval_of = np.repeat(np.arange(len(firsts)), np.diff([*firsts, len(nodes_of_tasks)]))
     there = np.zeros((len(firsts), step.nodes_after))
     homes = [(task, node) for task, node in enumerate(step.current.nodes_of_tasks)]
     for task, node in (*homes, *step.copies):
         there[interval_of[task], node] += step.state[task]
-    _, nodes = linear_sum_assignment(there, maximize=True)
+    _, nodes = most_valuable(there)
     others = tuple(nodes[interval_of].tolist())
     return min(nodes_of_tasks, others, key=lambda placed: _loaded(step, placed))
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.placement.matchings import most_pairs
 from elastream.placement.whole_units import UnitArray, unit_array
 
 __all__ = ["matched_phases"]
@@ -99,16 +99,11 @@ class _Links:
 
     def matching(self, offered: NDArray[np.bool_]) -> Ints | None:
         """Return the edges of a perfect matching that cover senders and receivers, or ``None``."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import maximum_bipartite_matching
-
         side = self.senders + self.receivers
         chosen = offered[self.order]
         left, right = self.left[chosen], self.right[chosen]
         starts = np.searchsorted(left, np.arange(side + 1))
-        ones = np.ones(len(right), dtype=np.int8)
-        graph: Any = csr_array((ones, right, starts), shape=(side, side))
-        partner = maximum_bipartite_matching(graph, perm_type="column")
+        partner = most_pairs(starts, right, side)
         if (partner < 0).any():
             return None
         in_matching = partner[left] == right

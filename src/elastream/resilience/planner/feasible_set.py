@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elastream.resilience.planner.normalised import Floats
+from elastream.resilience.planner.sobol_points import sobol_points
 
 __all__ = ["VolumeRatio", "directions", "ray_values", "volume_ratio"]
 
@@ -43,10 +44,7 @@ def directions(streams: int, log2_points: int, *, seed: int) -> Floats:
     """Return ``2 ** log2_points`` points of the face ``sum(u) = 1``, spread evenly; a row each."""
     if streams == 1:
         return np.ones((1, 1))
-    from scipy.stats.qmc import Sobol
-
-    cube = Sobol(streams - 1, scramble=True, rng=seed).random_base2(log2_points)
-    return _broken_sticks(cube)
+    return _broken_sticks(sobol_points(streams - 1, log2_points, seed=seed))
 
 
 def ray_values(rows: Floats, points: Floats) -> Floats:

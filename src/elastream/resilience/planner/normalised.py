@@ -86,16 +86,11 @@ class Space:
 
     def inseparable(self) -> Ints:
         """Return the group of each operator, numbered from 0: nothing is borne if one is parted."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
-        operators = len(self.shares)
-        links = coo_array(
-            (np.ones(len(self.barred)), (self.barred[:, 0], self.barred[:, 1])),
-            shape=(operators, operators),
-        )
-        labels: Ints = connected_components(links, directed=False)[1].astype(np.int64)
-        return labels
+        first = list(range(len(self.shares)))
+        for one, other in self.barred.tolist():
+            kept, lost = sorted((first[one], first[other]))
+            first = [kept if each == lost else each for each in first]
+        return np.unique(first, return_inverse=True)[1].astype(np.int64)
 
     def merged(self, labels: Ints) -> Space:
         """Return the space with the operators of each label made one."""

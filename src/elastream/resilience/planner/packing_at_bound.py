@@ -12,20 +12,20 @@ import numpy as np
 
 from elastream.model.plan import Infeasible
 from elastream.placement.branches import branches_of
+from elastream.placement.linear_programs import Rows, integer_program
 from elastream.resilience.planner.normalised import FULL, Ints, Space
 
 __all__ = ["packing_at_bound"]
 
 _TOLERANCE = 1e-6
 """How exactly the solver proves its bound."""
+_GAP = 1e-4
 _EFFORT = 500_000
 """Variables of the program times its branches: some seconds."""
 
 
 def packing_at_bound(space: Space, *, effort: float = _EFFORT) -> Ints | Infeasible | None:
     """Return a placement that fits, a proof that none does, or ``None``: ``effort`` is spent."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     labels = space.inseparable()
     merged = space.merged(labels)
     loads = merged.shares @ space.bound + merged.always
@@ -40,26 +40,32 @@ def packing_at_bound(space: Space, *, effort: float = _EFFORT) -> Ints | Infeasi
     branches = branches_of(effort, nodes * operators)
     if branches == 0:
         return None
-    placed = np.hstack([np.tile(np.eye(operators), nodes), np.zeros((operators, 1))])
-    filled = np.hstack([np.kron(np.eye(nodes), loads), -space.capacity[:, None]])
-    cost = np.zeros(nodes * operators + 1)
-    cost[-1] = 1.0
-    outcome = milp(
-        cost,
-        integrality=np.append(np.ones(nodes * operators), 0),
-        bounds=Bounds(0, np.append(np.ones(nodes * operators), np.inf)),
-        constraints=[LinearConstraint(placed, 1, 1), LinearConstraint(filled, -np.inf, -before)],
-        options={"node_limit": branches},
+    pairs = np.arange(nodes * operators)
+    node, operator = np.divmod(pairs, operators)
+    filled = Rows.of(
+        np.concatenate([node, np.arange(nodes)]),
+        np.concatenate([pairs, np.full(nodes, len(pairs))]),
+        np.concatenate([loads[operator], -space.capacity]),
+        -np.inf,
+        -before,
+    )
+    outcome = integer_program(
+        np.append(np.zeros(len(pairs)), 1.0),
+        Rows.of(operator, pairs, 1, 1, np.ones(operators)) + filled,
+        upper=np.append(np.ones(len(pairs)), np.inf),
+        whole=np.append(np.ones(len(pairs), dtype=np.bool_), False),
+        branches=branches,
+        gap=_GAP,
     )
     if outcome.x is not None:
         place = outcome.x[:-1].reshape(nodes, operators).argmax(axis=0).astype(np.int64)
         filled_to = (before + np.bincount(place, loads, minlength=nodes)) / space.capacity
         if filled_to.max() < 1 - FULL:
             return np.asarray(place)[labels]
-    if outcome.mip_dual_bound is not None and outcome.mip_dual_bound >= 1 - _TOLERANCE:
+    if outcome.bound >= 1 - _TOLERANCE:
         return Infeasible(
             "no placement bears anything above the lower bound: some node needs "
-            f"{outcome.mip_dual_bound:.6g} times its capacity"
+            f"{outcome.bound:.6g} times its capacity"
         )
     return None
 
