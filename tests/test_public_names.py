@@ -103,7 +103,14 @@ def test_importing_a_package_loads_neither_java_nor_a_compiler_nor_a_solver(
 ) -> None:
     script = (
         f"import sys, {package.__name__};"
-        "print(sorted({'pyspark', 'py4j', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
+        "heavy = {'pyspark', 'py4j', 'numba', 'highspy', 'scipy', 'matplotlib'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_importing_elastream_loads_no_numpy() -> None:
+    script = "import sys, elastream; print('numpy' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"

@@ -212,7 +212,7 @@ def test_without_arguments_help_is_shown_as_it_is(
 def test_help_loads_neither_java_nor_a_compiler_nor_a_solver(arguments: list[str]) -> None:
     script = (
         "import sys; from elastream.cli.main import main; code = main(sys.argv[1:]);"
-        "heavy = {'pyspark', 'py4j', 'numpy', 'numba', 'scipy', 'matplotlib', 'pandas'};"
+        "heavy = {'pyspark', 'py4j', 'numpy', 'numba', 'highspy', 'matplotlib', 'pandas'};"
         "print(sorted(heavy & set(sys.modules)), code)"
     )
     run = subprocess.run(

@@ -46,7 +46,7 @@ def imported(package: Path) -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 found.add(str(node.module).partition(".")[0])
-    return found - sys.stdlib_module_names - {package.name}
+    return found - sys.stdlib_module_names - {package.name, "_typeshed"}
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -114,7 +114,8 @@ def test_the_commands_are_entry_points(wheels: Wheels) -> None:
         read.read_string(text(wheel, "entry_points.txt"))
         return {name: dict(read[name]) for name in read.sections()}
 
-    assert entries(wheels.product) == {"console_scripts": {"elastream": "elastream.cli.main:main"}}
+    scripts = {"console_scripts": project()["scripts"]}
+    assert entries(wheels.product) == scripts | project()["entry-points"]
     commands = project(ROOT / "lab")["entry-points"]["elastream.commands"]
     lab = {"bench", "measure", "patterns", "study", "taxi", "trace build", "traffic", "trial"}
     assert set(commands) == lab
@@ -141,7 +142,7 @@ def test_the_lab_imports_what_it_or_the_product_asks_for() -> None:
     lab = names(told["dependencies"])
     extras = names([each for extra in told["optional-dependencies"].values() for each in extra])
     used = {COMES_WITH.get(name, name) for name in imported(ROOT / "lab/src/elastream_lab")}
-    assert used <= lab | extras | brought_by("spark", "demo")
+    assert used <= lab | extras | brought_by("spark", "demo", "fast")
     assert extras <= used
     assert lab - used == {"topohub"}, "read as data, not imported"
 
