@@ -116,17 +116,8 @@ def _side(arguments: str) -> tuple[Call, ...]:
 CALLS: Mapping[str, tuple[Call, ...]] = {
     "": (Call("--version", "--version", "elastream 0.", code=0),),
     "demo": (
-        _wrong("--input", "none.csv", after="--time t --text x"),
-        _wrong("--time", "t"),
-        _wrong("--text", "x"),
-        _wrong("--seed", "-1"),
-        _wrong("--seconds", "0"),
-        _wrong("--service-us", "-1"),
-        _wrong("--executors-min", "0"),
-        _wrong("--executors-max", "99"),
-        _wrong("--spares", "-1"),
+        _asked("--long", "", "long=True", "elastream.demo.run.run"),
         _wrong("--planner", "best"),
-        _wrong("--mechanism", "kill"),
         *_FILES,
         Call("--log", "--log text", "text: exists and is not a decision log"),
         _wrong("--page", "x"),

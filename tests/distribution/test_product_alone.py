@@ -64,7 +64,6 @@ def test_a_command_of_the_lab_says_what_to_install(
 @pytest.mark.parametrize(
     ("library", "arguments"),
     [
-        ("pyarrow", ["demo"]),
         ("pyarrow", ["values", "build", "PROBLEM", "--out", "values.parquet"]),
         ("pyspark", ["values", "build", "PROBLEM", "--out", "values.parquet", "--spark"]),
         ("pyspark", ["handover", "serve", "queries:sums"]),
@@ -92,10 +91,11 @@ def test_the_doctor_says_what_to_install(base: Environment) -> None:
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("picture", [(), ("--picture", "day.png")])
 def test_a_picture_that_could_not_be_drawn_is_refused_before_the_run(
-    with_spark: Environment,
+    with_spark: Environment, picture: tuple[str, ...]
 ) -> None:
-    line = with_spark.refusal("demo", "--picture", "day.png")
+    line = with_spark.refusal("demo", *picture)
     assert line == 'elastream: matplotlib is not installed: pip install "elastream[demo]"'
 
 

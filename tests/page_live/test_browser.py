@@ -65,7 +65,7 @@ def test_a_real_run_is_seen_to_scale_out_and_to_say_why(tab: Browser, tmp_path: 
     command = [sys.executable, "-m", "elastream.cli.main", "demo", "--page", "0"]
     with (tmp_path / "said").open("w+") as said:
         demo = subprocess.Popen(
-            [*command, "--seconds", "80", "--log", "decisions.jsonl"],
+            [*command, "--log", "decisions.jsonl"],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=said,

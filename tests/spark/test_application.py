@@ -141,7 +141,7 @@ def test_three_queries_stay_exact_through_scaling_a_kill_an_end_and_a_restart(
 def test_an_overloaded_query_gets_executors_and_gives_them_back_when_all_is_idle(
     spark: SparkSession, application: Application, tmp_path: Path
 ) -> None:
-    from elastream.harness.service_time import slowed
+    from elastream_lab.harness.service_time import slowed
 
     files = QuietFiles(spark, tmp_path / "in")
     files.feed(200)

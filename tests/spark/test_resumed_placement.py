@@ -8,15 +8,15 @@ import numpy as np
 from tests.spark.running_query import PATIENCE_S
 
 from elastream import TaskId
-from elastream.demo.word_count import WordCount
-from elastream.harness.recording import write_recording
-from elastream.harness.replay import ReplayClock
 from elastream.model.observation import BatchObservation
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
 from elastream.spark.steer.resumed_placement import place_resumed
+from elastream_lab.harness.recording import write_recording
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import WordCount
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from elastream.cli.main import main
-from elastream.harness.response_time import Spread
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream_lab.benchmarks.migration.bench import STATES, BenchResult, BenchSettings, state_name
 from elastream_lab.benchmarks.migration.figure import FIGURE_MECHANISMS, restart_figures
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, live_policy, spares
 from elastream_lab.benchmarks.migration.picture import draw_figure, draw_shares
 from elastream_lab.cli.bench import migration, table
+from elastream_lab.harness.response_time import Spread
 from elastream_lab.mechanisms.trace import Phase, Resize, ResizeFigures
 
 BENCH = "elastream_lab.benchmarks.migration.bench.run_benchmark"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.demo.word_count import BALLAST
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream_lab.benchmarks.peers.bench import PeerSettings
 from elastream_lab.benchmarks.peers.figures import (
@@ -27,6 +26,7 @@ from elastream_lab.benchmarks.peers.rows import (
     running_counts,
     words_of,
 )
+from elastream_lab.harness.word_count import BALLAST
 
 START_MS = 1_000_000.0
 ASKED_MS = START_MS + 20_000

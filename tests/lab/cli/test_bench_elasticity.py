@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from elastream.cli.main import main
-from elastream.harness.response_time import Spread
 from elastream_lab.benchmarks.elasticity.run import Progress, WayResult
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
+from elastream_lab.harness.response_time import Spread
 
 RUN_WAYS = "elastream_lab.benchmarks.elasticity.run.run_ways"
 KEYS = {

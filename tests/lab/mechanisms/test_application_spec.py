@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elastream.demo.word_count import WordCount
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import WordCount
 from elastream_lab.mechanisms.application import ApplicationSpec
 
 

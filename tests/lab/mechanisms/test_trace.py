@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream_lab.benchmarks.migration.repeats import Range, grouped, over
+from elastream_lab.harness.commit_log import CommittedBatch
 from elastream_lab.mechanisms.trace import (
     Resize,
     ResizeFigures,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from elastream.harness import job_session
-from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import Span, TaxiSample, TaxiSettings
 from elastream_lab.cli.study.replication import replication
+from elastream_lab.harness import job_session
+from elastream_lab.harness.commit_log import CommittedBatch
 from elastream_lab.studies.machine import QuietHost
 from elastream_lab.studies.replication import on_spark
 from elastream_lab.studies.replication.affected import affected_by

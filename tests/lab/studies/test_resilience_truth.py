@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from tests.lab.studies.test_resilience_on_spark import batch, parsing
 
-from elastream.harness.commit_log import CommittedBatch
-from elastream.harness.job import Feed
-from elastream.harness.recording import write_recording
-from elastream.harness.replay import ReplayClock
-from elastream.harness.replaying import Replay
 from elastream.model.errors import ProblemError, SparkError
 from elastream.resilience.model.problem import ResilientProblem
 from elastream.spark.sessions.embedded_cluster import scratch_folder
+from elastream_lab.harness.commit_log import CommittedBatch
+from elastream_lab.harness.job import Feed
+from elastream_lab.harness.recording import write_recording
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.replaying import Replay
 from elastream_lab.studies.resilience.pacing import fed_meanwhile, feed, next_trigger_s, waited_s
 from elastream_lab.studies.resilience.point_runs import (
     SUBSTREAMS,

@@ -18,9 +18,9 @@ from elastream_lab.cli.trials import run_trials
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from elastream.harness.response_time import Spread
     from elastream_lab.benchmarks.control.simulated import ControlRow, ControlSize
     from elastream_lab.benchmarks.migration.bench import BenchResult
+    from elastream_lab.harness.response_time import Spread
 
 __all__ = ["app"]
 

@@ -14,8 +14,8 @@ from elastream_lab.cli.trials import run_trials
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from elastream.harness.response_time import Spread
     from elastream_lab.benchmarks.failure.loss import LossResult
+    from elastream_lab.harness.response_time import Spread
 
 __all__ = ["failure"]
 

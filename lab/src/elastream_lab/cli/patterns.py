@@ -65,7 +65,6 @@ def patterns(
     """
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_target, failure_written, write_summary
-    from elastream.harness.job_session import job_session
     from elastream_lab.applications.patterns.plain_miner import Mining
     from elastream_lab.applications.patterns.run import (
         PatternsSettings,
@@ -73,6 +72,7 @@ def patterns(
         prepared,
         run,
     )
+    from elastream_lab.harness.job_session import job_session
 
     settings = PatternsSettings(
         input=source,

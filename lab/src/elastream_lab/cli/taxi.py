@@ -102,9 +102,9 @@ def taxi(
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_target, failure_written
     from elastream.core.decision_log import DecisionLog
-    from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.recorded_trips import TimeSlice
     from elastream_lab.applications.taxi.run import TaxiSettings, cluster_of, prepared, run
+    from elastream_lab.harness.job_session import job_session
 
     settings = TaxiSettings(
         input=tuple(inputs or ()),
@@ -241,7 +241,7 @@ def _tell(
 
 
 def _summary(run: TaxiRun, seconds: float, error: str | None) -> dict[str, Any]:
-    from elastream.harness.response_time import responses, spread
+    from elastream_lab.harness.response_time import responses, spread
 
     response = None
     if run.start_ms is not None:

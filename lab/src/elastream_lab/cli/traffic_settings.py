@@ -17,9 +17,9 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream.harness.recording import Recording
     from elastream_lab.applications.traffic.job import TrafficJob
     from elastream_lab.applications.traffic.packets import Packets
+    from elastream_lab.harness.recording import Recording
 
 __all__ = [
     "Destination",
@@ -150,8 +150,8 @@ def monitor_in_session(
 ) -> Iterator[tuple[SparkSession, TrafficJob]]:
     """Give an embedded session and a monitor that has not started; the log is read before both."""
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.harness.job_session import fresh_folder, job_session
     from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
+    from elastream_lab.harness.job_session import fresh_folder, job_session
 
     with tempfile.TemporaryDirectory(prefix="elastream-traffic-") as folder:
         recordings = settings.recorded(Path(folder))

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from elastream.demo.word_count import WordCount
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import WordCount
 
 __all__ = ["Application", "ApplicationSpec", "read_observations"]
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from elastream.harness.job import Job, RunningJob
 from elastream.model.observation import BatchObservation
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
+from elastream_lab.harness.job import Job, RunningJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from elastream.harness.commit_log import RETAIN_ALL
-from elastream.harness.job_session import job_session
 from elastream.model.errors import SparkError
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.batch_session import batch_session
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream.spark.sessions.settings import session_settings
+from elastream_lab.harness.commit_log import RETAIN_ALL
+from elastream_lab.harness.job_session import job_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

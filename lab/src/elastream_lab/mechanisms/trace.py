@@ -36,11 +36,11 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from elastream.harness.commit_log import CommittedBatch
-from elastream.harness.response_time import Responses, Spread, responses, spread
 from elastream.model.errors import ElastreamError
 from elastream.model.migration import LOAD_TOLERANCE, Target
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream_lab.harness.commit_log import CommittedBatch
+from elastream_lab.harness.response_time import Responses, Spread, responses, spread
 
 if TYPE_CHECKING:
     import numpy as np

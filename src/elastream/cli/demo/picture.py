@@ -1,13 +1,12 @@
-"""The demo as one picture: rate, executors, state moved and response time over the day."""
+"""The demo as one picture: rate, executors, state moved and response time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from elastream.atomic_io import write_picture
+from elastream.demo.posts import EVERY_S
 from elastream.demo.run import Demo
 
 if TYPE_CHECKING:
@@ -28,27 +27,27 @@ def draw_picture(demo: Demo, path: Path) -> None:
     _executors(executors, demo)
     _moved(moved, demo)
     _response(response, demo)
-    response.set_xlabel("seconds after the replay started")
-    slept = f"each word sleeps {demo.service_us:g} µs" if demo.service_us else "no service time"
-    figure.suptitle(f"elastream demo: {demo.recording.rows:,} posts, {slept}")
+    response.set_xlabel("seconds")
+    slept = f"each word sleeps {demo.service_us:g} µs in place of work"
+    figure.suptitle(f"elastream demo: {demo.posts_counted:,} posts, {slept}")
     write_picture(path, figure)
 
 
 def _rate(axes: Axes, demo: Demo) -> None:
-    edges = np.arange(0.0, demo.recording.replay_s + 2, 2)
-    posts, _ = np.histogram(demo.recording.due_ms / 1000, bins=edges)
-    axes.stairs(posts / 2, edges, fill=True, color="tab:blue", alpha=0.4)
+    at_s = [_since(demo, file.due_ms) for file in demo.counted]
+    rates = [file.posts / EVERY_S for file in demo.counted]
+    axes.fill_between(at_s, rates, step="post", color="tab:blue", alpha=0.4)
     _label(axes, "posts a second")
 
 
 def _executors(axes: Axes, demo: Demo) -> None:
     at_s = [sample.at_s for sample in demo.samples]
-    alive = [len(s.tasks_of) for s in demo.samples]
+    alive = [sample.alive for sample in demo.samples]
     axes.step(at_s, alive, where="post", color="tab:green", label="alive, a spare too")
-    holding = [sum(bool(tasks) for tasks in s.tasks_of.values()) for s in demo.samples]
+    holding = [sample.holding for sample in demo.samples]
     axes.step(at_s, holding, where="post", linestyle=":", color="tab:gray", label="holding state")
     axes.legend(loc="lower center", ncols=2, frameon=False)
-    axes.set_ylim(0, demo.settings.executors_max + 0.5)
+    axes.set_ylim(0, demo.most_executors + 0.5)
     _label(axes, "executors")
 
 
@@ -56,7 +55,7 @@ def _moved(axes: Axes, demo: Demo) -> None:
     moves = [d for d in demo.decisions if d.kind == "migrate" and d.at_ms is not None]
     at_s = [_since(demo, decision.at_ms) for decision in moves]
     sizes = [decision.figures.get("bytes", 0) / 1000 for decision in moves]
-    axes.bar(at_s, sizes, width=max(demo.recording.replay_s / 150, 0.2), color="tab:orange")
+    axes.bar(at_s, sizes, width=demo.load.length_s / 150, color="tab:orange")
     for x, size, decision in zip(at_s, sizes, moves, strict=True):
         axes.annotate(f"{decision.figures.get('tasks', 0)}", (x, size), ha="center", fontsize=8)
     axes.margins(y=0.25)
@@ -64,19 +63,9 @@ def _moved(axes: Axes, demo: Demo) -> None:
 
 
 def _response(axes: Axes, demo: Demo) -> None:
-    from elastream.harness.response_time import responses, spread
-
-    at_s, medians, worsts = [], [], []
-    for batch in demo.batches:
-        rows = responses(demo.recording.due_ms, demo.start_ms or 0, [batch], first=demo.lead_rows)
-        found = spread(rows)
-        if found is not None:
-            at_s.append(_since(demo, batch.finished_ms))
-            medians.append(found.median / 1000)
-            worsts.append(found.worst / 1000)
-    axes.plot(at_s, worsts, color="tab:red", linewidth=1, label="worst of a batch")
-    axes.plot(at_s, medians, color="tab:purple", linewidth=1, label="median of a batch")
-    axes.legend(loc="upper right", frameon=False)
+    at_s = [_since(demo, file.finished_ms) for file in demo.counted]
+    waited_s = [file.response_ms / 1000 for file in demo.counted]
+    axes.plot(at_s, waited_s, color="tab:purple", linewidth=1)
     axes.set_ylim(bottom=0)
     _label(axes, "response time, s")
 

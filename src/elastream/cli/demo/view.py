@@ -68,7 +68,7 @@ def drawn(demo: Demo) -> RenderableType:
     """Return the picture of this moment."""
     title = literal(f"elastream demo: {demo.doing}")
     if demo.start_ms is None:
-        return Panel(Text(f"{demo.recording.rows:,} posts are ready"), title=title)
+        return Panel(Text(f"counts posts for {demo.load.length_s:.0f} s or more"), title=title)
     parts: list[RenderableType] = [_status(demo), Text(), _curves(demo), Text()]
     if demo.scene is not None:
         parts.append(scene_map(demo.scene))
@@ -76,9 +76,8 @@ def drawn(demo: Demo) -> RenderableType:
     parts += [Text(), *(_decision(decision) for decision in told)]
     if demo.decisions and demo.decisions[-1].kind in _QUIET:
         parts.append(literal(f"{demo.decisions[-1].kind}: {demo.decisions[-1].reason}", "dim"))
-    if demo.service_us:
-        slept = f"each word sleeps {demo.service_us:g} µs where its state is, in place of work"
-        parts.append(Text(slept, "dim italic"))
+    slept = f"each word sleeps {demo.service_us:g} µs where its state is, in place of work"
+    parts.append(Text(slept, "dim italic"))
     subtitle = None if demo.page is None else Text(demo.page)
     return Panel(Group(*parts), title=title, subtitle=subtitle)
 
@@ -86,13 +85,12 @@ def drawn(demo: Demo) -> RenderableType:
 def _status(demo: Demo) -> Text:
     sample = demo.samples[-1] if demo.samples else None
     busy = "-" if sample is None or sample.utilisation is None else f"{sample.utilisation:.0%}"
-    response = _batch_responses(demo)
-    answered = f"{response[-1]:.1f} s" if response else "-"
+    answered = f"{demo.counted[-1].response_ms / 1000:.1f} s" if demo.counted else "-"
     return Text.assemble(
-        f"{demo.elapsed_s:5.0f} of {demo.recording.replay_s:.0f} s   ",
-        (f"{_rate(demo, demo.elapsed_s):6.0f} posts/s   ", "bold"),
+        f"{demo.elapsed_s:5.0f} of {demo.load.length_s:.0f} s   ",
+        (f"{demo.load.rate(demo.elapsed_s):6.0f} posts/s   ", "bold"),
         (f"{sample.executors if sample else 0} executors ", "bold"),
-        f"{busy} busy   response {answered}   {demo.rows_done:,} of {demo.recording.rows:,} posts",
+        f"{busy} busy   response {answered}   {demo.posts_counted:,} posts",
     )
 
 
@@ -101,16 +99,15 @@ def _curves(demo: Demo) -> Table:
     table.add_column(justify="right")
     table.add_column(no_wrap=True)
     table.add_column()
-    marks = [demo.recording.replay_s * step / _WIDTH for step in range(_WIDTH)]
-    rates = [_rate(demo, at_s) for at_s in marks]
-    now = min(_WIDTH, int(demo.elapsed_s / max(demo.recording.replay_s, 1e-9) * _WIDTH))
+    rates = [demo.load.rate(demo.load.length_s * step / _WIDTH) for step in range(_WIDTH)]
+    now = min(_WIDTH, int(demo.elapsed_s / demo.load.length_s * _WIDTH))
     curve = _spark(rates)
     rate = Text.assemble((curve[:now], "cyan"), (curve[now:], "dim"))
     table.add_row("rate", rate, f"up to {max(rates):.0f} posts/s")
     executors = [sample.executors for sample in demo.samples]
     step = max(1, len(executors) // max(now, 1))
     table.add_row("executors", Text("".join(map(str, executors[::step])), "green"), "")
-    response = _batch_responses(demo)[-_WIDTH:]
+    response = [file.response_ms / 1000 for file in demo.counted[-_WIDTH:]]
     if response:
         last = f"last {len(response)} batches, up to {max(response):.1f} s"
         table.add_row("response", Text(_spark(response), "yellow"), last)
@@ -119,26 +116,6 @@ def _curves(demo: Demo) -> Table:
 
 def _decision(decision: Decision) -> Text:
     return Text.assemble((f"{decision.kind}: ", "bold"), literal(decision.reason))
-
-
-def _rate(demo: Demo, at_s: float) -> float:
-    """Return posts due per second, over the two seconds before."""
-    recording = demo.recording
-    begin = max(0.0, at_s - 2.0)
-    rows = recording.rows_due(at_s * 1000) - recording.rows_due(begin * 1000)
-    return rows / max(at_s - begin, 0.5)
-
-
-def _batch_responses(demo: Demo) -> list[float]:
-    """Return the longest response time of each batch since the replay began, in seconds."""
-    start_ms = demo.start_ms
-    if start_ms is None:
-        return []
-    return [
-        (batch.finished_ms - start_ms - int(demo.recording.due_ms[first])) / 1000
-        for batch in demo.batches
-        if (first := max(batch.start, demo.lead_rows)) < batch.end
-    ]
 
 
 def _spark(values: Sequence[float]) -> str:

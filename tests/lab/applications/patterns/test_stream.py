@@ -13,14 +13,14 @@ from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S
 
 import elastream
-from elastream.harness.job import RunningJob, running
-from elastream.harness.recording import write_recording
-from elastream.harness.replay import ReplayClock, replayed_batch
-from elastream.harness.replaying import Replay
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.applications.patterns.job import PatternsJob
 from elastream_lab.applications.patterns.maximal import maximal_patterns
 from elastream_lab.applications.patterns.plain_miner import Mining, changes, mined
+from elastream_lab.harness.job import RunningJob, running
+from elastream_lab.harness.recording import write_recording
+from elastream_lab.harness.replay import ReplayClock, replayed_batch
+from elastream_lab.harness.replaying import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

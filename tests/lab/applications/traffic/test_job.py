@@ -18,8 +18,6 @@ from tests.spark.running_query import PATIENCE_S
 
 from elastream import TaskId
 from elastream.cli.main import main
-from elastream.harness.replay import replayed_batch
-from elastream.harness.replaying import Replay
 from elastream.resilience import Measured, measure
 from elastream.spark.observe.watching import batches_of, watching
 from elastream.spark.sessions.embedded_cluster import scratch_folder
@@ -28,11 +26,13 @@ from elastream_lab.applications.traffic.job import TrafficJob, results, warmed
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
 from elastream_lab.applications.traffic.packets import record_substreams
 from elastream_lab.applications.traffic.placed_pairs import Placed, placed_pairs
+from elastream_lab.harness.replay import replayed_batch
+from elastream_lab.harness.replaying import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream.harness.recording import Recording
+    from elastream_lab.harness.recording import Recording
 
 SUBSTREAMS = 2
 PAIRS = SUBSTREAMS * 2 * 2

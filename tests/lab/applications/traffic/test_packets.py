@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elastream.harness.recording import Recording
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
 from elastream_lab.applications.traffic.packets import (
@@ -16,6 +15,7 @@ from elastream_lab.applications.traffic.packets import (
     record_substreams,
     substream_of,
 )
+from elastream_lab.harness.recording import Recording
 
 PACKETS = [
     ("1600000004", "c", "x", "1500"),

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.harness.commit_log import CommittedBatch
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream_lab.benchmarks.elasticity.figures import (
     ExecutorLife,
@@ -19,6 +18,7 @@ from elastream_lab.benchmarks.elasticity.figures import (
     overloaded_s,
     state_bytes_moved,
 )
+from elastream_lab.harness.commit_log import CommittedBatch
 
 MB = 1_000_000
 LIVES = (

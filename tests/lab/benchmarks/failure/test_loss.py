@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from elastream.core.decisions import Decision
-from elastream.harness.commit_log import CommittedBatch
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream_lab.benchmarks.failure.loss import (
     Loss,
@@ -19,6 +18,7 @@ from elastream_lab.benchmarks.failure.loss import (
     standing_by,
     taken_over,
 )
+from elastream_lab.harness.commit_log import CommittedBatch
 from elastream_lab.mechanisms.trace import Ahead, Resize, ResizeFigures, Trace, measured
 
 MB = 1_000_000

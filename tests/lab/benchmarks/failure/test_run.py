@@ -9,14 +9,14 @@ import pytest
 from tests.spark.running_query import PATIENCE_S, back_to_two
 
 from elastream import Policy
-from elastream.demo.made_posts import SteadyPosts, make_steady_posts
-from elastream.demo.word_count import WordCount
-from elastream.harness.commit_log import RETAIN_ALL
-from elastream.harness.replay import ReplayClock
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.query_settings import changed_settings
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
 from elastream_lab.benchmarks.migration.run import StreamRun
+from elastream_lab.harness.commit_log import RETAIN_ALL
+from elastream_lab.harness.made_posts import SteadyPosts, make_steady_posts
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import WordCount
 from elastream_lab.mechanisms.trace import measured
 
 if TYPE_CHECKING:

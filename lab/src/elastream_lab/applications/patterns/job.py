@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.job import Feed
-from elastream.harness.recording import Recording
-from elastream.harness.replay import POSITION, ReplayClock, replayed, replayed_batch
 from elastream.model.checks import amount, count
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.patterns.maximal import maximal_patterns, words_in_order
 from elastream_lab.applications.patterns.plain_miner import Mining, differing, mined
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.job import Feed
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import POSITION, ReplayClock, replayed, replayed_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from elastream.demo.word_count import words_of
-from elastream.harness.replay import POSITION
-from elastream.harness.service_time import slowed
 from elastream_lab.applications.patterns.plain_miner import Mining
+from elastream_lab.harness.replay import POSITION
+from elastream_lab.harness.service_time import slowed
+from elastream_lab.harness.word_count import words_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,7 +43,7 @@ def maximal_patterns(posts: DataFrame, mining: Mining, *, service_us: float = 0.
     """Return ``tick, pattern``: what is maximal frequent after each tick.
 
     Works on a stream, in append mode, and on a table alike. Each pattern of a window takes
-    ``service_us`` where it is counted (:mod:`elastream.harness.service_time`).
+    ``service_us`` where it is counted (:mod:`elastream_lab.harness.service_time`).
     """
     from pyspark.sql import functions as f
 

@@ -6,7 +6,7 @@ bad; it counts as a row and has no records.
 
 Times may be timestamps, dates, ISO 8601 texts, or numbers since 1970 in seconds, milliseconds,
 microseconds or nanoseconds, told by their magnitude (as in
-:mod:`~elastream.harness.time_units`).
+:mod:`~elastream_lab.harness.time_units`).
 
 *Patterns* are the keys of the second application of papers 000 and 001 (section 6): the
 combinations of the words of a row. There are exponentially many, so the number of words of a
@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from elastream.demo.word_count import words_of
-from elastream.harness.time_units import UNITS_US
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
 from elastream.model.words import listed
 from elastream_lab.applications.patterns.faults import input_refused
 from elastream_lab.applications.patterns.settings import TraceSettings
+from elastream_lab.harness.time_units import UNITS_US
+from elastream_lab.harness.word_count import words_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

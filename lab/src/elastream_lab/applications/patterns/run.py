@@ -13,19 +13,19 @@ import numpy as np
 
 from elastream.attachment import Attachment, attach
 from elastream.core.policy import Policy, mechanism_named
-from elastream.demo.made_posts import make_posts
 from elastream.goals.by_hand import ByHand
-from elastream.harness.job import running
-from elastream.harness.job_session import fresh_folder
-from elastream.harness.recorded_file import RecordedFile, expect_columns, record_file
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock
-from elastream.harness.replaying import Replay
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.patterns.job import PatternsJob
 from elastream_lab.applications.patterns.plain_miner import Mining, mined
+from elastream_lab.harness.job import running
+from elastream_lab.harness.job_session import fresh_folder
+from elastream_lab.harness.made_posts import make_posts
+from elastream_lab.harness.recorded_file import RecordedFile, expect_columns, record_file
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.replaying import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from elastream.harness.service_time import slowed
 from elastream_lab.applications.taxi.grid import CELLS, EAST_STEP, NORTH, SOUTH_STEP, WEST
 from elastream_lab.applications.taxi.plain import BEST, LENGTH_S, SLIDE_S
+from elastream_lab.harness.service_time import slowed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,7 +1,8 @@
 """Query 1 on a replay of taxi trips: a job that can be started, stopped and gone on with.
 
 Each trip may cost a stated time that is slept where countByWindow's state is
-(:mod:`elastream.harness.service_time`), so that executors help on a machine with few cores. What
+(:mod:`elastream_lab.harness.service_time`), so that executors help on a machine with few cores.
+What
 the query tells is kept minute by minute; a batch that is run again tells the same.
 """
 
@@ -11,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream.harness.job import Feed
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock, replayed
 from elastream.model.checks import amount, count
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.taxi.frequent_routes import frequent_routes
 from elastream_lab.applications.taxi.plain import Ranked, Rankings, differing, plain_rankings
 from elastream_lab.applications.taxi.recorded_trips import RecordedTrips
 from elastream_lab.applications.taxi.trips import schema
+from elastream_lab.harness.job import Feed
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock, replayed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,10 +23,10 @@ from typing import Final
 
 import numpy as np
 
-from elastream.harness.recording import Recording, write_recording
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.taxi.plain import LENGTH_S, SLIDE_S
 from elastream_lab.applications.taxi.trips import COLUMNS, Trip, closing_trip, parsed
+from elastream_lab.harness.recording import Recording, write_recording
 
 __all__ = ["RecordedTrips", "TimeSlice", "record_trips"]
 

@@ -19,11 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from elastream.attachment import Attachment, attach
 from elastream.core.decisions import Decision
 from elastream.core.policy import Policy
-from elastream.harness.commit_log import CommittedBatch
-from elastream.harness.job import RunningJob, running
-from elastream.harness.job_session import fresh_folder
-from elastream.harness.replay import ReplayClock, replay_backlog
-from elastream.harness.replaying import Replay
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
@@ -31,6 +26,11 @@ from elastream_lab.applications.taxi.job import SESSION, TaxiJob
 from elastream_lab.applications.taxi.plain import Ranked, plain_rankings
 from elastream_lab.applications.taxi.recorded_trips import RecordedTrips, TimeSlice, record_trips
 from elastream_lab.applications.taxi.trips import MadeTrips, make_trips
+from elastream_lab.harness.commit_log import CommittedBatch
+from elastream_lab.harness.job import RunningJob, running
+from elastream_lab.harness.job_session import fresh_folder
+from elastream_lab.harness.replay import ReplayClock, replay_backlog
+from elastream_lab.harness.replaying import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

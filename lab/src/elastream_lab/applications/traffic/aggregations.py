@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from elastream.harness.replay import POSITION
-from elastream.harness.service_time import slowed
+from elastream_lab.harness.replay import POSITION
+from elastream_lab.harness.service_time import slowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

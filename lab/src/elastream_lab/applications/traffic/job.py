@@ -15,14 +15,14 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.job import Feed, running
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock, replayed, replayed_batch
-from elastream.harness.replaying import Replay
 from elastream.model.checks import amount, count
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.job import Feed, running
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock, replayed, replayed_batch
+from elastream_lab.harness.replaying import Replay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elastream.harness.recorded_file import due_ms, read_columns, times_us
-from elastream.harness.recording import Recording, write_columns
 from elastream.model.checks import shown
 from elastream.model.errors import ProblemError
+from elastream_lab.harness.recorded_file import due_ms, read_columns, times_us
+from elastream_lab.harness.recording import Recording, write_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from elastream.harness.commit_log import CommittedBatch
 from elastream.model.observation import BatchObservation, TaskId
+from elastream_lab.harness.commit_log import CommittedBatch
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from elastream.demo.made_posts import day_rate, due_by
-from elastream.harness.recorded_file import read_columns, times_us
 from elastream.model.checks import positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.words import listed
+from elastream_lab.harness.made_posts import day_rate, due_by
+from elastream_lab.harness.recorded_file import read_columns, times_us
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,14 +21,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from elastream.attachment import Attachment, attach
-from elastream.demo.made_posts import make_posts
-from elastream.demo.word_count import WordCount, warm_up_stream
-from elastream.harness.job_session import fresh_folder, job_session
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock, replay_backlog
-from elastream.harness.replaying import Replay
-from elastream.harness.response_time import Spread, spread
-from elastream.harness.service_time import hashing_pace
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
 from elastream.model.words import counted
@@ -44,6 +36,14 @@ from elastream_lab.benchmarks.elasticity.figures import (
 from elastream_lab.benchmarks.elasticity.load import compressed, made_load, read_load
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 from elastream_lab.benchmarks.elasticity.ways import cluster_of, executors_at_first, policy_of
+from elastream_lab.harness.job_session import fresh_folder, job_session
+from elastream_lab.harness.made_posts import make_posts
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock, replay_backlog
+from elastream_lab.harness.replaying import Replay
+from elastream_lab.harness.response_time import Spread, spread
+from elastream_lab.harness.service_time import hashing_pace
+from elastream_lab.harness.word_count import WordCount, warm_up_stream
 from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from elastream.core.policy import Policy
-    from elastream.harness.commit_log import CommittedBatch
+    from elastream_lab.harness.commit_log import CommittedBatch
 
 __all__ = ["Progress", "ReplayedLoad", "WayResult", "replayed_load", "run_ways"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elastream.demo.made_posts import WORDS_A_POST
 from elastream.model.checks import count, positive, shown
 from elastream.model.errors import ProblemError
+from elastream_lab.harness.made_posts import WORDS_A_POST
 
 __all__ = ["WAYS", "WORKS", "ElasticitySettings"]
 

@@ -18,9 +18,6 @@ from functools import partial
 from pathlib import Path
 
 from elastream.core.policy import Policy
-from elastream.demo.made_posts import SteadyPosts
-from elastream.demo.word_count import WordCount
-from elastream.harness.replay import ReplayClock
 from elastream.model.errors import ElastreamError
 from elastream_lab.benchmarks.failure.loss import LossResult, caught_up_s
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
@@ -33,6 +30,9 @@ from elastream_lab.benchmarks.migration.bench import (
     steady_stream,
 )
 from elastream_lab.benchmarks.migration.run import StreamRun
+from elastream_lab.harness.made_posts import SteadyPosts
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import WordCount
 from elastream_lab.mechanisms.sessions import stream_session
 from elastream_lab.mechanisms.trace import measured
 

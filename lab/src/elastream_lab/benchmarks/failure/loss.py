@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from elastream.core.decisions import Decision
-from elastream.harness.response_time import spread
 from elastream.model.observation import BatchObservation
 from elastream_lab.benchmarks.migration.bench import state_name
+from elastream_lab.harness.response_time import spread
 from elastream_lab.mechanisms.trace import (
     LATE,
     Ahead,

@@ -21,8 +21,6 @@ from elastream.attachment import attach
 from elastream.core.decisions import Decision
 from elastream.core.policy import Policy
 from elastream.core.ports import Ticket
-from elastream.demo.word_count import warm_up_stream
-from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 from elastream.model.words import counted
 from elastream.spark.steer.placement import SparkStatePlacement
@@ -36,6 +34,8 @@ from elastream_lab.benchmarks.migration.run import (
     await_up_to_date,
     lead_in,
 )
+from elastream_lab.harness.replaying import Replay
+from elastream_lab.harness.word_count import warm_up_stream
 from elastream_lab.mechanisms.executor_processes import executor_process, kill_process
 from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end
 from elastream_lab.mechanisms.trace import Ahead, Resize, steady_batches

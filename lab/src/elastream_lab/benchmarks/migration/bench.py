@@ -30,17 +30,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.demo.made_posts import SteadyPosts, make_steady_posts
-from elastream.demo.word_count import BALLAST, WordCount
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.replay import ReplayClock
-from elastream.harness.service_time import hashing_pace
 from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, spares
 from elastream_lab.benchmarks.migration.run import StreamRun, run_applications, run_in_session
 from elastream_lab.benchmarks.migration.stored import StoreFigures, store_figures
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.made_posts import SteadyPosts, make_steady_posts
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.service_time import hashing_pace
+from elastream_lab.harness.word_count import BALLAST, WordCount
 from elastream_lab.mechanisms.application import ApplicationSpec
 from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
 from elastream_lab.mechanisms.trace import (

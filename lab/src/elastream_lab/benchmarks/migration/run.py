@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.demo.word_count import WordCount, warm_up_stream
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.steer.warm_up import warm_up
 from elastream_lab.benchmarks.migration.mechanisms import Live, live_policy
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.replaying import Replay
+from elastream_lab.harness.word_count import WordCount, warm_up_stream
 from elastream_lab.mechanisms.application import Application, ApplicationSpec, read_observations
 from elastream_lab.mechanisms.baselines import Mechanism, Pause, Restart, Stock
 from elastream_lab.mechanisms.running_stream import RunningStream

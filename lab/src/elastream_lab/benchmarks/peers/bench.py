@@ -31,7 +31,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elastream.harness.replay import ReplayClock
 from elastream.model.checks import amount, count, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream_lab.benchmarks.peers.elastream_peer import elastream_peer
@@ -40,6 +39,7 @@ from elastream_lab.benchmarks.peers.flink.installation import FlinkInstallation
 from elastream_lab.benchmarks.peers.flink.peer import flink_peer
 from elastream_lab.benchmarks.peers.rows import PeerRows, RowPlan, make_rows
 from elastream_lab.benchmarks.peers.trial import Peer, Trial
+from elastream_lab.harness.replay import ReplayClock
 
 __all__ = ["PeerSettings", "run_peers"]
 

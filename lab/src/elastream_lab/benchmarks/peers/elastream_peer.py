@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from elastream.attachment import Attachment, attach
-from elastream.demo.word_count import WordCount, warm_up_stream
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.job import RunningJob, running
-from elastream.harness.job_session import job_session
-from elastream.harness.replay import ReplayClock
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.benchmarks.migration.mechanisms import live_policy
 from elastream_lab.benchmarks.peers.figures import NEVER_MS
 from elastream_lab.benchmarks.peers.rows import BALLAST_BYTES, PeerRows
 from elastream_lab.benchmarks.peers.trial import SIZES
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.job import RunningJob, running
+from elastream_lab.harness.job_session import job_session
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import WordCount, warm_up_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

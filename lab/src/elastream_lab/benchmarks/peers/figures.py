@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from elastream.harness.response_time import Responses, Spread, spread
 from elastream.model.errors import ElastreamError
+from elastream_lab.harness.response_time import Responses, Spread, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from elastream.demo.made_posts import SteadyPosts, make_steady_posts
-from elastream.demo.word_count import BALLAST
-from elastream.harness.recording import Recording, write_recording
+from elastream_lab.harness.made_posts import SteadyPosts, make_steady_posts
+from elastream_lab.harness.recording import Recording, write_recording
+from elastream_lab.harness.word_count import BALLAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

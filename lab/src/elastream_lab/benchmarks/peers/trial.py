@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from elastream.harness.replay import ReplayClock
 from elastream.model.errors import ElastreamError
 from elastream_lab.benchmarks.peers.figures import (
     Change,
@@ -25,6 +24,7 @@ from elastream_lab.benchmarks.peers.figures import (
     steady_latency,
 )
 from elastream_lab.benchmarks.peers.rows import PeerRows
+from elastream_lab.harness.replay import ReplayClock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

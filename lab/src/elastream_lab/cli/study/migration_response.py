@@ -133,7 +133,7 @@ def migration_response(
 
     def live() -> tuple[Figure, ...]:
         from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-        from elastream.harness.job_session import job_session
+        from elastream_lab.harness.job_session import job_session
         from elastream_lab.studies.response.live import cluster_of
         from elastream_lab.studies.response.study import live_figures
 

@@ -200,9 +200,9 @@ def _on_spark(
 ) -> None:
     """Run one after the other; what is done is drawn of a study that is ended too."""
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.harness.job_session import job_session
     from elastream_lab.applications.taxi.run import cluster_of
     from elastream_lab.cli.study.output import kept, show, written
+    from elastream_lab.harness.job_session import job_session
     from elastream_lab.studies.replication.on_spark import how_run, outcomes
     from elastream_lab.studies.replication.on_spark_picture import draw_runs
     from elastream_lab.studies.replication.table_five import earlier_outcomes, table_five

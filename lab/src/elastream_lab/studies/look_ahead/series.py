@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.harness.recorded_file import read_columns, times_us
 from elastream.model.errors import ProblemError
 from elastream.model.words import counted
 from elastream.testing import rate_ramp
+from elastream_lab.harness.recorded_file import read_columns, times_us
 
 __all__ = ["DAY_S", "HeldOut", "Series", "read_series"]
 

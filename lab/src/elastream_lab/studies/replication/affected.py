@@ -16,8 +16,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from elastream.harness.commit_log import CommittedBatch
 from elastream_lab.applications.taxi.run import Span
+from elastream_lab.harness.commit_log import CommittedBatch
 
 __all__ = ["Affected", "affected_by"]
 

@@ -16,8 +16,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.core.policy import Policy
-from elastream.harness.commit_log import RETAIN_ALL
-from elastream.harness.response_time import responses
 from elastream.model.errors import ElastreamError, SparkError
 from elastream.replication.goal.goal import Replication, ReplicationMemory
 from elastream.replication.model.problem import Weights
@@ -26,6 +24,8 @@ from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 from elastream.spark.sessions.settings import session_settings
 from elastream_lab.applications.taxi.job import QUERY, SESSION
 from elastream_lab.applications.taxi.run import TaxiRun, TaxiSettings, prepared, run
+from elastream_lab.harness.commit_log import RETAIN_ALL
+from elastream_lab.harness.response_time import responses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,11 +22,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from elastream.core.policy import Policy, mechanism_named
-from elastream.harness.response_time import responses
 from elastream.model.errors import ProblemError
 from elastream.replication.goal.goal import Replication
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
 from elastream_lab.applications.taxi.run import TaxiRun, TaxiSample, TaxiSettings, prepared, run
+from elastream_lab.harness.response_time import responses
 from elastream_lab.studies.machine import QuietHost, machine_times, stolen_share
 from elastream_lab.studies.replication.affected import affected_by
 from elastream_lab.studies.replication.table_five import (

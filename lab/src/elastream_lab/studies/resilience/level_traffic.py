@@ -24,7 +24,7 @@ from elastream_lab.applications.traffic.packets import Packets, record_due
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from elastream.harness.recording import Recording
+    from elastream_lab.harness.recording import Recording
 
 __all__ = ["LEAD_S", "Levelled", "Source"]
 

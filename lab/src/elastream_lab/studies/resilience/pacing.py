@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from elastream.harness.commit_log import CommittedBatch
-from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
+from elastream_lab.harness.commit_log import CommittedBatch
+from elastream_lab.harness.replaying import Replay
 
 __all__ = ["Fed", "fed_meanwhile", "feed", "next_trigger_s", "waited_s"]
 

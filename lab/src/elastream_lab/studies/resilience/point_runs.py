@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.harness.replaying import Replay
     from elastream_lab.applications.traffic.job import TrafficJob
+    from elastream_lab.harness.replaying import Replay
 
 __all__ = ["SERVICE_US", "SUBSTREAMS", "blocks", "busiest", "truth_on_spark", "truth_so_far"]
 
@@ -78,7 +78,7 @@ def truth_on_spark(
 
     Every run is added to ``runs`` when it is over, which may have those of earlier studies.
     """
-    from elastream.harness.job_session import fresh_folder, job_session
+    from elastream_lab.harness.job_session import fresh_folder, job_session
     from elastream_lab.studies.resilience.study_cluster import study_cluster
 
     say(f"starting Spark, {study.executors} executors")
@@ -292,8 +292,8 @@ def _most_rate(study: SparkTruth) -> float:
 
 
 def _monitor(spark: SparkSession, study: SparkTruth, folder: Path) -> TrafficJob:
-    from elastream.harness.service_time import hashing_pace
     from elastream_lab.applications.traffic.job import TrafficJob
+    from elastream_lab.harness.service_time import hashing_pace
 
     rows, each_s = _rows_needed(study), 1.0 / _most_rate(study)
     traffic = MadeTraffic(

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from elastream.harness.response_time import responses
 from elastream.model.checks import amount, count, positive
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation
@@ -42,6 +41,7 @@ from elastream.spark.observe.watching import batches_of, watching
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
 from elastream_lab.applications.traffic.packets import Packets
 from elastream_lab.applications.traffic.placed_pairs import placed_pairs
+from elastream_lab.harness.response_time import responses
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS as PLANNERS
 from elastream_lab.studies.figure import Value
@@ -54,8 +54,8 @@ from elastream_lab.studies.resilience.truth import WORKS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from elastream.harness.replaying import Replay
     from elastream_lab.applications.traffic.job import TrafficJob
+    from elastream_lab.harness.replaying import Replay
 
 __all__ = [
     "KNOWN",
@@ -170,8 +170,8 @@ def replays(study: SparkLatency, say: Callable[[str], None], found: list[Replaye
 
     What ``found`` has already is not replayed again.
     """
-    from elastream.harness.job_session import fresh_folder, job_session
-    from elastream.harness.service_time import hashing_pace
+    from elastream_lab.harness.job_session import fresh_folder, job_session
+    from elastream_lab.harness.service_time import hashing_pace
     from elastream_lab.studies.resilience.study_cluster import study_cluster
 
     say(f"starting Spark, {study.executors} executors")

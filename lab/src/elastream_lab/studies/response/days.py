@@ -18,10 +18,10 @@ from zlib import crc32
 
 import numpy as np
 
-from elastream.demo.made_posts import day_rate, make_posts
 from elastream.foresight.chain import ChainSettings, migration_chain, migrations, node_counts
 from elastream.foresight.mtm.problem import MigrationChain
 from elastream.model.errors import ProblemError
+from elastream_lab.harness.made_posts import day_rate, make_posts
 from elastream_lab.studies.migration_cost.load import Load
 from elastream_lab.studies.response.settings import APPLICATIONS, ResponseStudy
 

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from elastream.attachment import attach
-from elastream.demo.made_posts import make_posts
 from elastream.foresight.chain import ChainSettings, migration_chain
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.job_session import fresh_folder
-from elastream.harness.recording import Recording, write_recording
-from elastream.harness.replay import ReplayClock
-from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.patterns.job import PatternsJob
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.job_session import fresh_folder
+from elastream_lab.harness.made_posts import make_posts
+from elastream_lab.harness.recording import Recording, write_recording
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.replaying import Replay
 from elastream_lab.mechanisms.running_stream import RunningStream, stopped_at_the_end
 from elastream_lab.mechanisms.trace import Trace
 from elastream_lab.studies.machine import MUCH, machine_times

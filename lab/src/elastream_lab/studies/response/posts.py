@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastream.harness.recorded_file import RecordedFile, expect_columns, record_file
-from elastream.harness.recording import Recording
+from elastream_lab.harness.recorded_file import RecordedFile, expect_columns, record_file
+from elastream_lab.harness.recording import Recording
 
 __all__ = ["UserPosts", "user_posts"]
 

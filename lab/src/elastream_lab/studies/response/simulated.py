@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from elastream.demo.made_posts import due_by
-from elastream.harness.commit_log import CommittedBatch
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import BatchObservation
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload, simulated
+from elastream_lab.harness.commit_log import CommittedBatch
+from elastream_lab.harness.made_posts import due_by
 from elastream_lab.mechanisms.trace import Trace
 from elastream_lab.studies.response.costs import Costs
 from elastream_lab.studies.response.days import Days

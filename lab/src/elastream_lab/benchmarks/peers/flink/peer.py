@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from elastream.demo.word_count import BALLAST
-from elastream.harness.replay import ReplayClock
 from elastream.spark.sessions.java import java_home
 from elastream_lab.benchmarks.peers.figures import NEVER_MS
 from elastream_lab.benchmarks.peers.flink.cluster import FlinkCluster, FlinkJob, flink_cluster
@@ -24,6 +22,8 @@ from elastream_lab.benchmarks.peers.rows import (
     words_of,
 )
 from elastream_lab.benchmarks.peers.trial import SIZES
+from elastream_lab.harness.replay import ReplayClock
+from elastream_lab.harness.word_count import BALLAST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

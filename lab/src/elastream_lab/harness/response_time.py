@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elastream.harness.commit_log import CommittedBatch
+from elastream_lab.harness.commit_log import CommittedBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.harness.commit_log import RETAIN_ALL
 from elastream.spark.sessions.class_training import ensure_archive
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
 from elastream.spark.sessions.embedded_session import embedded_session
+from elastream_lab.harness.commit_log import RETAIN_ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

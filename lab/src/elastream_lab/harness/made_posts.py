@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elastream.harness.recording import Recording, write_recording
 from elastream.model.checks import count, positive
+from elastream_lab.harness.recording import Recording, write_recording
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

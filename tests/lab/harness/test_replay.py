@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elastream.demo.made_posts import MadeDay, make_day
-from elastream.demo.word_count import (
+from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.sessions.embedded_cluster import scratch_folder
+from elastream.spark.steer.graceful_stop import stop_gracefully
+from elastream_lab.harness.commit_log import committed_batches
+from elastream_lab.harness.made_posts import MadeDay, make_day
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock, replayed, replayed_batch
+from elastream_lab.harness.response_time import responses, spread
+from elastream_lab.harness.service_time import hashing_pace, slowed
+from elastream_lab.harness.word_count import (
     BALLAST,
     WordCount,
     counted_anew,
@@ -18,14 +26,6 @@ from elastream.demo.word_count import (
     differences,
     warm_up_stream,
 )
-from elastream.harness.commit_log import committed_batches
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock, replayed, replayed_batch
-from elastream.harness.response_time import responses, spread
-from elastream.harness.service_time import hashing_pace, slowed
-from elastream.spark.internals.spark_internals import PrivateDoor
-from elastream.spark.sessions.embedded_cluster import scratch_folder
-from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.mechanisms.running_stream import RunningStream
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_ballast_words_have_a_large_state_that_is_checked(
 ) -> None:
     import numpy as np
 
-    from elastream.harness.recording import write_recording
+    from elastream_lab.harness.recording import write_recording
 
     posts = [f"{BALLAST}1 {BALLAST}2 small", "small"]
     recorded = write_recording(folder / "ballast.arrow", np.zeros(2, dtype=np.int64), posts)

@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from elastream.harness.commit_log import CommittedBatch, committed_batches
-from elastream.harness.job import Feed
-from elastream.harness.response_time import Responses, responses
 from elastream.model.errors import SparkError
+from elastream_lab.harness.commit_log import CommittedBatch, committed_batches
+from elastream_lab.harness.job import Feed
+from elastream_lab.harness.response_time import Responses, responses
 
 __all__ = ["Replay"]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from elastream.harness.time_units import unit_us
+from elastream_lab.harness.time_units import unit_us
 
 A_DAY_IN_2020_S = 1_583_020_800
 

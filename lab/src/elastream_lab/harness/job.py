@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from elastream.harness.recording import Recording
-from elastream.harness.replay import ReplayClock
 from elastream.model.errors import SparkError
 from elastream.spark.observe.endings import ending
 from elastream.spark.steer.graceful_stop import stop_gracefully
+from elastream_lab.harness.recording import Recording
+from elastream_lab.harness.replay import ReplayClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

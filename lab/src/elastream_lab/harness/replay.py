@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from elastream.atomic_io import write_json
-from elastream.harness.recording import DUE_MS, Recording
+from elastream_lab.harness.recording import DUE_MS, Recording
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from elastream.demo.made_posts import MadeDay, SteadyPosts, make_day, make_steady_posts
-from elastream.harness.recorded_file import RecordedFile, record_file
-from elastream.harness.recording import Recording, write_recording
 from elastream.model.errors import ProblemError
+from elastream_lab.harness.made_posts import MadeDay, SteadyPosts, make_day, make_steady_posts
+from elastream_lab.harness.recorded_file import RecordedFile, record_file
+from elastream_lab.harness.recording import Recording, write_recording
 
 ROWS = [
     ("2020-03-01T12:00:04Z", "third"),

@@ -15,8 +15,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from elastream.harness.replay import POSITION
 from elastream.model.errors import SparkError
+from elastream_lab.harness.replay import POSITION
 
 __all__ = ["RETAIN_ALL", "CommittedBatch", "committed_batches"]
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.harness.job import Feed
-from elastream.harness.recording import write_recording
-from elastream.harness.replay import POSITION, ReplayClock
-from elastream.harness.replaying import Replay
 from elastream.model.errors import SparkError
+from elastream_lab.harness.job import Feed
+from elastream_lab.harness.recording import write_recording
+from elastream_lab.harness.replay import POSITION, ReplayClock
+from elastream_lab.harness.replaying import Replay
 
 
 def feed(folder: Path, rows: int, *, every_ms: int = 0) -> Feed:

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from elastream.harness.delimited_text import read_lines
-from elastream.harness.recording import Recording, write_recording
-from elastream.harness.time_units import unit_us
 from elastream.model.checks import positive, shown
 from elastream.model.errors import ProblemError
 from elastream.model.words import listed
+from elastream_lab.harness.delimited_text import read_lines
+from elastream_lab.harness.recording import Recording, write_recording
+from elastream_lab.harness.time_units import unit_us
 
 __all__ = ["RecordedFile", "due_ms", "expect_columns", "read_columns", "record_file", "times_us"]
 
