@@ -39,7 +39,7 @@ $(READY): pyproject.toml lab/pyproject.toml requirements-build.lock requirements
 	@$(INSTALL) --no-deps --no-build-isolation -e . -e lab
 	@touch $@
 
-demo: $(READY) ## run the main job: a stream that scales out and in by itself
+demo: $(READY) ## run the main job: a stream that scales out and in by itself; draws elastream-demo.png
 	@$(BIN)/elastream demo
 
 test: $(READY) ## run the lint, the types, the layers and all tests but the long trials

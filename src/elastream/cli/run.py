@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,7 @@ from elastream.cli.page import PAGE_NAME
 from elastream.model.errors import ProblemError
 from elastream.registry import PROGRAMS, load
 
-__all__ = ["ANY_ARGUMENTS", "run"]
-
-ANY_ARGUMENTS: Final = {"allow_interspersed_args": False}
-"""What follows the program is the program's."""
+__all__ = ["run"]
 
 _APP = typer.Argument(metavar="APP", help="The program, a Python file.")
 _ARGUMENTS = typer.Argument(metavar="ARGUMENTS", help="The program's own.")
