@@ -167,7 +167,7 @@ def run(
         folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
         stream = _Stream(demo, folder / "posts", folder / "checkpoint", show)
         tell("warming the query")
-        stream.start(partial(start_counting, spark, service_us=demo.service_us, every_s=EVERY_S))
+        stream.start(partial(start_counting, spark, service_us=demo.service_us))
         with attach(
             stream.query,
             demo.policy(),
