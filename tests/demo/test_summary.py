@@ -39,7 +39,7 @@ def demo() -> Demo:
         due_ms = START_MS + 1000.0 * number
         waited_ms = 1500 + (5000 if 20 <= number < 30 else 0)
         made.counted.append(CountedFile(due_ms, 10, due_ms + waited_ms))
-        made.samples.append(DemoSample(float(number), 2, 3, 2, 0.5))
+        made.samples.append(DemoSample(float(number), 2, 3, 0.5))
     made.decisions += [
         decision(18.0, "scale-out"),
         decision(26.0, "plan"),

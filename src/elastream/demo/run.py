@@ -70,8 +70,6 @@ class DemoSample:
     """Those at work."""
     alive: int
     """With the spare."""
-    holding: int
-    """Those that hold state."""
     utilisation: float | None
 
 
@@ -304,6 +302,5 @@ def _sample(demo: Demo, attachment: Attachment) -> DemoSample:
         at_s=time.time() - (demo.start_ms or 0) / 1000,
         executors=len(attachment.state.executors),
         alive=len(attachment.executors()),
-        holding=len(set(attachment.where().values())),
         utilisation=measured[-1] if measured else None,
     )

@@ -42,10 +42,10 @@ def _rate(axes: Axes, demo: Demo) -> None:
 
 def _executors(axes: Axes, demo: Demo) -> None:
     at_s = [sample.at_s for sample in demo.samples]
+    work = [sample.executors for sample in demo.samples]
     alive = [sample.alive for sample in demo.samples]
-    axes.step(at_s, alive, where="post", color="tab:green", label="alive, a spare too")
-    holding = [sample.holding for sample in demo.samples]
-    axes.step(at_s, holding, where="post", linestyle=":", color="tab:gray", label="holding state")
+    axes.step(at_s, alive, where="post", linestyle=":", color="tab:gray", label="with the spare")
+    axes.step(at_s, work, where="post", color="tab:green", label="at work")
     axes.legend(loc="lower center", ncols=2, frameon=False)
     axes.set_ylim(0, demo.most_executors + 0.5)
     _label(axes, "executors")
