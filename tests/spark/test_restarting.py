@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -444,6 +445,34 @@ def test_a_program_that_waits_for_a_query_that_did_not_start_again_sees_it_fail(
     start_again()
     stop_gracefully(query)
     assert query.awaitTermination(600)
+
+
+def test_a_program_does_not_see_a_start_that_is_followed_by_another(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[str] = []
+    caught = CaughtQueries(lambda name: name in paused)
+    for owner, name, method in caught.hooks():
+        monkeypatch.setattr(owner, name, method)
+    query = rates(spark, folder).start()
+    until(lambda: query.lastProgress is not None, "it has run")
+    stop_gracefully(query)
+    paused.append("counting")
+    mend = break_sources(folder)
+    caught.restarts["counting"]()
+    until(lambda: query._jsq.exception().isDefined(), "that run has failed")
+    with ThreadPoolExecutor(2) as waiting:
+        ends = [
+            waiting.submit(query.awaitTermination),
+            waiting.submit(spark.streams.awaitAnyTermination),
+        ]
+        mend()
+        caught.restarts["counting"]()
+        paused.clear()
+        assert query.isActive
+        stop_gracefully(query)
+        for each in ends:
+            each.result(PATIENCE_S)
 
 
 def test_a_query_is_started_again_with_what_spark_keeps_for_the_thread_that_started_it(

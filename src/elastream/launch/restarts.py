@@ -151,7 +151,7 @@ class CaughtQueries:
                 try:
                     ended = wait(manager) if timeout is None else wait(manager, left.seconds)
                 except StreamingQueryException as error:
-                    if not self._is_paused_run(str(error)):
+                    if not self._is_followed(str(error)):
                         raise
                     ended = True
                 over = [query for query in tuple(self._names) if not query.isActive]
@@ -183,12 +183,10 @@ class CaughtQueries:
         # A pause is over only when the handle leads to the next run
         return self._paused(name) or query._jsq is not run
 
-    def _is_paused_run(self, fault: str) -> bool:
+    def _is_followed(self, fault: str) -> bool:
         """Tell whether it is of a start that is followed by another: Spark names the query's id."""
-        return any(
-            str(query.id) in fault and self._paused(name)
-            for query, name in tuple(self._names.items())
-        )
+        failed = [query for query in tuple(self._names) if str(query.id) in fault]
+        return bool(failed) and all(query.isActive for query in failed)
 
     def _check_started(self, query: StreamingQuery) -> None:
         """Raise where a query has ended because it did not start again after a pause."""
