@@ -29,7 +29,6 @@ from elastream.core.events import (
     Plan,
     QueryJoined,
     RecordSample,
-    RecordScene,
     Rehearse,
     Release,
     Repartition,
@@ -92,7 +91,7 @@ class Harness:
                     self.pending = deque(a for a in self.pending if a.ticket != ticket)
                 case DropCopies():
                     self.cluster.drop()
-                case Log() | RecordSample() | RecordScene() | Rehearse():
+                case Log() | RecordSample() | Rehearse():
                     pass
                 case action:
                     self.pending.append(action)

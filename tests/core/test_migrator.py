@@ -410,8 +410,8 @@ def test_a_change_disturbed_too_often_is_abandoned() -> None:
     state, plan = planning(replace(PATIENT, replans=1))
     state, _ = after(state, seen(1, "aabbca"), Answered(plan.ticket, route(plan.order)))
     assert isinstance(state.phase, Planning)
-    plan = state.phase.plan
-    state, told = after(state, seen(2, "aabbcb"), Answered(plan.ticket, route(plan.order)))
+    answer = Answered(state.phase.ticket, route(state.phase.order))
+    state, told = after(state, seen(2, "aabbcb"), answer)
     assert isinstance(state.phase, Steady)
     assert "while it was planned, after 1 new plans;" in reasons(told)[-1]
 

@@ -18,10 +18,8 @@ from elastream.core.decision_log import LogEntry
 from elastream.core.decisions import Decision
 from elastream.core.driver import Controller
 from elastream.core.learning import LearningPlanner, Learnt, Lesson
-from elastream.core.migrator.resuming import Resuming
 from elastream.core.policy import Policy, planner_named
 from elastream.core.ports import Runtime, Ticket
-from elastream.core.repartitioning import Pausing
 from elastream.core.state import LoopState
 
 if TYPE_CHECKING:
@@ -287,7 +285,5 @@ def registered(application_id: str) -> Iterator[Application | None]:
 
 
 def _paused(state: LoopState, query: str | None = None) -> bool:
-    phase = state.phase
-    if isinstance(phase, Pausing):
-        return query in (None, phase.shortage.query)
-    return isinstance(phase, Resuming) and phase.ticket is not None and query in (None, phase.query)
+    paused = state.phase.paused
+    return paused is not None and query in (None, paused)

@@ -40,7 +40,6 @@ from elastream.core.events import (
     Place,
     Plan,
     RecordSample,
-    RecordScene,
     Rehearse,
     Release,
     Repartition,
@@ -57,9 +56,8 @@ from elastream.core.ports import Runtime, Stopped, Ticket
 from elastream.core.repartitioning import LONGEST_PAUSE_S
 from elastream.core.routes import rehearse, route
 from elastream.core.scenes import take_scene
-from elastream.core.showing import shown
-from elastream.core.state import Detached, LoopState, Transition, note
-from elastream.core.steady import Steady
+from elastream.core.showing import RecordScene, shown
+from elastream.core.state import Detached, LoopState, note
 from elastream.core.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError
 from elastream.model.observation import TaskId
@@ -194,7 +192,7 @@ class Controller:
 
     def detach(self, reason: str | None = None) -> None:
         """Leave the queries running as they are; what is under way is given up, for good."""
-        if self._state is not None and not isinstance(self.state.phase, Detached):
+        if self._state is not None and not self.state.phase.detached:
             self.feed(DetachRequested() if reason is None else DetachRequested(reason))
         self._leave()
 
@@ -285,7 +283,7 @@ class Controller:
 
     def _rests(self) -> bool:
         state = self.state
-        resting = isinstance(state.phase, Steady | Detached) and state.request is None
+        resting = (state.phase.resting or state.phase.detached) and state.request is None
         return resting or self.ended.is_set()
 
     def _now_ms(self) -> int:
@@ -308,12 +306,12 @@ class Controller:
                 return
             self.feed(Tick(self._now_ms(), self._wall_ms()))
 
-    def _follow(self, transition: Transition) -> None:
-        self._state, instructions = transition
+    def _follow(self, after: tuple[LoopState, tuple[Instruction | RecordScene, ...]]) -> None:
+        self._state, instructions = after
         for instruction in instructions:
             self._carry_out(instruction)
 
-    def _carry_out(self, instruction: Instruction) -> None:
+    def _carry_out(self, instruction: Instruction | RecordScene) -> None:
         match instruction:
             case Log() | RecordSample() | RecordScene():
                 self._write(instruction)

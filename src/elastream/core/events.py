@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elastream.core.application import Observed
 from elastream.core.decisions import Decision
@@ -20,9 +20,6 @@ from elastream.core.learning import Lesson
 from elastream.core.routes import RouteOrder
 from elastream.core.samples import Sample, take_sample
 from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
-
-if TYPE_CHECKING:
-    from elastream.core.state import LoopState
 
 __all__ = [
     "AbandonRequested",
@@ -49,7 +46,6 @@ __all__ = [
     "QueryLeft",
     "QueryPassedOver",
     "RecordSample",
-    "RecordScene",
     "Rehearse",
     "Release",
     "Repartition",
@@ -350,15 +346,6 @@ class RecordSample:
         return take_sample(self.observed, self.wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordScene:
-    """Show what there is to see; the scene is made where it is shown."""
-
-    state: LoopState
-    batches: tuple[BatchObservation, ...] = ()
-    """Those since the scene before."""
-
-
 Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChanged | Status
 """What the monitor tells."""
 Event = (
@@ -374,4 +361,4 @@ Event = (
 )
 Action = Grow | Warm | Plan | Release | Copy | Place | Repartition | Pause | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
-Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample | RecordScene
+Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample

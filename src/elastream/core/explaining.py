@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from elastream.core.change import Change
 from elastream.core.goal import Wanted, allowed
-from elastream.core.migrator.change import Change
 from elastream.core.partitions import ShortageWatch
-from elastream.core.repartitioning import Pausing
 from elastream.core.scenes import unknowns
-from elastream.core.spans import expected_left_s, phase_name
-from elastream.core.state import Detached, LoopState
-from elastream.core.steady import Steady, held_back
+from elastream.core.spans import expected_left_s
+from elastream.core.state import LoopState
+from elastream.core.steady import held_back
 from elastream.model.words import counted, printable
 
 __all__ = ["explained"]
@@ -17,13 +16,12 @@ __all__ = ["explained"]
 
 def explained(state: LoopState) -> str:
     """Return a few lines for a person."""
-    if isinstance(state.phase, Detached):
+    if state.phase.detached:
         return "It has let go of the application; the queries run on as they are."
     lines = [_now(state)]
-    change = getattr(state.phase, "change", None)
-    if isinstance(change, Change):
-        lines.append(_under_way(state, change))
-    elif isinstance(state.phase, Steady):
+    if state.phase.change is not None:
+        lines.append(_under_way(state, state.phase.change))
+    elif state.phase.resting:
         lines += _resting(state)
     lines += _partitions(state)
     lines += [f"Not known: {what}." for what in unknowns(state)]
@@ -46,7 +44,7 @@ def _under_way(state: LoopState, change: Change) -> str:
     if left_s is not None:
         left = f"about {left_s:.0f} s are left, if it goes like the last one"
     said = f"{change.kind} from {change.before} to {counted(change.executors, 'executor')}"
-    return f"Under way ({phase_name(state.phase)}): {said}, because {change.reason}; {left}."
+    return f"Under way ({state.phase.name}): {said}, because {change.reason}; {left}."
 
 
 def _resting(state: LoopState) -> list[str]:
@@ -64,12 +62,12 @@ def _resting(state: LoopState) -> list[str]:
 def _partitions(state: LoopState) -> list[str]:
     """Say which queries have too few partitions, and what was done about it."""
     lines = []
-    if isinstance(state.phase, Pausing):
-        shortage = state.phase.shortage
-        lines.append(f"{shortage.query} is paused for {shortage.enough} partitions.")
+    paused = state.phase.paused if state.phase.change is None else None
+    if paused is not None and (shortage := state.shortages[paused].said) is not None:
+        lines.append(f"{paused} is paused for {shortage.enough} partitions.")
     for name in state.queries:
         said = state.shortages.get(name, ShortageWatch()).said
-        if said is not None and not isinstance(state.phase, Pausing):
+        if said is not None and paused is None:
             lines.append(f"Too few partitions in {name}: {said.reason}.")
         last = state.repartitionings.get(name)
         if last is not None and last.paused_s is not None:

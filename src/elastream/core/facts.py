@@ -23,13 +23,9 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.load import mean, pass_idle, smooth, weight_of
-from elastream.core.migrator.moving import Moving
-from elastream.core.migrator.releasing import Releasing
-from elastream.core.migrator.resuming import Resuming
 from elastream.core.spares import begin_work, with_alive
 from elastream.core.standbys import forget_lost, recover
 from elastream.core.state import LoopState, note
-from elastream.core.steady import Steady
 from elastream.model.observation import BatchObservation
 from elastream.model.words import counted, listed
 
@@ -85,9 +81,9 @@ def _batch(
     if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
         return state, (), False
     policy = state.policy
-    disturbed = not isinstance(state.phase, Steady)
+    disturbed = not state.phase.resting
     recent = query.recent_ms
-    if not isinstance(state.phase, Moving | Releasing | Resuming):
+    if not state.phase.moves_state:
         recent = (*recent, batch.duration_ms)[-RECENT_BATCHES:]
     query, held = _compared(query, batch)
     query = replace(
@@ -219,7 +215,7 @@ def _executors(
     state: LoopState, event: ExecutorsChanged
 ) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     alive = {executor.id for executor in event.executors}
-    expected = set(state.phase.release.ids) if isinstance(state.phase, Releasing) else set()
+    expected = set(state.phase.leaving)
     if state.preparation is not None and state.preparation.what == "releasing":
         expected.update(state.preparation.ids)
     lost = sorted({each.id for each in state.all_executors} - alive - expected)

@@ -16,13 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from elastream.core.goal import MadePlanner
+from elastream.core.ticket import Ticket
 from elastream.model.observation import TaskId
-
-if TYPE_CHECKING:
-    from elastream.core.ports import Ticket
 
 __all__ = [
     "LEAST_CHANGES",

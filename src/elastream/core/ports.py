@@ -7,14 +7,13 @@ back: an action that was given up is not carried out later.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from elastream.core.events import Fact
 from elastream.core.learning import Learnt, Lesson
-from elastream.model.errors import GivenUpError
+from elastream.core.ticket import Ticket
 from elastream.model.observation import Executor, TaskId
 
 __all__ = [
@@ -33,32 +32,6 @@ __all__ = [
     "Stopped",
     "Ticket",
 ]
-
-
-class Ticket:
-    """Says whether what was asked for is still wanted."""
-
-    def __init__(self) -> None:
-        self._cancelled = threading.Event()
-
-    @property
-    def valid(self) -> bool:
-        """Whether it is still wanted."""
-        return not self._cancelled.is_set()
-
-    def cancel(self) -> None:
-        """Want it no more. Harmless if repeated."""
-        self._cancelled.set()
-
-    def check(self) -> None:
-        """Raise ``GivenUpError`` where it is wanted no more."""
-        if not self.valid:
-            raise GivenUpError("it was given up meanwhile")
-
-    def wait(self, seconds: float) -> None:
-        """Sleep; raises ``GivenUpError`` as soon as it is wanted no more."""
-        self._cancelled.wait(seconds)
-        self.check()
 
 
 class Monitor(Protocol):

@@ -22,7 +22,8 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure
-from elastream.core.migrator.change import note_waiting
+from elastream.core.migrator.ending import note_waiting
+from elastream.core.next import Rest
 from elastream.core.partitions import (
     DEFAULT_MARKS,
     Repartitioning,
@@ -32,8 +33,7 @@ from elastream.core.partitions import (
     resumed_places,
 )
 from elastream.core.ports import Paused, Stopped
-from elastream.core.state import LoopState, Phase, Transition, note
-from elastream.core.steady import Steady
+from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 
@@ -44,7 +44,7 @@ LONGEST_PAUSE_S: Final = 3600.0
 """After so long the loop goes on; what was begun is brought to its end without it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pausing(Phase):
     """A query is stopped, repartitioned and started again."""
 
@@ -58,7 +58,12 @@ class Pausing(Phase):
     first_ms: int | None = None
     """When the first batch of the next run ended, where that was before the answer."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    @property
+    def paused(self) -> str:
+        """The query that is repartitioned."""
+        return self.shortage.query
+
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Come to rest when the query runs again, or was not stopped."""
         match event:
             case Answered(ticket=self.ticket, result=Paused() as paused):
@@ -69,23 +74,24 @@ class Pausing(Phase):
                 why = result.why if isinstance(result, Failure) else "no answer came"
                 return self._given_up(state, f"not repartitioned: {why}")
             case BatchObserved(batch=batch) if self._is_first(batch):
-                return replace(state, phase=replace(self, first_ms=batch.finished_at_ms)), ()
+                seen = replace(self, first_ms=batch.finished_at_ms)
+                return replace(state, phase=seen), (), None
             case BatchObserved(batch=batch):
                 what = f"the repartitioning of {self.shortage.query}"
                 return note_waiting(state, what, self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > LONGEST_PAUSE_S:
                 passed_s = state.passed_s(self.since_ms)
                 why = f"not repartitioned: it has taken {passed_s:.0f} s already"
-                state, told = self._given_up(state, why)
-                return state, (Cancel(self.ticket), *told)
+                state, told, rest = self._given_up(state, why)
+                return state, (Cancel(self.ticket), *told), rest
             case _:
-                return state, ()
+                return state, (), None
 
     def _is_first(self, batch: BatchObservation) -> bool:
         resumed = batch.query == self.shortage.query and batch.run != self.run
         return resumed and self.first_ms is None
 
-    def _resumed(self, state: LoopState, paused: Paused) -> Transition:
+    def _resumed(self, state: LoopState, paused: Paused) -> Turn:
         shortage = self.shortage
         done = Repartitioning(
             before=shortage.partitions,
@@ -97,7 +103,6 @@ class Pausing(Phase):
         name = shortage.query
         state = replace(
             state,
-            phase=Steady(),
             changed_ms=state.now_ms,
             repartitionings={**state.repartitionings, name: done},
             shortages={**state.shortages, name: ShortageWatch()},
@@ -107,14 +112,13 @@ class Pausing(Phase):
         why = f"it has {done.partitions} partitions now, {done.before} before, and runs again"
         log = note(state, "repartition", why, query=name, figures=figures)
         if self.first_ms is None:
-            return state, (log,)
+            return state, (log,), Rest()
         state, cost = _told_cost(state, name, self.first_ms)
-        return state, (log, *cost)
+        return state, (log, *cost), Rest()
 
-    def _given_up(self, state: LoopState, why: str) -> Transition:
-        state = replace(state, phase=Steady(), changed_ms=state.now_ms)
-        name = self.shortage.query
-        return state, (note(state, "repartition", why, query=name, figures={"failed": 1}),)
+    def _given_up(self, state: LoopState, why: str) -> Turn:
+        log = note(state, "repartition", why, query=self.shortage.query, figures={"failed": 1})
+        return replace(state, changed_ms=state.now_ms), (log,), Rest()
 
 
 def tend_partitions(state: LoopState, query: str, *, rested: bool) -> Transition:
@@ -122,10 +126,11 @@ def tend_partitions(state: LoopState, query: str, *, rested: bool) -> Transition
 
     ``rested``: whether nothing was under way in that batch.
     """
-    if isinstance(state.phase, Pausing) or query not in state.queries:
+    repartitioned = state.phase.change is None and state.phase.paused is not None
+    if repartitioned or query not in state.queries:
         return state, ()
     state, told = _told_cost(state, query, state.now_ms)
-    if not rested or not isinstance(state.phase, Steady):
+    if not rested or not state.phase.resting:
         return state, told
     state, more = _watched(state, query)
     state, begun = _begun(state, query)
@@ -179,8 +184,10 @@ def _begun(state: LoopState, name: str) -> Transition:
     query = state.queries[name]
     load = query.load
     share = load.heaviest / load.work if load.work > 0 else 0.0
-    phase = Pausing(shortage, share, ticket, query.run, state.now_ms)
-    state = replace(state, phase=phase, paused_ms=state.now_ms)
+    pausing = Pausing(
+        shortage=shortage, share=share, ticket=ticket, run=query.run, since_ms=state.now_ms
+    )
+    state = replace(state, phase=pausing, paused_ms=state.now_ms)
     why = f"paused for {shortage.enough} partitions: {shortage.reason}"
     log = note(state, "repartition", why, query=name, figures=shortage.figures)
     places = resumed_places(state.observed, query, shortage.enough)

@@ -14,12 +14,8 @@ from typing import Final, Literal
 
 from elastream.core.application import Query
 from elastream.core.goal import Marks
-from elastream.core.migrator.change import Change
-from elastream.core.migrator.copying import Copying
-from elastream.core.migrator.moving import Moving
-from elastream.core.migrator.resuming import Resuming
-from elastream.core.spans import expected_left_s, phase_name
-from elastream.core.state import Detached, LoopState
+from elastream.core.spans import expected_left_s
+from elastream.core.state import LoopState
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import counted
 
@@ -230,14 +226,14 @@ def _unknown_of(query: Query) -> list[str]:
 def _loop(state: LoopState) -> SceneLoop:
     policy = state.policy
     mode: Mode = "advises" if policy.advise_only else "acts"
-    if isinstance(state.phase, Detached):
+    if state.phase.detached:
         mode = "let go"
     cooldown_ms = None
     if state.changed_ms is not None:
         cooldown_ms = state.on_the_wall(state.changed_ms) + round(1000 * policy.cooldown_s)
     return SceneLoop(
         mode=mode,
-        phase=phase_name(state.phase),
+        phase=state.phase.name,
         goal=policy.goal.name,
         planner=policy.planner_name,
         least=policy.min_executors,
@@ -269,10 +265,8 @@ def _query(query: Query) -> SceneQuery:
 
 
 def _tasks(state: LoopState) -> dict[TaskId, SceneTask]:
-    phase, standbys = state.phase, state.standbys
-    goal: Mapping[TaskId, str] = {}
-    if isinstance(phase, Moving | Copying | Resuming):
-        goal = (phase.target.later or phase.target).goal
+    target, standbys = state.phase.target, state.standbys
+    goal: Mapping[TaskId, str] = {} if target is None else (target.later or target).goal
     tasks = {}
     for query in state.queries.values():
         for task, load in query.load.tasks.items():
@@ -293,8 +287,8 @@ def _on_the_wall(state: LoopState, at_ms: int | None) -> int | None:
 
 
 def _change(state: LoopState) -> SceneChange | None:
-    change = getattr(state.phase, "change", None)
-    if not isinstance(change, Change):
+    change = state.phase.change
+    if change is None:
         return None
     progress = change.progress
     return SceneChange(
@@ -303,7 +297,7 @@ def _change(state: LoopState) -> SceneChange | None:
         executors=change.executors,
         reason=change.reason,
         asked_ms=_on_the_wall(state, change.asked_ms),
-        phase=phase_name(state.phase),
+        phase=state.phase.name,
         tasks_moved=progress.tasks_moved,
         state_bytes_moved=progress.bytes_moved,
         tasks_ahead=progress.tasks_ahead,

@@ -5,14 +5,15 @@ Apart from the step, which decides: who looks on changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from elastream.core.events import RecordScene
+from elastream.core.events import Instruction
 from elastream.core.spans import with_spans
 from elastream.core.state import LoopState, Transition
+from elastream.model.observation import BatchObservation
 
-__all__ = ["shown"]
+__all__ = ["RecordScene", "shown"]
 
 _EVERY_S: Final = 0.5
 _S_A_TASK: Final = 0.0005
@@ -20,7 +21,18 @@ _S_A_TASK: Final = 0.0005
 _WHEN_QUIET_S: Final = 5.0
 
 
-def shown(before: LoopState, after: Transition) -> Transition:
+@dataclass(frozen=True, slots=True)
+class RecordScene:
+    """Show what there is to see; the scene is made where it is shown."""
+
+    state: LoopState
+    batches: tuple[BatchObservation, ...] = ()
+    """Those since the scene before."""
+
+
+def shown(
+    before: LoopState, after: Transition
+) -> tuple[LoopState, tuple[Instruction | RecordScene, ...]]:
     """Return what a step has led to, with the scene to be shown where one is due.
 
     It is due at every turn: a phase, the executors, the queries or the copies have changed. It is

@@ -5,31 +5,11 @@ Only for whoever looks on; nothing is decided by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-if TYPE_CHECKING:
-    from elastream.core.state import LoopState, Phase
+from elastream.core.state import LoopState
 
-__all__ = ["Spans", "expected_left_s", "phase_name", "with_spans"]
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Seconds that phases took."""
-
-    last: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Of the last change of each kind that has ended, phase by phase, in order."""
-    present: Mapping[str, float] = field(default_factory=dict)
-    """Of the change under way, those of its phases that are over."""
-    since_ms: int | None = None
-    """When the present phase began."""
-
-
-def phase_name(phase: Phase) -> str:
-    """Return what a phase is called: ``steady``, ``growing``, ``moving`` and so on."""
-    return type(phase).__name__.lower()
+__all__ = ["expected_left_s", "with_spans"]
 
 
 def with_spans(before: LoopState, after: LoopState) -> LoopState:
@@ -37,12 +17,12 @@ def with_spans(before: LoopState, after: LoopState) -> LoopState:
     if type(before.phase) is type(after.phase):
         return after
     spans = after.spans
-    change = getattr(before.phase, "change", None)
+    change = before.phase.change
     present = dict(spans.present)
     if change is not None:
-        name = phase_name(before.phase)
+        name = before.phase.name
         present[name] = present.get(name, 0.0) + after.passed_s(spans.since_ms)
-    if change is not None and getattr(after.phase, "change", None) is None:
+    if change is not None and after.phase.change is None:
         spans = replace(spans, last={**spans.last, change.kind: present})
         present = {}
     return replace(after, spans=replace(spans, present=present, since_ms=after.now_ms))
@@ -54,11 +34,11 @@ def expected_left_s(state: LoopState) -> float | None:
     ``None`` where nothing is under way, or none of its kind has ended. Of a phase that takes
     longer than last time nothing is expected to be left.
     """
-    change = getattr(state.phase, "change", None)
+    change = state.phase.change
     last = None if change is None else state.spans.last.get(change.kind)
     if last is None:
         return None
-    name, spans = phase_name(state.phase), state.spans
+    name, spans = state.phase.name, state.spans
     over = spans.present.keys() - {name}
     spent_s = spans.present.get(name, 0.0) + state.passed_s(spans.since_ms)
     return sum(

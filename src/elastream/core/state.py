@@ -6,16 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from elastream.core.application import Observed, Query
+from elastream.core.change import Change, Destination
 from elastream.core.decisions import Decision, Kind
 from elastream.core.events import Event, Instruction, Log, MoveRequested, ScaleRequested
 from elastream.core.goal import Need, Question
 from elastream.core.learning import Learning
+from elastream.core.next import Next
 from elastream.core.partitions import Repartitioning, ShortageWatch
 from elastream.core.policy import Policy
-from elastream.core.spans import Spans
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, Executor, TaskId
 
@@ -26,27 +27,61 @@ __all__ = [
     "Preparation",
     "Recovery",
     "Signal",
+    "Spans",
     "Standbys",
     "Transition",
+    "Turn",
     "note",
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(ABC):
     """What is under way; says what happens in it on every event."""
 
+    change: Change | None = None
+    """The change that it is a part of."""
+    target: Destination | None = None
+    """Where that change leads, once it is known."""
+    ticket: int | None = None
+    """Of the instruction whose answer it waits for."""
+
+    resting: ClassVar[bool] = False
+    """Whether nothing is under way."""
+    detached: ClassVar[bool] = False
+    """Whether the loop has left the application."""
+    moves_state: ClassVar[bool] = False
+    """Whether its batches do not count as usual, because state moves or has just moved."""
+
     @abstractmethod
-    def on(self, state: LoopState, event: Event) -> Transition:
-        """Return the state after ``event``, whose facts are in ``state`` already."""
+    def on(self, state: LoopState, event: Event) -> Turn:
+        """Return what follows from ``event``, whose facts are in ``state`` already."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: ``steady``, ``growing``, ``moving`` and so on."""
+        return type(self).__name__.lower()
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Executors that are being released: their end is not a loss."""
+        return frozenset()
+
+    @property
+    def paused(self) -> str | None:
+        """The query that is stopped now, to be started again."""
+        return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Detached(Phase):
     """The loop has left the application."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:  # noqa: ARG002
+    detached: ClassVar[bool] = True
+
+    def on(self, state: LoopState, event: Event) -> Turn:  # noqa: ARG002
         """Do nothing more."""
-        return state, ()
+        return state, (), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +168,18 @@ class Standbys:
         kept = self.only(wanted)
         came = {task: node for task, node in wanted.items() if task in tasks}
         return replace(kept, wanted={**kept.wanted, **came}, there=kept.there | came.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """How many seconds phases took, for :mod:`elastream.core.spans`."""
+
+    last: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Of the last change of each kind that has ended, phase by phase, in order."""
+    present: Mapping[str, float] = field(default_factory=dict)
+    """Of the change under way, those of its phases that are over."""
+    since_ms: int | None = None
+    """When the present phase began."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +330,8 @@ class LoopState:
 
 Transition = tuple[LoopState, tuple[Instruction, ...]]
 """What a step returns: the state after it, and what the driver shall do."""
+Turn = tuple[LoopState, tuple[Instruction, ...], Next | None]
+"""What a phase returns: the same, and what is next; ``None`` where the state's phase goes on."""
 
 
 def note(

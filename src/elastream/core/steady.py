@@ -9,11 +9,11 @@ to run where no executor is alive.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from elastream.core.application import Query
+from elastream.core.change import Change, ChangeKind
 from elastream.core.events import (
-    Answered,
     Ask,
     BatchObserved,
     Event,
@@ -26,58 +26,58 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.goal import Wanted, allowed
-from elastream.core.migrator.change import Change, ChangeKind, abandon_change
-from elastream.core.migrator.growing import begin_growing
-from elastream.core.migrator.moving import Moving
+from elastream.core.migrator.ending import abandon_change
+from elastream.core.next import BeginGrowing, TakeOn
 from elastream.core.spares import begin_work
-from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.words import counted, listed
 
-__all__ = ["Steady", "decide_beside", "held_back", "take_request", "take_wanted"]
+__all__ = ["Steady", "held_back", "reconsider", "take_on", "take_request", "take_wanted"]
 
 _WAKE_AGAIN_S: Final = 5.0
 """How long after a change was given up executors are asked for again where none is alive."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Steady(Phase):
     """Nothing is under way."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    resting: ClassVar[bool] = True
+
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Verify what was asked for in idle time, and decide; a request that waits comes first."""
         if state.request is not None and not state.unseen:
             return take_request(replace(state, request=None), state.request)
         match event:
             case BatchObserved(batch=batch):
                 state, verified = _verified(state, state.queries[batch.query])
-                state, decided = _decided(state, batch.query)
-                return state, (*verified, *decided)
+                state, decided, following = _decided(state, batch.query)
+                return state, (*verified, *decided), following
             case Status():
                 return _decided(state, None)
             case ExecutorsChanged():
                 return _decided(state, None, urgent=bool(state.observed.homeless()))
-            case Answered():
-                return state, ()
             case _:
-                return state, ()
+                return state, (), None
 
 
-def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Transition:
+def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Turn:
     """Take on what a person asked for; while something is under way it comes next."""
     policy = state.policy
     if policy.advise_only:
-        return state, (note(state, "refuse", "a change was asked for; the policy only advises"),)
+        why = "a change was asked for; the policy only advises"
+        return state, (note(state, "refuse", why),), None
     wrong = _wrong(state, event)
     if wrong is not None:
-        return state, (note(state, "refuse", wrong),)
-    if not isinstance(state.phase, Steady):
+        return state, (note(state, "refuse", wrong),), None
+    if not state.phase.resting:
         log = note(state, "wait", "a change was asked for while one is under way: it comes next")
-        return replace(state, request=event), (log,)
+        return replace(state, request=event), (log,), None
     fewer = isinstance(event, ScaleRequested) and event.executors < len(state.executors)
     if fewer and state.unseen:  # nobody knows yet which executors hold state
         unseen = listed(state.unseen)
         why = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
-        return replace(state, request=event), (note(state, "wait", why),)
+        return replace(state, request=event), (note(state, "wait", why),), None
     if isinstance(event, MoveRequested):
         state = begin_work(state, set(event.goal.values()))
     alive = len(state.executors)
@@ -90,20 +90,38 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tra
             kind = "scale-out" if event.executors > alive else "scale-in"
         change = Change(kind, alive, event.executors, "asked for", tau=event.tau)
         reason = f"{kind} to {event.executors}: asked for"
-    log = note(state, change.kind, reason)
-    state, instructions = begin_growing(state, change)
-    return state, (log, *instructions)
+    return state, (note(state, change.kind, reason),), BeginGrowing(change)
 
 
-def decide_beside(state: LoopState, query: str) -> Transition:
-    """Decide although a change waits for late queries; a new one ends it."""
-    return _decided(state, query)
+def reconsider(state: LoopState, query: str, late: str) -> Turn:
+    """Ask the goal although a change waits for late queries; a new change ends that one."""
+    return _decided(state, query, late=late)
 
 
-def take_wanted(state: LoopState, wanted: Wanted) -> Transition:
+def take_wanted(state: LoopState, wanted: Wanted) -> Turn:
     """Take on what the goal wants now that a question is answered."""
     wanted = allowed(wanted, state.observed)
-    return _acted(state, wanted, None) if isinstance(state.phase, Steady) else (state, ())
+    return _acted(state, wanted, None) if state.phase.resting else (state, (), None)
+
+
+def take_on(state: LoopState, wanted: Wanted, query: str | None) -> Turn:
+    """Begin the change that the goal wants; ``query`` is the one whose batch has just ended."""
+    if wanted.need == "hold":
+        raise AssertionError("a hold is held back")
+    change = Change(wanted.need, len(state.executors), wanted.executors, wanted.reason)
+    wish = f"{wanted.need} to {wanted.executors}"
+    if state.policy.advise_only:
+        log = _hold(state, wanted, f"advice is being worked out; {wish} wanted", query)
+    else:
+        log = note(
+            state,
+            wanted.need,
+            f"{wish}: {wanted.reason}",
+            query=query,
+            utilisation=wanted.utilisation,
+            figures=wanted.figures,
+        )
+    return state, (log,), BeginGrowing(change)
 
 
 def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | None:
@@ -123,9 +141,11 @@ def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | Non
     return f"the placement asked for: executor {dead[0]} is not alive" if dead else None
 
 
-def _decided(state: LoopState, query: str | None, *, urgent: bool = False) -> Transition:
+def _decided(
+    state: LoopState, query: str | None, *, urgent: bool = False, late: str | None = None
+) -> Turn:
     """Ask the goal, and do as it wants; ``query`` is the one whose batch has just ended."""
-    if not state.executors and state.jobs and isinstance(state.phase, Steady):
+    if not state.executors and state.jobs and state.phase.resting:
         return _woken(state)
     goal = state.policy.goal
     memory, wanted, questions = goal.wanted(state.memory, state.observed)
@@ -141,43 +161,30 @@ def _decided(state: LoopState, query: str | None, *, urgent: bool = False) -> Tr
         state = replace(state, signal=signal)
     elif state.observed.idle:
         state = replace(state, signal=state.signal.said(wanted.need, "", frozenset()))
-    state, instructions = _acted(state, wanted, query, urgent=urgent)
-    return state, (*asks, *instructions)
+    state, instructions, following = _acted(state, wanted, query, urgent=urgent, late=late)
+    return state, (*asks, *instructions), following
 
 
 def _acted(
-    state: LoopState, wanted: Wanted, query: str | None, *, urgent: bool = False
-) -> Transition:
-    """Begin what is wanted, or say why not; without a batch nothing is said."""
+    state: LoopState,
+    wanted: Wanted,
+    query: str | None,
+    *,
+    urgent: bool = False,
+    late: str | None = None,
+) -> Turn:
+    """Begin what is wanted, or say why not; without a batch nothing is said.
+
+    ``late``: the queries that the change under way waits for, where there is one.
+    """
     held = held_back(state, wanted, urgent=urgent)
     if held is not None:
         quiet = query is None and not (urgent and wanted.need != "hold")
-        return state, () if quiet else (_hold(state, wanted, held, query),)
-    before: tuple[Instruction, ...] = ()
-    if isinstance(state.phase, Moving):
-        late = listed(state.phase.late(state))
-        state, before = abandon_change(
-            state, state.phase.change, f"it waits for {late} alone, and {wanted.need} is wanted"
-        )
-        if not isinstance(state.phase, Steady):  # somebody had asked for a change of their own
-            return state, before
-    if wanted.need == "hold":
-        raise AssertionError("a hold is held back")
-    change = Change(wanted.need, len(state.executors), wanted.executors, wanted.reason)
-    wish = f"{wanted.need} to {wanted.executors}"
-    if state.policy.advise_only:
-        log = _hold(state, wanted, f"advice is being worked out; {wish} wanted", query)
-    else:
-        log = note(
-            state,
-            wanted.need,
-            f"{wish}: {wanted.reason}",
-            query=query,
-            utilisation=wanted.utilisation,
-            figures=wanted.figures,
-        )
-    state, instructions = begin_growing(state, change)
-    return state, (*before, log, *instructions)
+        return state, () if quiet else (_hold(state, wanted, held, query),), None
+    if state.phase.change is None:
+        return take_on(state, wanted, query)
+    why = f"it waits for {late} alone, and {wanted.need} is wanted"
+    return abandon_change(state, state.phase.change, why, then=TakeOn(wanted, query))
 
 
 def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
@@ -199,18 +206,17 @@ def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
     return None
 
 
-def _woken(state: LoopState) -> Transition:
+def _woken(state: LoopState) -> Turn:
     """Ask for an executor: a batch wants to run and none is alive."""
     policy = state.policy
     given_up = state.abandoned_ms is not None
     if policy.advise_only or (given_up and state.passed_s(state.abandoned_ms) < _WAKE_AGAIN_S):
-        return state, ()
+        return state, (), None
     wanted = max(1, policy.min_executors)
     waiting = counted(state.jobs, "job waits", "jobs wait")
     reason = f"scale-out to {wanted}: {waiting} and no executor is alive"
     log = note(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
-    state, instructions = begin_growing(state, Change("scale-out", 0, wanted, "work waits"))
-    return state, (log, *instructions)
+    return state, (log,), BeginGrowing(Change("scale-out", 0, wanted, "work waits"))
 
 
 def _verified(state: LoopState, query: Query) -> Transition:

@@ -1,9 +1,13 @@
 """The step: one event in, the next state and the instructions out. No clock, no I/O, no chance.
 
 First the facts of the event are taken in (:mod:`elastream.core.facts`), then the phase says what
-follows (:mod:`elastream.core.steady` and :mod:`elastream.core.migrator`). One decision is logged
-for every batch, also where nothing is done, and one for every other turn that a change takes. The
-style is that of dask's worker state machine: the same events always lead to the same instructions.
+follows (:mod:`elastream.core.steady` and :mod:`elastream.core.migrator`). What is next it names by
+a value (:mod:`elastream.core.next`). Here alone is known which phase each value begins; one begins
+the other until a phase waits for an event.
+
+One decision is logged for every batch, also where nothing is done, and one for every other turn
+that a change takes. The style is that of dask's worker state machine: the same events always lead
+to the same instructions.
 """
 
 from __future__ import annotations
@@ -28,13 +32,36 @@ from elastream.core.events import (
 from elastream.core.facts import take_in
 from elastream.core.goal import Failure, Think
 from elastream.core.learning import Learning, LearningPlanner, Learnt, Lesson
-from elastream.core.migrator.change import Change, abandon_change, note_abandoned
+from elastream.core.migrator.copying import begin_copying
+from elastream.core.migrator.ending import abandon_change, note_abandoned
+from elastream.core.migrator.growing import begin_growing
+from elastream.core.migrator.moving import begin_moving
+from elastream.core.migrator.planning import begin_planning
+from elastream.core.migrator.releasing import begin_releasing
+from elastream.core.migrator.resuming import begin_pausing
+from elastream.core.migrator.settling import begin_settling
+from elastream.core.migrator.warming import begin_warming
+from elastream.core.next import (
+    BeginCopying,
+    BeginGrowing,
+    BeginMoving,
+    BeginPausing,
+    BeginPlanning,
+    BeginReleasing,
+    BeginSettling,
+    BeginWarming,
+    Next,
+    Reconsider,
+    Rest,
+    TakeOn,
+    TakeRequest,
+)
 from elastream.core.policy import Policy
 from elastream.core.repartitioning import tend_partitions
 from elastream.core.spares import tend_spares, tended
 from elastream.core.standbys import recovered, stand_by, tend_standbys
-from elastream.core.state import Detached, LoopState, Standbys, Transition, note
-from elastream.core.steady import Steady, take_request, take_wanted
+from elastream.core.state import Detached, LoopState, Standbys, Transition, Turn, note
+from elastream.core.steady import Steady, reconsider, take_on, take_request, take_wanted
 from elastream.model.checks import Number
 from elastream.model.observation import Executor
 from elastream.model.words import counted
@@ -89,11 +116,11 @@ def start_loop(
 
 def step(state: LoopState, event: Event) -> Transition:
     """Return the state after ``event`` and the instructions it leads to, in order."""
-    if isinstance(state.phase, Detached):
+    if state.phase.detached:
         return state, ()
     match event:
         case ScaleRequested() | MoveRequested():
-            return take_request(state, event)
+            return _followed(take_request(state, event))
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
         case DetachRequested():
@@ -113,13 +140,51 @@ def step(state: LoopState, event: Event) -> Transition:
     state, heard, news = take_in(state, event)
     if not news:
         return state, heard
-    rested = isinstance(state.phase, Steady)
-    state, instructions = state.phase.on(state, event)
+    rested = state.phase.resting
+    state, instructions = _followed(state.phase.on(state, event))
     state, more = _beside(state)
     if isinstance(event, BatchObserved):
         state, about = tend_partitions(state, event.batch.query, rested=rested)
         more = (*more, *about)
     return state, (*heard, *instructions, *more)
+
+
+def _followed(turn: Turn) -> Transition:
+    """Begin what is next after a turn, until a phase waits for an event."""
+    state, instructions, following = turn
+    while following is not None:
+        state, more, following = _begun(state, following)
+        instructions = (*instructions, *more)
+    return state, instructions
+
+
+def _begun(state: LoopState, following: Next) -> Turn:
+    match following:
+        case BeginGrowing(change):
+            return begin_growing(state, change)
+        case BeginWarming(change):
+            return begin_warming(state, change)
+        case BeginSettling(change):
+            return begin_settling(state, change)
+        case BeginPlanning(change):
+            return begin_planning(state, change)
+        case BeginCopying(change, target):
+            return begin_copying(state, change, target)
+        case BeginPausing(change, target):
+            return begin_pausing(state, change, target)
+        case BeginMoving(change, target, logged):
+            return begin_moving(state, change, target, logged=logged)
+        case BeginReleasing(change, executors):
+            return begin_releasing(state, change, executors)
+        case Reconsider(query, late):
+            return reconsider(state, query, late)
+        case TakeOn(wanted, query):
+            return take_on(state, wanted, query)
+        case TakeRequest(request, otherwise):
+            state, instructions, taken = take_request(state, request)
+            return state, instructions, taken or otherwise
+        case Rest(then):
+            return replace(state, phase=Steady()), (), then
 
 
 def _answered(state: LoopState, ticket: int, result: object) -> Transition:
@@ -134,7 +199,7 @@ def _answered(state: LoopState, ticket: int, result: object) -> Transition:
         log = (note(state, "wait", f"the goal does not get {what}: {result.why}"),)
     if wanted is None:
         return state, log
-    state, instructions = take_wanted(state, wanted)
+    state, instructions = _followed(take_wanted(state, wanted))
     return state, (*log, *instructions)
 
 
@@ -166,23 +231,23 @@ def _stuck(state: LoopState, event: Stuck) -> Transition:
 
 
 def _abandon_requested(state: LoopState, why: str) -> Transition:
-    change = getattr(state.phase, "change", None)
-    if not isinstance(change, Change) and state.request is not None:
+    change, ticket = state.phase.change, state.phase.ticket
+    if change is None and state.request is not None:
         given_up = note(state, "abandon", f"a change that was asked for is given up: {why}")
         return replace(state, request=None), (given_up,)
-    if not isinstance(change, Change):
+    if change is None:
         return state, (note(state, "refuse", "nothing is under way that could be given up"),)
-    return abandon_change(replace(state, request=None), change, why, ticket=_ticket(state))
+    return _followed(abandon_change(replace(state, request=None), change, why, ticket=ticket))
 
 
 def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
     """Leave: what is under way is given up, told as such, and nobody acts on it later."""
-    change = getattr(state.phase, "change", None)
+    change = state.phase.change
     given_up: tuple[Instruction, ...] = ()
-    if isinstance(change, Change):
+    if change is not None:
         given_up = (note_abandoned(state, change, "the loop leaves the application"),)
     preparing = None if state.preparation is None else state.preparation.ticket
-    others = (_ticket(state), state.learning.asked, preparing, state.standbys.ticket)
+    others = (state.phase.ticket, state.learning.asked, preparing, state.standbys.ticket)
     open_tickets = [*state.questions, *state.standbys.recoveries, *filter(None, others)]
     cancels = tuple(Cancel(ticket) for ticket in open_tickets)
     left = replace(
@@ -197,21 +262,11 @@ def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
     return left, (*cancels, *given_up, note(state, "detach", request.reason, figures=figures))
 
 
-def _ticket(state: LoopState) -> int | None:
-    """Return the ticket that the phase waits for."""
-    phase = state.phase
-    for holder in (phase, *(getattr(phase, name, None) for name in ("plan", "release", "copy"))):
-        ticket = getattr(holder, "ticket", None)
-        if isinstance(ticket, int):
-            return ticket
-    return None
-
-
 def _beside(state: LoopState) -> Transition:
     """Take a sample and a lesson, and see to spares, where that is due."""
     state, sample = _sampled(state)
     state, lesson = _taught(state)
-    resting = isinstance(state.phase, Steady)
+    resting = state.phase.resting
     state, spares = tend_spares(state, resting=resting)
     state, standbys = tend_standbys(state, resting=resting)
     return state, (*sample, *lesson, *spares, *standbys)
@@ -223,7 +278,7 @@ def _prepares(state: LoopState, ticket: int) -> bool:
 
 def _tended(state: LoopState, result: object) -> Transition:
     state, told = tended(state, result)
-    state, more = tend_spares(state, resting=isinstance(state.phase, Steady))
+    state, more = tend_spares(state, resting=state.phase.resting)
     return state, (*told, *more)
 
 
@@ -235,8 +290,8 @@ def _sampled(state: LoopState) -> Transition:
     due = first or state.passed_s(state.sampled_ms) >= _SAMPLE_EVERY_S
     if not due or not count or state.unsampled * _TASKS_A_BATCH < count:
         return state, ()
-    change = getattr(state.phase, "change", None)
-    wanted = change.executors if isinstance(change, Change) else len(state.executors)
+    change = state.phase.change
+    wanted = len(state.executors) if change is None else change.executors
     record = RecordSample(state.observed, wanted)
     return replace(state, sampled_ms=state.now_ms, unsampled=0), (record,)
 
@@ -244,7 +299,7 @@ def _sampled(state: LoopState) -> Transition:
 def _taught(state: LoopState) -> Transition:
     """Ask for a lesson where the planner looks ahead and there is something new to learn."""
     planner = state.policy.loaded_planner
-    if not isinstance(planner, LearningPlanner) or not isinstance(state.phase, Steady):
+    if not isinstance(planner, LearningPlanner) or not state.phase.resting:
         return state, ()
     tasks = tuple(task for task, load in state.observed.tasks() if load.measured)
     if not state.learning.due(tasks):

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
+from elastream.core.change import ChangeKind
 from elastream.core.decisions import Decision, Kind
-from elastream.core.migrator.change import ChangeKind
 from elastream.model.checks import Number
 
 __all__ = [

@@ -14,9 +14,10 @@ of tasks that are not copied here stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from elastream.core.change import Change, Destination
 from elastream.core.events import (
     Answered,
     BatchObserved,
@@ -30,41 +31,42 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure
-from elastream.core.migrator.change import Change, note_waiting, plan_again
-from elastream.core.migrator.moving import Destination, begin_moving
+from elastream.core.migrator.ending import note_waiting, plan_again
+from elastream.core.next import BeginMoving
 from elastream.core.ports import Copied
 from elastream.core.standbys import still_standing
-from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import TaskId
 from elastream.model.words import counted, listed
 
 __all__ = ["Copying", "begin_copying"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Copying(Phase):
     """Copies were asked for."""
 
     change: Change
     target: Destination
     """Where this round leads."""
-    copy: Copy
+    ticket: int
     since_ms: int | None
+    wanted: Mapping[TaskId, str]
+    """Where a copy was asked for."""
     moving: frozenset[TaskId]
     """The tasks that move; the others' copies are standbys."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Move when the copies are there; without them where they failed or take too long."""
-        ticket = self.copy.ticket
         match event:
-            case Answered(result=Failure(why=why)) if event.ticket == ticket:
+            case Answered(ticket=self.ticket, result=Failure(why=why)):
                 return self._moving(state, Copied(why=why))
-            case Answered(result=Copied() as copied) if event.ticket == ticket:
+            case Answered(ticket=self.ticket, result=Copied() as copied):
                 return self._moving(state, copied)
             case ExecutorsChanged() if not self.target.nodes <= state.alive:
                 lost = sorted(self.target.nodes - state.alive)
                 why = f"executor {listed(lost)} was lost"
-                return plan_again(state, self.change, why, ticket=ticket)
+                return plan_again(state, self.change, why, ticket=self.ticket)
             case QueryLeft(query=query):
                 return self._without(state, query)
             case BatchObserved(batch=batch):
@@ -72,23 +74,22 @@ class Copying(Phase):
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.copy_timeout_s:
                 passed_s = state.passed_s(self.since_ms)
                 late = Copied(why=f"no answer in {passed_s:.0f} s")
-                state, instructions = self._moving(state, late)
-                return state, (Cancel(ticket), *instructions)
+                state, instructions, following = self._moving(state, late)
+                return state, (Cancel(self.ticket), *instructions), following
             case _:
-                return state, ()
+                return state, (), None
 
-    def _without(self, state: LoopState, query: str) -> Transition:
+    def _without(self, state: LoopState, query: str) -> Turn:
         """Go on without a query that has left."""
         moving = frozenset(task for task in self.moving if task.query != query)
-        wanted = {task: node for task, node in self.copy.wanted.items() if task.query != query}
-        copy = replace(self.copy, wanted=wanted)
-        rest = replace(self, target=self.target.without(query), copy=copy, moving=moving)
-        if moving:
-            return replace(state, phase=rest), ()
-        state, instructions = begin_moving(state, self.change, rest.target, begin_copying)
-        return state, (Cancel(self.copy.ticket), *instructions)
+        wanted = {task: node for task, node in self.wanted.items() if task.query != query}
+        target = self.target.without(query)
+        if not moving:
+            return state, (Cancel(self.ticket),), BeginMoving(self.change, target)
+        rest = replace(self, target=target, wanted=wanted, moving=moving)
+        return replace(state, phase=rest), (), None
 
-    def _moving(self, state: LoopState, copied: Copied) -> Transition:
+    def _moving(self, state: LoopState, copied: Copied) -> Turn:
         wanted, ahead = len(self.moving), copied.tasks & self.moving
         took_s = state.passed_s(self.since_ms)
         there = f"the state of {len(ahead)} of {counted(wanted, 'task')} is ahead of it"
@@ -101,12 +102,11 @@ class Copying(Phase):
         }
         log = note(state, "copy", f"{there}, in {took_s:.1f} s{less}", figures=figures)
         target = replace(self.target, ahead=self.target.ahead | ahead)
-        state = replace(state, standbys=state.standbys.joined(self.copy.wanted, copied.tasks))
-        state, instructions = begin_moving(state, self.change, target, begin_copying)
-        return state, (log, *instructions)
+        state = replace(state, standbys=state.standbys.joined(self.wanted, copied.tasks))
+        return state, (log,), BeginMoving(self.change, target)
 
 
-def begin_copying(state: LoopState, change: Change, target: Destination) -> Transition:
+def begin_copying(state: LoopState, change: Change, target: Destination) -> Turn:
     """Ask for copies of what moves next, or move at once where none are made."""
     policy, observed = state.policy, state.observed
     loads = dict(observed.tasks())
@@ -126,7 +126,7 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Tran
         if task not in there and loads[task].state_bytes >= policy.copy_least_bytes
     ]
     if not state.can_copy or not policy.copy_ahead or not large:
-        return begin_moving(state, change, target, begin_copying)
+        return state, (), BeginMoving(change, target)
     chosen = _round(large, {task: loads[task].state_bytes for task in large}, policy.copy_bytes)
     if len(chosen) < len(large):
         target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
@@ -139,9 +139,16 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Tran
         kept = {task: node for task, node in kept.items() if task in there}
     state, ticket = state.ticketed()
     state = replace(state, standbys=replace(state.standbys.only(kept), ticket=None))
-    copy = Copy(ticket, kept | copies)
-    copying = Copying(change, target, copy, state.now_ms, frozenset(copies))
-    return replace(state, phase=copying, copied=True), (*cancelled, copy)
+    copying = Copying(
+        change=change,
+        target=target,
+        ticket=ticket,
+        since_ms=state.now_ms,
+        wanted=kept | copies,
+        moving=frozenset(copies),
+    )
+    copy = Copy(ticket, copying.wanted)
+    return replace(state, phase=copying, copied=True), (*cancelled, copy), None
 
 
 def _round(tasks: list[TaskId], sizes: dict[TaskId, float], most: int) -> set[TaskId]:

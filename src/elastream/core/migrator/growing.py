@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import median
 
+from elastream.core.change import Change
 from elastream.core.events import Answered, BatchObserved, Event, Grow, Status, Tick
 from elastream.core.goal import Failure
-from elastream.core.migrator.change import (
-    Change,
-    abandon_change,
-    begin_change,
-    complete_change,
-    note_waiting,
-)
-from elastream.core.migrator.warming import begin_warming
+from elastream.core.migrator.ending import abandon_change, complete_change, note_waiting
+from elastream.core.next import BeginWarming
 from elastream.core.spares import take_all_spares, take_spares, with_alive
-from elastream.core.state import LoopState, Phase, Signal, Transition, note
+from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.observation import Executor
 
 __all__ = ["Growing", "begin_growing"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Growing(Phase):
     """Executors were asked for."""
 
@@ -29,7 +25,7 @@ class Growing(Phase):
     ticket: int
     since_ms: int | None
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Go on with those that came, or give up where none did or no answer comes."""
         match event:
             case Answered(ticket=self.ticket, result=Failure(why=why)):
@@ -41,9 +37,9 @@ class Growing(Phase):
             case Tick() | Status():
                 return self._overdue(state)
             case _:
-                return state, ()
+                return state, (), None
 
-    def _grown(self, state: LoopState, executors: tuple[Executor, ...]) -> Transition:
+    def _grown(self, state: LoopState, executors: tuple[Executor, ...]) -> Turn:
         state = with_alive(state, executors)
         came, change = len(state.executors), self.change
         if came <= change.before:
@@ -54,33 +50,32 @@ class Growing(Phase):
         log = note(state, "wait", f"{came} of {change.executors} executors are alive")
         change = replace(change, executors=min(change.executors, came))
         if change.before == 0:  # batches wait for them: no time to warm, and nothing to move
-            state, instructions = complete_change(state, change)
-        else:
-            state, instructions = begin_warming(state, change)
-        return state, (log, *instructions)
+            state, instructions, following = complete_change(state, change)
+            return state, (log, *instructions), following
+        return state, (log,), BeginWarming(change)
 
-    def _overdue(self, state: LoopState) -> Transition:
+    def _overdue(self, state: LoopState) -> Turn:
         passed_s = state.passed_s(self.since_ms)
         if passed_s <= state.policy.action_timeout_s:
-            return state, ()
+            return state, (), None
         why = f"no answer about executors in {passed_s:.0f} s"
         return abandon_change(state, self.change, why, ticket=self.ticket)
 
 
-def begin_growing(state: LoopState, change: Change) -> Transition:
+def begin_growing(state: LoopState, change: Change) -> Turn:
     """Begin a change: take spares, ask for executors that lack, or go on where there are enough."""
-    change = begin_change(state, change)
+    usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
+    change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms)
     state = replace(state, signal=Signal())
     if change.executors == 0:
         state = take_all_spares(state)
     if change.executors <= len(state.executors) or state.policy.advise_only:
-        return begin_warming(state, change)
+        return state, (), BeginWarming(change)
     state, taken = take_spares(state, change.executors - len(state.executors))
     if change.executors <= len(state.executors):
-        state, instructions = begin_warming(state, change)
-        return state, (*taken, *instructions)
+        return state, taken, BeginWarming(change)
     # Whatever is on its way as a spare comes for the change now.
     state, ticket = replace(state, preparation=None).ticketed()
     total = min(change.executors, state.policy.max_executors)
-    growing = Growing(change, ticket, state.now_ms)
-    return replace(state, phase=growing), (*taken, Grow(ticket, total))
+    growing = Growing(change=change, ticket=ticket, since_ms=state.now_ms)
+    return replace(state, phase=growing), (*taken, Grow(ticket, total)), None

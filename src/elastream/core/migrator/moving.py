@@ -25,11 +25,13 @@ blocks, and the file server is the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import ClassVar
 
 from elastream.core.application import Query
+from elastream.core.change import Change, Destination, Progress
 from elastream.core.events import (
     Answered,
     BatchObserved,
@@ -38,69 +40,21 @@ from elastream.core.events import (
     Instruction,
     Log,
     Place,
-    QueryJoined,
     QueryLeft,
     Status,
-    Tick,
 )
 from elastream.core.goal import Failure
 from elastream.core.load import TaskLoad
-from elastream.core.migrator.change import (
-    Change,
-    Progress,
-    abandon_change,
-    complete_change,
-    plan_again,
-)
-from elastream.core.migrator.releasing import begin_releasing
+from elastream.core.migrator.ending import abandon_change, complete_change, plan_again
+from elastream.core.next import BeginCopying, BeginReleasing, Reconsider
 from elastream.core.policy import Policy
 from elastream.core.ports import Placed
-from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import listed
 
-__all__ = ["Destination", "Moving", "begin_moving", "portions"]
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where a change leads."""
-
-    goal: Mapping[TaskId, str]
-    """Where every task shall be."""
-    order: Mapping[str, tuple[TaskId, ...]]
-    """Of each query the tasks that move, in the order of their mini-migrations."""
-    leaving: tuple[str, ...] = ()
-    """Executors to be released once they hold nothing."""
-    nodes: frozenset[str] = frozenset()
-    """The executors that the goal needs."""
-    ahead: frozenset[TaskId] = frozenset()
-    """Tasks whose state is on their executor already: they load nothing."""
-    later: Destination | None = None
-    """Where the change leads in the end, where this is but a round of it."""
-
-    @classmethod
-    def of(
-        cls, goal: Mapping[TaskId, str], moving: Iterable[TaskId], leaving: tuple[str, ...] = ()
-    ) -> Destination:
-        """Return the target of a plan that moves these tasks, in this order."""
-        order: dict[str, list[TaskId]] = {}
-        for task in moving:
-            order.setdefault(task.query, []).append(task)
-        tuples = {query: tuple(tasks) for query, tasks in order.items()}
-        return cls(goal, tuples, leaving, frozenset(goal.values()))
-
-    def without(self, query: str) -> Destination:
-        """Return the target of the other queries."""
-        goal = {task: node for task, node in self.goal.items() if task.query != query}
-        order = {name: tasks for name, tasks in self.order.items() if name != query}
-        later = None if self.later is None else self.later.without(query)
-        nodes = frozenset(goal.values()) | (frozenset() if later is None else later.nodes)
-        return replace(self, goal=goal, order=order, nodes=nodes, later=later)
-
-
-NextRound = Callable[[LoopState, Change, Destination], Transition]
+__all__ = ["Moving", "begin_moving", "portions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +69,20 @@ class Asked:
     """Whether it was idle then."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moving(Phase):
     """Tasks are moving."""
 
+    moves_state: ClassVar[bool] = True
+
     change: Change
     target: Destination
-    since_ms: int | None
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """What was asked for last, by query."""
     asks: Mapping[str, int] = field(default_factory=dict)
     """How often something was asked for, by query."""
-    next_round: NextRound | None = None
-    """What goes on with the rest, where the target is but a round."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Move on at each query's boundary; plan anew where an executor that is needed is lost."""
         match event:
             case BatchObserved(batch=batch):
@@ -142,10 +95,8 @@ class Moving(Phase):
                 return self._without(state, query)
             case Status():
                 return self._looked(state)
-            case Tick() | QueryJoined():
-                return state, ()
             case _:
-                return state, ()
+                return state, (), None
 
     def missing(self, query: Query) -> tuple[TaskId, ...]:
         """Return the tasks of a query that are not where they should be, those to move first."""
@@ -156,17 +107,8 @@ class Moving(Phase):
         first = {task: None for task in self.target.order.get(query.name, ()) if task in away}
         return tuple(first | away)
 
-    def late(self, state: LoopState) -> tuple[str, ...]:
-        """Return the queries that all that is missing is of, if all of them are late."""
-        now_ms = state.now_ms or 0
-        waiting = [query for query in state.queries.values() if self.missing(query)]
-        all_late = all(query.late(now_ms) for query in waiting)
-        return tuple(query.name for query in waiting) if all_late else ()
-
-    def _heard(self, state: LoopState, batch: BatchObservation) -> Transition:
+    def _heard(self, state: LoopState, batch: BatchObservation) -> Turn:
         """See what the batch did with the moves asked for, and ask for the next ones."""
-        from elastream.core.steady import decide_beside  # phases lead to each other
-
         query = state.queries[batch.query]
         change = replace(self.change, progress=self._progress(query, batch))
         moving = replace(self, change=change)
@@ -179,13 +121,22 @@ class Moving(Phase):
             return moving._ask(state, query, missing)
         asked = {name: entry for name, entry in self.asked.items() if name != batch.query}
         moving = replace(moving, asked=asked)
-        if moving.late(state):
-            return decide_beside(replace(state, phase=moving), batch.query)
+        late = moving._late(state)
+        if late:
+            following = Reconsider(batch.query, late=listed(late))
+            return replace(state, phase=moving), (), following
         log = note(state, "wait", moving._left(state), query=batch.query)
-        state, instructions = moving._arrived(state)
-        return state, (log, *instructions)
+        state, instructions, arrived = moving._arrived(state)
+        return state, (log, *instructions), arrived
 
-    def _ask(self, state: LoopState, query: Query, missing: tuple[TaskId, ...]) -> Transition:
+    def _late(self, state: LoopState) -> tuple[str, ...]:
+        """Return the queries that all that is missing is of, if all of them are late."""
+        now_ms = state.now_ms or 0
+        waiting = [query for query in state.queries.values() if self.missing(query)]
+        all_late = all(query.late(now_ms) for query in waiting)
+        return tuple(query.name for query in waiting) if all_late else ()
+
+    def _ask(self, state: LoopState, query: Query, missing: tuple[TaskId, ...]) -> Turn:
         before = self.asked.get(query.name)
         disobeyed = before is not None and set(before.tasks) & set(missing)
         tries = before.tries + 1 if before is not None and disobeyed else 0
@@ -194,11 +145,13 @@ class Moving(Phase):
             return abandon_change(state, self.change, hopeless)
         ahead = self.target.ahead if tries == 0 else frozenset()
         batch = next(portions(missing, query.load.tasks, state.policy, ahead))
-        return self._place(state, query, batch, tries=tries)
+        moving, state, told = self._place(state, query, batch, tries=tries)
+        return replace(state, phase=moving), told, None
 
     def _place(
-        self, state: LoopState, query: Query, tasks: tuple[TaskId, ...], *, tries: int = 0
-    ) -> Transition:
+        self, state: LoopState, query: Query, tasks: tuple[TaskId, ...], *, tries: int
+    ) -> tuple[Moving, LoopState, tuple[Instruction, ...]]:
+        """Ask for the places of these tasks; return the phase after that, too."""
         state, ticket = state.ticketed()
         wanted = {task: self.target.goal[task] for task in tasks}
         asked = {**self.asked, query.name: Asked(ticket, tasks, tries, query.idle)}
@@ -208,15 +161,15 @@ class Moving(Phase):
             before_ms = {**change.progress.before_ms, query.name: median(query.recent_ms)}
             change = replace(change, progress=replace(change.progress, before_ms=before_ms))
         asks = {**self.asks, query.name: self.asks.get(query.name, 0) + 1}
-        state = replace(state, phase=replace(self, asked=asked, asks=asks, change=change))
-        return state, (log, Place(ticket, query.name, wanted))
+        moving = replace(self, asked=asked, asks=asks, change=change)
+        return moving, state, (log, Place(ticket, query.name, wanted))
 
-    def _placed(self, state: LoopState, ticket: int, result: object) -> Transition:
+    def _placed(self, state: LoopState, ticket: int, result: object) -> Turn:
         """Count what was taken over; believe what an idle query was asked for, if it stayed so."""
         name = next((q for q, asked in self.asked.items() if asked.ticket == ticket), None)
         query = None if name is None else state.queries.get(name)
         if name is None or query is None:
-            return state, ()
+            return state, (), None
         entry = self.asked[name]
         placed = result if isinstance(result, Placed) else Placed(idle=False)
         progress = self.change.progress
@@ -231,10 +184,10 @@ class Moving(Phase):
             asked, change = {**self.asked, name: shown}, replace(self.change, progress=progress)
             state = replace(state, phase=replace(self, asked=asked, change=change))
             if not isinstance(result, Failure):
-                return state, ()
+                return state, (), None
             why = f"the runtime did not take the moves: {result.why}"
             figures = {"tasks_refused": len(entry.tasks)}
-            return state, (note(state, "wait", why, query=name, figures=figures),)
+            return state, (note(state, "wait", why, query=name, figures=figures),), None
         tasks = entry.tasks
         believed = {**query.believed, **{task: self.target.goal[task] for task in tasks}}
         state = state.with_query(replace(query, believed=believed, verifications=0))
@@ -246,18 +199,18 @@ class Moving(Phase):
         moving = replace(self, change=replace(self.change, progress=progress))
         return moving._arrived(state)
 
-    def _executors_changed(self, state: LoopState) -> Transition:
+    def _executors_changed(self, state: LoopState) -> Turn:
         lost = sorted(self.target.nodes - state.alive)
         if lost:
             return plan_again(state, self.change, f"executor {listed(lost)} was lost")
-        return state, ()
+        return state, (), None
 
-    def _without(self, state: LoopState, query: str) -> Transition:
+    def _without(self, state: LoopState, query: str) -> Turn:
         """Go on without a query that has left."""
         asked = {name: entry for name, entry in self.asked.items() if name != query}
         return replace(self, target=self.target.without(query), asked=asked)._arrived(state)
 
-    def _looked(self, state: LoopState) -> Transition:
+    def _looked(self, state: LoopState) -> Turn:
         """Ask of idle queries all that is left at once; give up one that never comes back."""
         instructions: list[Instruction] = []
         moving = self
@@ -270,30 +223,28 @@ class Moving(Phase):
             asked = moving.asked.get(query.name)
             tries = 0 if asked is None else asked.tries
             if query.idle and tries >= state.policy.tries:
-                state, ended = abandon_change(
-                    state, moving.change, f"{_named(missing)} not moved in {tries} tries"
-                )
-                return state, (*instructions, *ended)
+                why = f"{_named(missing)} not moved in {tries} tries"
+                state, ended, rest = abandon_change(state, moving.change, why)
+                return state, (*instructions, *ended), rest
             if query.idle and (asked is None or not asked.idle):
-                state, told = moving._place(state, query, missing, tries=tries)
+                moving, state, told = moving._place(state, query, missing, tries=tries)
+                state = replace(state, phase=moving)
                 instructions += told
-                assert isinstance(state.phase, Moving)  # noqa: S101 - it has just placed
-                moving = state.phase
             elif silent:
                 why = f"query {query.name} has told nothing for {silent_s:.0f} s"
-                state, ended = abandon_change(state, moving.change, why)
-                return state, (*instructions, *ended)
+                state, ended, rest = abandon_change(state, moving.change, why)
+                return state, (*instructions, *ended), rest
         if instructions:
-            return state, tuple(instructions)
+            return state, tuple(instructions), None
         return self._arrived(state)
 
-    def _arrived(self, state: LoopState) -> Transition:
+    def _arrived(self, state: LoopState) -> Turn:
         """Where every task is in its place: release who leaves, or end."""
         state = replace(state, phase=self)
         if any(self.missing(query) for query in state.queries.values()):
-            return state, ()
-        if self.target.later is not None and self.next_round is not None:
-            return self.next_round(state, self.change, self.target.later)
+            return state, (), None
+        if self.target.later is not None:
+            return state, (), BeginCopying(self.change, self.target.later)
         surplus = max(0, len(state.executors) - self.change.executors)
         leaving = tuple(node for node in self.target.leaving if node in state.alive)[:surplus]
         if not leaving:
@@ -302,7 +253,7 @@ class Moving(Phase):
         if holding and self.change.executors > 0:
             why = f"a task that no plan knew of is on executor {listed(sorted(holding))}"
             return plan_again(state, self.change, why)
-        return begin_releasing(state, self.change, leaving)
+        return state, (), BeginReleasing(self.change, leaving)
 
     def _progress(self, query: Query, batch: BatchObservation) -> Progress:
         before, asked = self.change.progress, self.asked.get(query.name)
@@ -362,26 +313,24 @@ def begin_moving(
     state: LoopState,
     change: Change,
     target: Destination,
-    next_round: NextRound | None = None,
     *,
-    told: bool = False,
-) -> Transition:
+    logged: bool = False,
+) -> Turn:
     """Begin to move; tasks are asked for at the next boundary of their query.
 
-    ``next_round`` goes on with the rest of the change where the target is but a part of it.
-    ``told``: whether the log says already what moves.
+    ``logged``: whether the log says already what moves.
     """
-    if change.placement is not None and not told:
+    if change.placement is not None and not logged:
         why = f"{sum(map(len, target.order.values()))} tasks move"
         log: tuple[Log, ...] = (note(state, "plan", why),)
     else:
         log = ()
-    moving = Moving(change, target, state.now_ms, next_round=next_round)
+    moving = Moving(change=change, target=target)
     queries = {  # the target overrules what was asked for in idle time before it
         name: replace(query, strays={}, verifications=0) for name, query in state.queries.items()
     }
-    state, instructions = moving._looked(replace(state, phase=moving, queries=queries))
-    return state, (*log, *instructions)
+    state, instructions, following = moving._looked(replace(state, phase=moving, queries=queries))
+    return state, (*log, *instructions), following
 
 
 def portions(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from elastream.core.application import Observed
+from elastream.core.change import Change, Destination
 from elastream.core.events import (
     Answered,
     BatchObserved,
@@ -24,13 +25,11 @@ from elastream.core.events import (
 )
 from elastream.core.goal import Failure, MadePlanner
 from elastream.core.learning import LearningPlanner, chosen_planner
-from elastream.core.migrator.change import Change, abandon_change, note_waiting, plan_again
-from elastream.core.migrator.copying import begin_copying
-from elastream.core.migrator.moving import Destination
-from elastream.core.migrator.resuming import begin_pausing
+from elastream.core.migrator.ending import abandon_change, note_waiting, plan_again
+from elastream.core.next import BeginCopying, BeginPausing, Rest
 from elastream.core.policy import planner_named
 from elastream.core.routes import Route, RouteOrder
-from elastream.core.state import LoopState, Phase, Signal, Transition, note
+from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import Copies, StepProblem, Target
@@ -42,34 +41,38 @@ from elastream.placement.even_spread import attainable_tau
 __all__ = ["Planning", "begin_planning"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Planning(Phase):
     """A plan was asked for."""
 
     change: Change
-    plan: Plan
+    ticket: int
     since_ms: int | None
+    order: RouteOrder
+    tasks: tuple[TaskId, ...]
+    """The task ids, by the order's task numbers."""
+    nodes: tuple[str, ...]
+    """The executor ids, by the order's node numbers."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Take the plan on where it still fits the truth; plan anew where an executor is gone."""
-        ticket = self.plan.ticket
         match event:
-            case Answered(result=Failure(why=why)) if event.ticket == ticket:
+            case Answered(ticket=self.ticket, result=Failure(why=why)):
                 return abandon_change(state, self.change, f"a plan failed: {why}")
-            case Answered(result=route) if event.ticket == ticket:
+            case Answered(ticket=self.ticket, result=route):
                 return self._planned(state, route)
-            case ExecutorsChanged() if not set(self.plan.nodes) <= state.alive:
+            case ExecutorsChanged() if not set(self.nodes) <= state.alive:
                 why = "an executor was lost while it was planned"
-                return plan_again(state, self.change, why, ticket=ticket)
+                return plan_again(state, self.change, why, ticket=self.ticket)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "a plan", self.since_ms, batch.query)
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
                 why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
-                return abandon_change(state, self.change, why, ticket=ticket)
+                return abandon_change(state, self.change, why, ticket=self.ticket)
             case _:
-                return state, ()
+                return state, (), None
 
-    def _planned(self, state: LoopState, route: Route) -> Transition:
+    def _planned(self, state: LoopState, route: Route) -> Turn:
         change, plan = self.change, route.outcome
         if isinstance(plan, Infeasible):
             return abandon_change(state, change, f"no plan: {plan.reason}")
@@ -81,23 +84,22 @@ class Planning(Phase):
             why = "executors or tasks changed places while it was planned"
             return plan_again(state, change, why)
         goal = {
-            task: self.plan.nodes[node]
-            for task, node in zip(self.plan.tasks, plan.assignment.nodes_of_tasks, strict=True)
+            task: self.nodes[node]
+            for task, node in zip(self.tasks, plan.assignment.nodes_of_tasks, strict=True)
         }
-        order = [self.plan.tasks[number] for step in route.steps for number in step]
+        order = [self.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
-        state, instructions = _carried_out(state, change, target)
-        return state, (log, *instructions)
+        return state, (log,), _carry_out(state, change, target)
 
     def _still_true(self, state: LoopState) -> bool:
         """Whether the executors are there and every task that has one is where it was."""
-        nodes, alive = self.plan.nodes, state.alive
+        nodes, alive = self.nodes, state.alive
         where = {task: state.observed.where(task) for task, _ in state.observed.tasks()}
-        current = self.plan.order.problem.current.nodes_of_tasks
+        current = self.order.problem.current.nodes_of_tasks
         return set(nodes) <= alive and all(
             task in where and (where[task] == nodes[node] or where[task] not in alive)
-            for task, node in zip(self.plan.tasks, current, strict=True)
+            for task, node in zip(self.tasks, current, strict=True)
         )
 
     def _leaving(self, goal: Mapping[TaskId, str]) -> tuple[str, ...]:
@@ -105,37 +107,37 @@ class Planning(Phase):
         if self.change.kind != "scale-in":
             return ()
         used = set(goal.values())
-        idle = [node for node in reversed(self.plan.nodes) if node not in used]
-        return tuple(idle[: max(0, len(self.plan.nodes) - self.change.executors)])
+        idle = [node for node in reversed(self.nodes) if node not in used]
+        return tuple(idle[: max(0, len(self.nodes) - self.change.executors)])
 
     def _moves(self, plan: StepPlan, route: Route) -> str:
-        total = len(self.plan.tasks)
+        total = len(self.tasks)
         steps = counted(len(route.steps), "mini-migration")
         moves = f"{len(plan.moves)} of {counted(total, 'task')} move, in {steps}"
         return "; ".join((moves, *route.notes))
 
     def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:
-        copies = self.plan.order.problem.copies
+        copies = self.order.problem.copies
         return {
             "tasks_to_move": len(plan.moves),
             "tasks_with_copies": sum((move.task, move.target) in copies for move in plan.moves),
             "state_bytes_to_move": plan.cost,
             "state_bytes_lower_bound": plan.lower_bound,
             "mini_migrations": len(route.steps),
-            "tau": round(self.plan.order.problem.target.tau, 4),
+            "tau": round(self.order.problem.target.tau, 4),
             "limit": round(plan.limit, 4),
             "max_load": round(plan.max_load, 4),
         }
 
 
-def begin_planning(state: LoopState, change: Change) -> Transition:
+def begin_planning(state: LoopState, change: Change) -> Turn:
     """Ask for a plan; where there is nothing to plan, go on."""
     observed = state.observed
     if change.placement is not None:
         target = _by_hand(observed, change.placement)
         if not target.goal.keys() & change.placement.keys():
             return abandon_change(state, change, "its tasks have left with their queries")
-        return _carried_out(state, change, target)
+        return state, (), _carry_out(state, change, target)
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
@@ -145,34 +147,34 @@ def begin_planning(state: LoopState, change: Change) -> Transition:
         if state.policy.advise_only:
             return _advised(state, change, "", {})
         surplus = nodes[::-1][: max(0, len(nodes) - change.executors)]
-        return begin_copying(state, change, Destination.of({}, (), surplus))
+        return state, (), BeginCopying(change, Destination.of({}, (), surplus))
     order = _order(state, change, tasks, nodes, wanted)
     why = _why_single_step(order)
     if why is not None and why != state.said_single_step:
         order = replace(order, notes=(*order.notes, why))
     state, ticket = replace(state, said_single_step=why).ticketed()
-    plan = Plan(ticket, order, tasks, nodes)
-    return replace(state, phase=Planning(change, plan, state.now_ms)), (plan,)
+    planning = Planning(
+        change=change, ticket=ticket, since_ms=state.now_ms, order=order, tasks=tasks, nodes=nodes
+    )
+    return replace(state, phase=planning), (Plan(ticket, order, tasks, nodes),), None
 
 
-def _carried_out(state: LoopState, change: Change, target: Destination) -> Transition:
-    """Begin to bring tasks where they shall be, as the policy wants it done."""
+def _carry_out(
+    state: LoopState, change: Change, target: Destination
+) -> BeginCopying | BeginPausing:
+    """Return what brings tasks where they shall be, as the policy wants it done."""
     if state.policy.mechanism == "pause":
-        return begin_pausing(state, change, target)
-    return begin_copying(state, change, target)
+        return BeginPausing(change, target)
+    return BeginCopying(change, target)
 
 
-def _advised(
-    state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]
-) -> Transition:
+def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]) -> Turn:
     """Say what would be done, and rest."""
-    from elastream.core.steady import Steady  # phases lead to each other
-
     would = f"would {change.kind} from {change.before} to {change.executors} executors"
     log = note(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
     memory = state.policy.goal.reached(state.memory, state.observed, done=True)
-    rested = replace(state, phase=Steady(), signal=Signal(), changed_ms=state.now_ms, memory=memory)
-    return rested, (log,)
+    state = replace(state, signal=Signal(), changed_ms=state.now_ms, memory=memory)
+    return state, (log,), Rest()
 
 
 def _order(

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Final
+from typing import ClassVar, Final
 
+from elastream.core.change import Change, Destination
 from elastream.core.events import (
     Answered,
     BatchObserved,
@@ -30,10 +31,10 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure
-from elastream.core.migrator.change import Change, abandon_change, note_waiting, plan_again
-from elastream.core.migrator.moving import Destination, begin_moving
+from elastream.core.migrator.ending import abandon_change, note_waiting, plan_again
+from elastream.core.next import BeginMoving
 from elastream.core.ports import Paused, Stopped
-from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import counted, listed
 
@@ -47,9 +48,11 @@ that starts is told as idle too, so it is longer than that takes on most machine
 the change goes on without having seen its tasks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resuming(Phase):
     """Queries are stopped and started again, one after the other."""
+
+    moves_state: ClassVar[bool] = True
 
     change: Change
     target: Destination
@@ -69,7 +72,7 @@ class Resuming(Phase):
     quiet_ms: int | None = None
     """Since when all of these have been idle."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Go from query to query; when all run again, see that every task is in its place."""
         match event:
             case Answered(ticket=ticket, result=Paused() as paused) if ticket == self.ticket:
@@ -96,12 +99,17 @@ class Resuming(Phase):
             case Tick():
                 return self._looked(state)
             case _:
-                return state, ()
+                return state, (), None
+
+    @property
+    def paused(self) -> str | None:
+        """The query whose pause is under way."""
+        return None if self.ticket is None else self.query
 
     def _is_first(self, batch: BatchObservation) -> bool:
         return batch.query in self.awaited and batch.run != self.stopped[batch.query]
 
-    def _resumed(self, state: LoopState, paused: Paused) -> Transition:
+    def _resumed(self, state: LoopState, paused: Paused) -> Turn:
         spent_s = sum(paused.spent_s.values())
         progress = self.change.progress
         progress = replace(progress, paused_s=progress.paused_s + spent_s)
@@ -111,10 +119,10 @@ class Resuming(Phase):
         figures = {f"{what}_s": round(seconds, 2) for what, seconds in paused.spent_s.items()}
         why = f"{self.change.kind}: it was paused for {spent_s:.1f} s and runs again"
         log = note(state, "migrate", why, query=self.query, figures=figures)
-        state, instructions = resumed._next(replace(state, phase=resumed))
-        return state, (log, *instructions)
+        state, instructions, following = resumed._next(replace(state, phase=resumed))
+        return state, (log, *instructions), following
 
-    def _shown(self, state: LoopState, batch: BatchObservation) -> Transition:
+    def _shown(self, state: LoopState, batch: BatchObservation) -> Turn:
         """Count what the first batch after a pause shows in its place."""
         query, goal, progress = state.queries[batch.query], self.target.goal, self.change.progress
         moving = self.target.order.get(batch.query, ())
@@ -138,10 +146,10 @@ class Resuming(Phase):
         there = f"{len(landed)} of {counted(len(moving), 'task')} that move"
         why = f"{self.change.kind}: {there} are in their places after the pause"
         log = note(state, "verify", why, query=batch.query)
-        state, instructions = shown._next(replace(state, phase=shown))
-        return state, (log, *instructions)
+        state, instructions, following = shown._next(replace(state, phase=shown))
+        return state, (log, *instructions), following
 
-    def _without(self, state: LoopState, query: str) -> Transition:
+    def _without(self, state: LoopState, query: str) -> Turn:
         """Go on without a query that has ended."""
         rest = replace(
             self,
@@ -151,36 +159,36 @@ class Resuming(Phase):
         )
         return rest._next(replace(state, phase=rest))
 
-    def _looked(self, state: LoopState) -> Transition:
+    def _looked(self, state: LoopState) -> Turn:
         passed_s = state.passed_s(self.since_ms)
         if self.ticket is not None:
             if passed_s <= _LONGEST_S:
-                return state, ()
+                return state, (), None
             why = f"the pause of {self.query} has taken {passed_s:.0f} s already"
             return abandon_change(state, self.change, why, ticket=self.ticket)
         quiet = self.quiet_ms is not None and state.passed_s(self.quiet_ms) > _QUIET_S
         if self.awaited and not quiet and passed_s <= state.policy.action_timeout_s:
-            return state, ()
+            return state, (), None
         why = f"{self.change.kind}: no batch since the pause shows where its tasks are"
         logs = [note(state, "wait", why, query=query) for query in sorted(self.awaited)]
         silent = replace(self, awaited=frozenset(), quiet_ms=None)
-        state, instructions = silent._next(replace(state, phase=silent))
-        return state, (*logs, *instructions)
+        state, instructions, following = silent._next(replace(state, phase=silent))
+        return state, (*logs, *instructions), following
 
-    def _next(self, state: LoopState) -> Transition:
+    def _next(self, state: LoopState) -> Turn:
         """Pause the next query; after the last, and its batch, verify and release."""
         if self.ticket is not None:
-            return state, ()
+            return state, (), None
         if self.left:
             return self._pause(state, self.left[0])
         if self.awaited:
-            return state, ()
+            return state, (), None
         lost = sorted(self.target.nodes - state.alive)
         if lost:
             return plan_again(state, self.change, f"executor {listed(lost)} was lost")
-        return begin_moving(state, self.change, self.target, told=True)
+        return state, (), BeginMoving(self.change, self.target, logged=True)
 
-    def _pause(self, state: LoopState, name: str) -> Transition:
+    def _pause(self, state: LoopState, name: str) -> Turn:
         query, left = state.queries.get(name), self.left[1:]
         if query is None:
             return replace(self, left=left)._next(state)
@@ -204,10 +212,10 @@ class Resuming(Phase):
         moving = counted(len(self.target.order.get(name, ())), "task")
         log = note(state, "migrate", f"{self.change.kind}: paused for {moving} to move", query=name)
         state = replace(state, phase=pausing, pauses=state.pauses + 1)
-        return state, (log, Pause(ticket, name, places))
+        return state, (log, Pause(ticket, name, places)), None
 
 
-def begin_pausing(state: LoopState, change: Change, target: Destination) -> Transition:
+def begin_pausing(state: LoopState, change: Change, target: Destination) -> Turn:
     """Pause the queries that have tasks to move, or go on where none has."""
     observed, loads = state.observed, dict(state.observed.tasks())
     moving = {
@@ -220,6 +228,8 @@ def begin_pausing(state: LoopState, change: Change, target: Destination) -> Tran
     if change.placement is not None:
         log = (note(state, "plan", f"{counted(len(sizes), 'task')} move"),)
     target = replace(target, order={query: moving[query] for query in queries})
-    resuming = Resuming(change, target, sizes, queries, state.now_ms)
-    state, instructions = resuming._next(replace(state, phase=resuming))
-    return state, (*log, *instructions)
+    resuming = Resuming(
+        change=change, target=target, sizes=sizes, left=queries, since_ms=state.now_ms
+    )
+    state, instructions, following = resuming._next(replace(state, phase=resuming))
+    return state, (*log, *instructions), following

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from elastream.core.change import Change
 from elastream.core.events import BatchObserved, Event, Status, Tick
-from elastream.core.migrator.change import Change
-from elastream.core.migrator.planning import begin_planning
-from elastream.core.state import LoopState, Phase, Transition, note
+from elastream.core.next import BeginPlanning
+from elastream.core.state import LoopState, Phase, Turn, note
 
 __all__ = ["Settling", "begin_settling"]
 
@@ -24,7 +24,7 @@ _FALLING: Final = 0.97
 """Batches get shorter if each takes at most this share of the one before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settling(Phase):
     """New executors are there; some queries still work off what their start held up."""
 
@@ -35,7 +35,7 @@ class Settling(Phase):
     left: Mapping[str, int]
     """How many batches of it may still pass."""
 
-    def on(self, state: LoopState, event: Event) -> Transition:
+    def on(self, state: LoopState, event: Event) -> Turn:
         """Go on when no query is waited for any more."""
         match event:
             case BatchObserved(batch=batch) if batch.query in self.last_ms:
@@ -43,14 +43,14 @@ class Settling(Phase):
             case BatchObserved(batch=batch):
                 waited = f"{self.change.kind}: {len(self.last_ms)} other queries settle"
                 log = note(state, "wait", waited, query=batch.query)
-                state, instructions = self._waited_for(state, self.last_ms, self.left)
-                return state, (log, *instructions)
+                state, instructions, following = self._waited_for(state, self.last_ms, self.left)
+                return state, (log, *instructions), following
             case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
-                return begin_planning(state, self.change)
+                return state, (), BeginPlanning(self.change)
             case _:
                 return self._waited_for(state, self.last_ms, self.left)
 
-    def _heard(self, state: LoopState, query: str, took_ms: float) -> Transition:
+    def _heard(self, state: LoopState, query: str, took_ms: float) -> Turn:
         usual_ms = self.change.usual_ms[query]
         last_ms, left = dict(self.last_ms), dict(self.left)
         rests = took_ms <= _USUAL * usual_ms or took_ms > _FALLING * last_ms[query]
@@ -65,22 +65,22 @@ class Settling(Phase):
             + (f"; up to {left[query] + 1} more to settle" if query in left else ""),
             query=query,
         )
-        state, instructions = self._waited_for(state, last_ms, left)
-        return state, (log, *instructions)
+        state, instructions, following = self._waited_for(state, last_ms, left)
+        return state, (log, *instructions), following
 
     def _waited_for(
         self, state: LoopState, last_ms: Mapping[str, float], left: Mapping[str, int]
-    ) -> Transition:
+    ) -> Turn:
         """Wait for those of these queries that still run, or go on."""
         running = state.running
         last_ms = {query: ms for query, ms in last_ms.items() if query in running}
         if not last_ms:
-            return begin_planning(state, self.change)
+            return state, (), BeginPlanning(self.change)
         left = {query: left[query] for query in last_ms}
-        return replace(state, phase=replace(self, last_ms=last_ms, left=left)), ()
+        return replace(state, phase=replace(self, last_ms=last_ms, left=left)), (), None
 
 
-def begin_settling(state: LoopState, change: Change) -> Transition:
+def begin_settling(state: LoopState, change: Change) -> Turn:
     """Wait for queries whose batches take longer than before the change, or go on."""
     most, running = state.policy.settle_batches, state.running
     last_ms = {
@@ -92,8 +92,9 @@ def begin_settling(state: LoopState, change: Change) -> Transition:
         and query.load.batch_ms > _USUAL * change.usual_ms[query.name]
     }
     if not last_ms or not most:
-        return begin_planning(state, change)
-    phase = Settling(change, state.now_ms, last_ms, dict.fromkeys(last_ms, most - 1))
+        return state, (), BeginPlanning(change)
+    left = dict.fromkeys(last_ms, most - 1)
+    settling = Settling(change=change, since_ms=state.now_ms, last_ms=last_ms, left=left)
     slowest = max(last_ms, key=lambda query: last_ms[query] / change.usual_ms[query])
     ratio = last_ms[slowest] / change.usual_ms[slowest]
     log = note(
@@ -103,4 +104,4 @@ def begin_settling(state: LoopState, change: Change) -> Transition:
         "settle",
         query=slowest,
     )
-    return replace(state, phase=phase), (log,)
+    return replace(state, phase=settling), (log,), None

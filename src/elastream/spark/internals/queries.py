@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from elastream.spark.internals.jvm_values import JvmValues
 from elastream.spark.internals.source_numbers import SourceNumbers
 from elastream.spark.internals.triggers import Trigger, trigger_of_class
+from elastream.spark.internals.variants import Variant
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from elastream.spark.internals.spark_internals import PrivateDoor
 
 __all__ = [
     "JOIN",
@@ -124,9 +125,10 @@ class StatefulOperator:
 class Queries:
     """The streaming queries of one SparkContext."""
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
-        self.running = door.spark._jsparkSession.sharedState().activeStreamingQueries()
+    def __init__(self, spark: SparkSession, variant: Variant, values: JvmValues) -> None:
+        self._variant = variant
+        self._values = values
+        self.running = spark._jsparkSession.sharedState().activeStreamingQueries()
         """The JVM's map of those that run, by id; for this room alone."""
 
     def active(self) -> tuple[RunningQuery, ...]:
@@ -135,7 +137,7 @@ class Queries:
 
     def active_ids(self) -> frozenset[str]:
         """Return the ids of the queries that run now, in one call."""
-        return frozenset(self._door.json(self.running.keySet()))
+        return frozenset(self._values.json(self.running.keySet()))
 
     def of(self, query: StreamingQuery) -> RunningQuery:
         """Return one of PySpark's queries."""
@@ -184,7 +186,7 @@ class Queries:
         """Return what each of the queries does."""
         if not queries:
             return []
-        told = [self._door.json(query.execution.status()) for query in queries]
+        told = [self._values.json(query.execution.status()) for query in queries]
         running = self.active_ids()
         return [
             QueryStatus(
@@ -275,7 +277,7 @@ class Queries:
 
     def _keeps_state(self, plan: Any, children: Sequence[Any]) -> bool:
         """Tell whether a part of a query's logical plan keeps state."""
-        if self._door.variant.tells_stateful:
+        if self._variant.tells_stateful:
             return bool(plan.isStateful())
         name = plan.getClass().getSimpleName()
         if name == _LOGICAL_JOIN:
@@ -284,8 +286,8 @@ class Queries:
 
     def _stores(self, node: Any) -> tuple[str, ...]:
         """Return the names of an operator's state stores."""
-        if self._door.variant.names_stores:
-            return tuple(self._door.json(node.stateStoreNames()))
+        if self._variant.names_stores:
+            return tuple(self._values.json(node.stateStoreNames()))
         return JOIN_STORES if node.getClass().getSimpleName() == JOIN else (_DEFAULT_STORE,)
 
     def _read_steps(self, node: Any) -> tuple[int, int] | None:
@@ -302,7 +304,7 @@ class Queries:
     def _rows_read(self, plan: Any) -> int | None:
         """Return the accumulator of the rows that the nearest shuffle below tells to be read."""
         node = plan
-        while not self._door.is_instance(_EXCHANGE, node):
+        while not self._values.is_instance(_EXCHANGE, node):
             if node.children().size() != 1:
                 return None
             node = node.children().apply(0)
@@ -321,11 +323,11 @@ class Queries:
         waiting: list[_Writer] = [_Writer(plan, 0, None, 0, [])]
         while waiting:
             node, group, reader, side, _ = waiting.pop()
-            if self._door.is_instance(self._door.variant.writer, node):
+            if self._values.is_instance(self._variant.writer, node):
                 found.append(_Writer(node, group, reader, side, []))
                 reader, side = len(found) - 1, 0
-            splits = self._door.is_instance(_EXCHANGE, node) or (
-                self._door.is_instance(_UNION, node)
+            splits = self._values.is_instance(_EXCHANGE, node) or (
+                self._values.is_instance(_UNION, node)
                 and node.outputPartitioning().getClass().getSimpleName() == "UnknownPartitioning"
             )
             children = node.children()

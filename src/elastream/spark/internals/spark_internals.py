@@ -11,14 +11,14 @@ comes out as plain Python values.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.spark.internals.jvm_values import JvmValues
 from elastream.spark.internals.queries import Queries, StatefulOperator
 from elastream.spark.internals.variants import STATE, Variant, variant_of
 
@@ -46,30 +46,25 @@ class ExecutorEntry:
     """Where it serves shuffle blocks to the others."""
 
 
-class PrivateDoor:
+class PrivateDoor(JvmValues):
     """The private parts of one running Spark session; opened, and checked, by :meth:`of`."""
 
     def __init__(
         self, spark: SparkSession, variant: Variant, jvm: Any, context: Any, coordinator: Any
     ) -> None:
+        super().__init__(jvm)
         self.spark = spark
         self.variant = variant
-        self.jvm = jvm
-        """For this room alone, as are the next three."""
         self.context = context
+        """For this room alone, as are the next two."""
         self.coordinator = coordinator
         self.running_jobs = context.dagScheduler().activeJobs()
         self._own: dict[str, SparkSession] = {}
         """The sessions for elastream's own jobs, by purpose."""
         self._own_lock = threading.Lock()
-        # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
-        self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
-        self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
         self._state = jvm.org.apache.spark.sql.execution.streaming.state
-        self._to_seq: Callable[[Any], Any] = jvm.PythonUtils.toSeq
         self._nothing = self._seq(())
-        self._mapper = _json_mapper(jvm)
-        self.queries = Queries(self)
+        self.queries = Queries(spark, variant, self)
 
     @classmethod
     def of(cls, spark: SparkSession) -> PrivateDoor:
@@ -124,10 +119,6 @@ class PrivateDoor:
         }
         opened = {name: _opened(name, door, version) for name, door in doors.items()}
         return cls(spark, variant, jvm, opened["SparkContext"], opened["state-store coordinator"])
-
-    def json(self, value: Any) -> Any:
-        """Return a JVM value as plain Python, in one call however large it is."""
-        return json.loads(self._mapper.writeValueAsString(value))
 
     def cloned_session(self) -> SparkSession:
         """Return a session that knows what this one knows, whose settings are its own.
@@ -312,10 +303,6 @@ class PrivateDoor:
             if status.getPath().getName().startswith(name):
                 system.delete(status.getPath(), True)
 
-    def is_instance(self, class_name: str, value: Any) -> bool:
-        """Tell whether a JVM value is of a class."""
-        return bool(self._class(class_name).isInstance(value))
-
     def field(self, value: Any, name: str, **default: Any) -> Any:
         """Return a private field of a JVM value; ``default``, where given, where it has none.
 
@@ -343,12 +330,6 @@ class PrivateDoor:
     def preferring(self, executor: ExecutorEntry) -> Any:
         """Return the places that a partition prefers that shall be computed on an executor."""
         return self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
-
-    def _seq(self, values: Iterable[str]) -> Any:
-        java_list = self.java_list()
-        for value in values:
-            java_list.add(value)
-        return self._to_seq(java_list)
 
 
 def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
@@ -391,10 +372,3 @@ def names_of(jvm: Any, methods: Any) -> frozenset[str]:
     objects = jvm.java.lang.reflect.Array.newInstance(anything, number)  # what py4j can pass on
     jvm.java.lang.System.arraycopy(methods, 0, objects, 0, number)
     return frozenset(re.findall(r"([\w$]+)\(", jvm.java.util.Arrays.toString(objects)))
-
-
-def _json_mapper(jvm: Any) -> Any:
-    """Return a writer of JSON that knows Scala's types."""
-    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
-    mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
-    return mapper

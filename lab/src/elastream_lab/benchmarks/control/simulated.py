@@ -32,7 +32,6 @@ from elastream.core.events import (
     Place,
     Plan,
     RecordSample,
-    RecordScene,
     Rehearse,
     Release,
     Tick,
@@ -43,7 +42,7 @@ from elastream.core.policy import Policy
 from elastream.core.ports import Ticket
 from elastream.core.routes import rehearse, route
 from elastream.core.scenes import take_scene
-from elastream.core.showing import shown
+from elastream.core.showing import RecordScene, shown
 from elastream.core.step import start_loop, step
 from elastream.goals.utilisation import Utilisation
 from elastream.model.checks import count

@@ -1,106 +1,55 @@
-"""A change: what was decided, how far it has come, and how it ends.
+"""How a change ends: done, abandoned, or disturbed and planned anew.
 
-Done, abandoned, or disturbed and planned anew: what moved stays moved, and the next plan starts
-from the truth.
+What moved stays moved, and the next plan starts from the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from statistics import median
-from typing import Literal
+from dataclasses import replace
 
+from elastream.core.change import Change
 from elastream.core.events import Cancel, DropCopies, Instruction, Log
-from elastream.core.state import LoopState, Signal, Transition, note
+from elastream.core.next import BeginPlanning, Rest, TakeOn, TakeRequest
+from elastream.core.state import LoopState, Signal, Turn, note
 from elastream.model.checks import Number
-from elastream.model.observation import TaskId
 from elastream.model.words import counted
 
 __all__ = [
-    "Change",
-    "ChangeKind",
-    "Progress",
     "abandon_change",
-    "begin_change",
     "complete_change",
     "note_abandoned",
     "note_waiting",
     "plan_again",
 ]
 
-ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a migration has come."""
-
-    tasks_moved: int = 0
-    bytes_moved: int = 0
-    tasks_ahead: int = 0
-    """How many of them had been copied to where they went, and loaded nothing."""
-    bytes_ahead: int = 0
-    batches: int = 0
-    """Batches of the queries that move, from the first move on."""
-    worst_ms: Mapping[str, float] = field(default_factory=dict)
-    """The longest of them, by query."""
-    paused_s: float = 0.0
-    """How long queries were stopped for it, together; 0 where it was live."""
-    before_ms: Mapping[str, float] = field(default_factory=dict)
-    """Median of a query's last batches before its first move."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change that was decided."""
-
-    kind: ChangeKind
-    before: int
-    """How many executors were alive then."""
-    executors: int
-    """How many there should be."""
-    reason: str
-    asked_ms: int | None = None
-    tau: float | None = None
-    """How uneven the load may be afterwards; ``None``: as the policy has it."""
-    placement: Mapping[TaskId, str] | None = None
-    """Where tasks shall be; ``None``: as a plan will say."""
-    replans: int = 0
-    """How often it had to be planned anew."""
-    usual_ms: Mapping[str, float] = field(default_factory=dict)
-    """Median of each query's last batches before it was decided."""
-    progress: Progress = Progress()
-
-
-def begin_change(state: LoopState, change: Change) -> Change:
-    """Return the change with what was usual before it."""
-    usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
-    return replace(change, asked_ms=state.now_ms, usual_ms=usual_ms)
-
-
-def complete_change(state: LoopState, change: Change) -> Transition:
+def complete_change(state: LoopState, change: Change) -> Turn:
     """Report what was reached; the cooldown begins."""
     progress, now = change.progress, len(state.executors)
     batches = counted(progress.batches, "batch", "batches")
     moved = f"{counted(progress.tasks_moved, 'task')} moved in {batches}"
     reason = f"{change.kind} from {change.before} to {counted(now, 'executor')} done: {moved}"
     log = note(state, "done", reason, figures=_figures(state, change))
-    state, more = _ended(state, done=True)
-    return state, (log, *more)
+    state, dropped, rest = _ended(state, done=True)
+    return state, (log, *dropped), rest
 
 
 def abandon_change(
-    state: LoopState, change: Change, why: str, *, ticket: int | None = None
-) -> Transition:
+    state: LoopState,
+    change: Change,
+    why: str,
+    *,
+    ticket: int | None = None,
+    then: TakeOn | None = None,
+) -> Turn:
     """Give up: what moved stays moved, the rest stays put, the next plan starts from the truth.
 
-    ``ticket`` is what is waited for no more.
+    ``ticket`` is what is waited for no more; ``then`` is next unless a request is.
     """
     log = note_abandoned(state, change, why)
-    cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
-    state, more = _ended(replace(state, abandoned_ms=state.now_ms), done=False)
-    return state, (*cancel, log, *more)
+    abandoned = replace(state, abandoned_ms=state.now_ms)
+    state, dropped, rest = _ended(abandoned, done=False, then=then)
+    return state, (*_cancelled(ticket), log, *dropped), rest
 
 
 def note_abandoned(state: LoopState, change: Change, why: str) -> Log:
@@ -110,12 +59,8 @@ def note_abandoned(state: LoopState, change: Change, why: str) -> Log:
     return note(state, "abandon", reason, figures=_figures(state, change))
 
 
-def plan_again(
-    state: LoopState, change: Change, why: str, *, ticket: int | None = None
-) -> Transition:
+def plan_again(state: LoopState, change: Change, why: str, *, ticket: int | None = None) -> Turn:
     """Plan anew from the truth, a bounded number of times."""
-    from elastream.core.migrator.planning import begin_planning  # phases lead to each other
-
     if change.placement is not None:
         return abandon_change(
             state, change, f"{why}, and the placement asked for needs it", ticket=ticket
@@ -124,21 +69,24 @@ def plan_again(
         many = f"{why}, after {change.replans} new plans"
         return abandon_change(state, change, many, ticket=ticket)
     log = note(state, "replan", f"{change.kind} is planned anew: {why}")
-    cancel: tuple[Instruction, ...] = () if ticket is None else (Cancel(ticket),)
-    state, instructions = begin_planning(state, replace(change, replans=change.replans + 1))
-    return state, (*cancel, log, *instructions)
+    again = BeginPlanning(replace(change, replans=change.replans + 1))
+    return state, (*_cancelled(ticket), log), again
 
 
-def note_waiting(state: LoopState, what: str, since_ms: int | None, query: str) -> Transition:
+def note_waiting(state: LoopState, what: str, since_ms: int | None, query: str) -> Turn:
     """Note at a batch of ``query`` that ``what`` is waited for, and since when."""
     why = f"{what} not ready after {state.passed_s(since_ms):.0f} s"
-    return state, (note(state, "wait", why, query=query),)
+    return state, (note(state, "wait", why, query=query),), None
 
 
-def _ended(state: LoopState, *, done: bool) -> Transition:
-    """Return to rest: the goal hears of it, the cooldown begins, a request that waited is next."""
-    from elastream.core.steady import Steady, take_request
+def _cancelled(ticket: int | None) -> tuple[Instruction, ...]:
+    return () if ticket is None else (Cancel(ticket),)
 
+
+def _ended(
+    state: LoopState, *, done: bool, then: TakeOn | None = None
+) -> tuple[LoopState, tuple[Instruction, ...], Rest]:
+    """Report the end to the goal and begin the cooldown; a request that waited is next."""
     memory = state.policy.goal.reached(state.memory, state.observed, done=done)
     learning = state.learning
     if state.now_ms is not None:
@@ -148,9 +96,9 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
     if state.copied:  # what follows now is not what was asked for
         forgotten = replace(state.standbys, wanted={}, there=frozenset(), leftover=standing)
         state = replace(state, standbys=forgotten)
-    rested = replace(
+    rest = Rest(then if state.request is None else TakeRequest(state.request, otherwise=then))
+    state = replace(
         state,
-        phase=Steady(),
         copied=False,
         signal=Signal(),
         changed_ms=state.now_ms,
@@ -158,10 +106,7 @@ def _ended(state: LoopState, *, done: bool) -> Transition:
         learning=learning,
         request=None,
     )
-    if state.request is None:
-        return rested, dropped
-    state, instructions = take_request(rested, state.request)
-    return state, (*dropped, *instructions)
+    return state, dropped, rest
 
 
 def _figures(state: LoopState, change: Change) -> dict[str, Number]:

@@ -1,0 +1,91 @@
+"""A change: what was decided, how far it has come, and where it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from elastream.model.observation import TaskId
+
+__all__ = ["Change", "ChangeKind", "Destination", "Progress"]
+
+ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a migration has come."""
+
+    tasks_moved: int = 0
+    bytes_moved: int = 0
+    tasks_ahead: int = 0
+    """How many of them had been copied to where they went, and loaded nothing."""
+    bytes_ahead: int = 0
+    batches: int = 0
+    """Batches of the queries that move, from the first move on."""
+    worst_ms: Mapping[str, float] = field(default_factory=dict)
+    """The longest of them, by query."""
+    paused_s: float = 0.0
+    """How long queries were stopped for it, together; 0 where it was live."""
+    before_ms: Mapping[str, float] = field(default_factory=dict)
+    """Median of a query's last batches before its first move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that was decided."""
+
+    kind: ChangeKind
+    before: int
+    """How many executors were alive then."""
+    executors: int
+    """How many there should be."""
+    reason: str
+    asked_ms: int | None = None
+    tau: float | None = None
+    """How uneven the load may be afterwards; ``None``: as the policy has it."""
+    placement: Mapping[TaskId, str] | None = None
+    """Where tasks shall be; ``None``: as a plan will say."""
+    replans: int = 0
+    """How often it had to be planned anew."""
+    usual_ms: Mapping[str, float] = field(default_factory=dict)
+    """Median of each query's last batches before it was decided."""
+    progress: Progress = Progress()
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a change leads."""
+
+    goal: Mapping[TaskId, str]
+    """Where every task shall be."""
+    order: Mapping[str, tuple[TaskId, ...]]
+    """Of each query the tasks that move, in the order of their mini-migrations."""
+    leaving: tuple[str, ...] = ()
+    """Executors to be released once they hold nothing."""
+    nodes: frozenset[str] = frozenset()
+    """The executors that the goal needs."""
+    ahead: frozenset[TaskId] = frozenset()
+    """Tasks whose state is on their executor already: they load nothing."""
+    later: Destination | None = None
+    """Where the change leads in the end, where this is but a round of it."""
+
+    @classmethod
+    def of(
+        cls, goal: Mapping[TaskId, str], moving: Iterable[TaskId], leaving: tuple[str, ...] = ()
+    ) -> Destination:
+        """Return the target of a plan that moves these tasks, in this order."""
+        order: dict[str, list[TaskId]] = {}
+        for task in moving:
+            order.setdefault(task.query, []).append(task)
+        tuples = {query: tuple(tasks) for query, tasks in order.items()}
+        return cls(goal, tuples, leaving, frozenset(goal.values()))
+
+    def without(self, query: str) -> Destination:
+        """Return the target of the other queries."""
+        goal = {task: node for task, node in self.goal.items() if task.query != query}
+        order = {name: tasks for name, tasks in self.order.items() if name != query}
+        later = None if self.later is None else self.later.without(query)
+        nodes = frozenset(goal.values()) | (frozenset() if later is None else later.nodes)
+        return replace(self, goal=goal, order=order, nodes=nodes, later=later)

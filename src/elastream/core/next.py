@@ -1,0 +1,143 @@
+"""What is next: the values by which a phase names what follows it.
+
+A phase returns one of them with its state and instructions. It does not know the phases that
+follow; only :mod:`elastream.core.step` maps each value to what it begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elastream.core.change import Change, Destination
+from elastream.core.events import MoveRequested, ScaleRequested
+from elastream.core.goal import Wanted
+
+__all__ = [
+    "BeginCopying",
+    "BeginGrowing",
+    "BeginMoving",
+    "BeginPausing",
+    "BeginPlanning",
+    "BeginReleasing",
+    "BeginSettling",
+    "BeginWarming",
+    "Next",
+    "Reconsider",
+    "Rest",
+    "TakeOn",
+    "TakeRequest",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginGrowing:
+    """A change was decided: bring the executors that it lacks."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class BeginWarming:
+    """The executors are there: warm those that are cold."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSettling:
+    """The executors are warm: let queries work off what their start held up."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class BeginPlanning:
+    """Choose the tasks that move, from the truth of this moment."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class BeginCopying:
+    """Send state ahead of the tasks that move live."""
+
+    change: Change
+    target: Destination
+
+
+@dataclass(frozen=True, slots=True)
+class BeginPausing:
+    """Stop the queries whose tasks move, and start them again with the tasks in their places."""
+
+    change: Change
+    target: Destination
+
+
+@dataclass(frozen=True, slots=True)
+class BeginMoving:
+    """Move tasks between batches, and verify each move by the next batch."""
+
+    change: Change
+    target: Destination
+    logged: bool = False
+    """Whether the log says already what moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginReleasing:
+    """Give back executors that hold no state."""
+
+    change: Change
+    executors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconsider:
+    """Ask the goal although a change is under way; a new one ends it."""
+
+    query: str
+    """The query whose batch has just ended."""
+    late: str
+    """The queries that the change waits for, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOn:
+    """Begin what the goal wants."""
+
+    wanted: Wanted
+    query: str | None
+    """The query whose batch has just ended; ``None`` between batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRequest:
+    """Begin what a person asked for."""
+
+    request: ScaleRequested | MoveRequested
+    otherwise: TakeOn | None = None
+    """What is next where the request is refused or has to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing is under way any more."""
+
+    then: TakeRequest | TakeOn | None = None
+    """What is begun at once."""
+
+
+Next = (
+    BeginGrowing
+    | BeginWarming
+    | BeginSettling
+    | BeginPlanning
+    | BeginCopying
+    | BeginPausing
+    | BeginMoving
+    | BeginReleasing
+    | Reconsider
+    | TakeOn
+    | TakeRequest
+    | Rest
+)
