@@ -56,8 +56,8 @@ class Load:
 
 
 def busy_spell() -> Load:
-    """Return the better part of a minute, with one busy spell."""
-    return Load.of(np.array([_QUIET] * 4 + [1.0] * 10 + [_QUIET] * 11))
+    """Return three quarters of a minute, with one busy spell."""
+    return Load.of(np.array([_QUIET] * 3 + [1.0] * 9 + [_QUIET] * 9))
 
 
 def whole_day() -> Load:

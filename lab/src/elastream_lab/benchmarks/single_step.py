@@ -117,7 +117,7 @@ def _first_plan() -> Table:
     )
     commands = {
         "first plan of a fresh process, m=64 (target 2 s)": [sys.executable, "-c", script],
-        "elastream --help (target 0.5 s)": [sys.executable, "-m", "elastream.cli.main", "--help"],
+        "elastream --help (target 0.2 s)": [sys.executable, "-m", "elastream.cli.main", "--help"],
     }
     table = Table(title="start-up, best of 5")
     table.add_column("command")
