@@ -229,13 +229,16 @@ class _Stream:
         def has_scaled_in() -> bool:
             return len(attachment.state.executors) == _LEAST_EXECUTORS and attachment.wait(0)
 
-        def look() -> None:
+        def sample() -> None:
+            demo.samples.append(_sample(demo, attachment))
+            demo.scene = take_scene(attachment.state)
+
+        def feed() -> None:
             number = len(self._files) - first
             due = time.time() * 1000 >= (demo.start_ms or 0) + 1000 * EVERY_S * number
             if due and number < most and (number < len(sizes) or not has_scaled_in()):
                 self._come(sizes[min(number, len(sizes) - 1)])
-            demo.samples.append(_sample(demo, attachment))
-            demo.scene = take_scene(attachment.state)
+            sample()
 
         def ended() -> bool:
             come = len(self._files) - first
@@ -243,7 +246,10 @@ class _Stream:
                 return False
             return has_scaled_in() or come == most
 
-        self._watch(ended, each=look)
+        self._watch(ended, each=feed)
+        self._come(sizes[-1])  # shows how it is after the last change
+        self._watch(self._has_counted_all, each=sample)
+        sample()
 
     def backlog(self, progress: Mapping[str, Any]) -> int:
         """Return how many posts were waiting when the batch of a progress report was done."""
