@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from elastream.model.errors import ProblemError
-from elastream_lab.harness.made_posts import MadeDay, SteadyPosts, make_day, make_steady_posts
+from elastream_lab.harness.made_posts import SteadyPosts, day_rate, make_posts, make_steady_posts
 from elastream_lab.harness.recorded_file import RecordedFile, record_file
 from elastream_lab.harness.recording import Recording, write_recording
 
@@ -52,23 +52,20 @@ def test_a_row_is_there_from_the_moment_it_is_due(
     assert long_recording.rows_due(elapsed_ms) == due
 
 
-def test_the_same_day_is_the_same_file(tmp_path: Path) -> None:
-    day = MadeDay(seed=5, replay_s=3, noon_posts_a_second=300)
-    files = [make_day(day, tmp_path / name).path.read_bytes() for name in ("a", "b")]
-    other = make_day(MadeDay(seed=6, replay_s=3, noon_posts_a_second=300), tmp_path / "c")
+def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
+    made = [make_posts(np.arange(300), tmp_path / name, seed=5) for name in ("a", "b")]
+    files = [recording.path.read_bytes() for recording in made]
+    other = make_posts(np.arange(300), tmp_path / "c", seed=6)
     assert files[0] == files[1] != other.path.read_bytes()
 
 
-def test_a_made_day_is_low_at_night_and_keeps_its_length(tmp_path: Path) -> None:
-    recording = make_day(MadeDay(replay_s=10, noon_posts_a_second=500), tmp_path / "day")
-    night, noon = recording.rows_due(500), recording.rows_due(5250) - recording.rows_due(4750)
-    assert (np.diff(recording.due_ms) >= 0).all()
-    assert 9 < recording.replay_s <= 10
-    assert noon > 2 * night
+def test_the_rate_of_a_day_is_lowest_at_its_ends() -> None:
+    rate = day_rate(3, np.random.default_rng(1))
+    assert rate[len(rate) // 2] > 2 * max(rate[0], rate[-1])
 
 
-def test_the_words_of_a_made_day_follow_zipf(tmp_path: Path) -> None:
-    recording = make_day(MadeDay(replay_s=10, noon_posts_a_second=2000), tmp_path / "day")
+def test_the_words_of_made_posts_follow_zipf(tmp_path: Path) -> None:
+    recording = make_posts(np.arange(10_000), tmp_path / "posts")
     counts = [count for _, count in Counter(" ".join(texts(recording)).split()).most_common(10)]
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.3)
 

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.harness.commit_log import committed_batches
-from elastream_lab.harness.made_posts import MadeDay, make_day
+from elastream_lab.harness.made_posts import make_posts
 from elastream_lab.harness.recording import Recording
 from elastream_lab.harness.replay import ReplayClock, replayed, replayed_batch
 from elastream_lab.harness.response_time import responses, spread
@@ -39,7 +40,7 @@ def folder(spark: SparkSession) -> Path:
 
 @pytest.fixture
 def recording(folder: Path) -> Recording:
-    return make_day(MadeDay(replay_s=3, noon_posts_a_second=400), folder / "posts.arrow")
+    return make_posts(4 * np.arange(700), folder / "posts.arrow")
 
 
 def texts(recording: Recording, until: int) -> list[str]:

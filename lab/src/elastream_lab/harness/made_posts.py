@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elastream.model.checks import count, positive
 from elastream_lab.harness.recording import Recording, write_recording
 
 if TYPE_CHECKING:
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WORDS_A_POST",
-    "MadeDay",
     "SteadyPosts",
     "day_rate",
     "due_by",
-    "make_day",
     "make_posts",
     "make_steady_posts",
 ]
@@ -45,27 +42,6 @@ _ZIPF = 1.0
 
 WORDS_A_POST = sum(_WORDS_A_POST) / 2
 """How many words a post has in the mean."""
-
-
-@dataclass(frozen=True, slots=True)
-class MadeDay:
-    """What day shall be made; checked when made."""
-
-    seed: int = 1
-    replay_s: float = 150.0
-    """How long the day takes when replayed."""
-    noon_posts_a_second: float = 1200.0
-    """Rate at noon without bursts, on the clock of the replay."""
-    bursts: int = 3
-    vocabulary: int = 4000
-    """How many different words there are."""
-
-    def __post_init__(self) -> None:
-        count("seed", self.seed)
-        count("bursts", self.bursts)
-        count("vocabulary", self.vocabulary, least=1, most=len(_SYLLABLES) ** 3)
-        for name in ("replay_s", "noon_posts_a_second"):
-            positive(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +75,6 @@ def make_posts(
     return write_recording(path, due_ms, list(texts))
 
 
-def make_day(day: MadeDay, path: Path) -> Recording:
-    """Write the day's posts to ``path``; the same day is the same file, byte for byte."""
-    random = np.random.default_rng(day.seed)
-    due_ms = _due_ms(day, random)
-    return write_recording(path, due_ms, list(_texts(day.vocabulary, random, len(due_ms))))
-
-
 def make_steady_posts(steady: SteadyPosts, path: Path) -> Recording:
     """Write the posts to ``path``."""
     random = np.random.default_rng(steady.seed)
@@ -126,14 +95,6 @@ def _recurring(steady: SteadyPosts, posts: int) -> Iterator[tuple[int, str]]:
     a_post = min(1.0, len(words) / (steady.recurring_s * steady.posts_a_second))
     for number in range(int(posts * a_post)):
         yield int(number / a_post), words[number % len(words)]
-
-
-def _due_ms(day: MadeDay, random: np.random.Generator) -> NDArray[np.int64]:
-    rate = day_rate(day.bursts, random)
-    step_s = day.replay_s / _STEPS
-    arrived = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * step_s)])
-    arrived *= day.noon_posts_a_second
-    return due_by(arrived, np.linspace(0.0, 1.0, _STEPS + 1) * day.replay_s * 1000)
 
 
 def day_rate(bursts: int, random: np.random.Generator) -> NDArray[np.float64]:

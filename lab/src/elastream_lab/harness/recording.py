@@ -87,11 +87,6 @@ class Recording:
         counts: NDArray[np.int64] = pc.count_substring_regex(texts, _WORD).to_numpy()
         return counts
 
-    @property
-    def words_a_post(self) -> float:
-        """How many words a row has in the mean."""
-        return float(self.words.mean()) if self.rows else 0.0
-
     def words_a_second(self, window_s: float = 5.0) -> float:
         """Return the most words a second that are due within any window."""
         bounds = np.arange(0.0, self.replay_s * 1000 + window_s * 1000, window_s * 1000)
