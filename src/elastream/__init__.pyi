@@ -6,7 +6,9 @@ from elastream.core.decisions import Decision as Decision
 from elastream.core.goal import Goal as Goal
 from elastream.core.goal import Think as Think
 from elastream.core.goal import Wanted as Wanted
+from elastream.core.policy import Movement as Movement
 from elastream.core.policy import Policy as Policy
+from elastream.core.policy import Timeouts as Timeouts
 from elastream.goals.by_hand import ByHand as ByHand
 from elastream.goals.combined import Combined as Combined
 from elastream.goals.schedule import Schedule as Schedule

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from elastream import ByHand, Decision, Policy
+from elastream import ByHand, Decision, Movement, Policy
 from elastream.attachment.summary import summary_html, summary_text
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
@@ -27,7 +27,9 @@ class Cells(HTMLParser):
 
 def test_an_attachment_is_a_line_and_a_small_table() -> None:
     cluster = SimulatedCluster(even_workload(8, 500.0, name=NAME), ClusterSettings(copy_s=0.5))
-    policy = Policy(max_executors=4, goal=ByHand(), standbys=1, standby_bytes=1 << 30)
+    policy = Policy(
+        max_executors=4, goal=ByHand(), standbys=1, movement=Movement(standby_bytes=1 << 30)
+    )
     decision = Decision(1000, 3, "scale-out", "a < b & c", 2)
     with simulated(cluster, policy) as loop:
         cluster.advance(20)

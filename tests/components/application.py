@@ -39,7 +39,7 @@ POLICIES = {
         tau=0.2,
         patience=2,
         cooldown_s=5,
-        settle_batches=1,
+        movement=replace(BY_HAND.movement, settle_batches=1),
     ),
 }
 

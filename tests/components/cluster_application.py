@@ -61,7 +61,7 @@ class Commands:
         """Attach the loop anew; return how many tasks it sees when it has seen all."""
         if self._attachment is not None:
             self._attachment.detach()
-        policy = replace(BY_HAND, grow_timeout_s=grow_timeout_s)
+        policy = replace(BY_HAND, timeouts=replace(BY_HAND.timeouts, grow_s=grow_timeout_s))
         self._attachment = attach(self._query, policy, log=self._heard)
         self.pass_batches(2)
         return len(self.where())

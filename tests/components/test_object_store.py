@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-AHEAD = replace(BY_HAND, copy_least_bytes=0)
+AHEAD = replace(BY_HAND, movement=replace(BY_HAND.movement, copy_least_bytes=0))
 """Copies the state of every task that moves, however small."""
 
 

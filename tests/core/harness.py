@@ -197,13 +197,13 @@ class Harness:
         sizes = {task: load.state_bytes for task, load in observed.tasks()}
         if not copy.soon:
             assert policy.standbys
-            assert sum(sizes[task] for task in wanted) <= policy.standby_bytes
+            assert sum(sizes[task] for task in wanted) <= policy.movement.standby_bytes
             return
-        assert policy.copy_ahead
+        assert policy.movement.copy_ahead
         assert isinstance(self.state.phase, Copying)
         moving = [sizes[task] for task in self.state.phase.moving]
-        assert min(moving) >= policy.copy_least_bytes
-        assert len(moving) == 1 or sum(moving) <= policy.copy_bytes
+        assert min(moving) >= policy.movement.copy_least_bytes
+        assert len(moving) == 1 or sum(moving) <= policy.movement.copy_bytes
 
     def _check_place(self, name: str, wanted: Any, *, bound: bool) -> None:
         policy, query = self.policy, self.state.queries[name]
@@ -212,11 +212,14 @@ class Harness:
         assert {task.query for task in wanted} == {name}
         if query.idle or query.strays or not bound:
             return
-        assert policy.moves_per_batch is None or len(wanted) <= policy.moves_per_batch
+        assert (
+            policy.movement.moves_per_batch is None
+            or len(wanted) <= policy.movement.moves_per_batch
+        )
         phase = self.state.phase
         ahead = phase.target.ahead if isinstance(phase, Moving) else ()
         size = sum(query.load.tasks[task].state_bytes for task in wanted if task not in ahead)
-        limit = policy.bytes_per_batch
+        limit = policy.movement.bytes_per_batch
         assert limit is None or len(wanted) == 1 or size <= limit
 
     def _check_release(self, ids: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from elastream.core.events import (
     QueryJoined,
 )
 from elastream.core.migrator.moving import Moving
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.core.state import LoopState, Transition
 from elastream.core.step import start_loop, step
 from elastream.model.observation import OperatorGraph
@@ -37,8 +37,8 @@ POLICY = Policy(
     max_executors=4,
     patience=2,
     cooldown_s=5,
-    smoothing_s=0.1,
-    moves_per_batch=2,
+    timeouts=Timeouts(smoothing_s=0.1),
+    movement=Movement(moves_per_batch=2),
     planner="single-step",
 )
 

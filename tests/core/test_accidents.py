@@ -22,7 +22,7 @@ from elastream.core.events import (
 )
 from elastream.core.goal import Goal
 from elastream.core.migrator.moving import Moving
-from elastream.core.policy import Planner, Policy
+from elastream.core.policy import Movement, Planner, Policy, Timeouts
 from elastream.core.ports import Ticket
 from elastream.core.steady import Steady
 from elastream.goals.by_hand import ByHand
@@ -52,22 +52,28 @@ policies = st.builds(
     goal=st.sampled_from(GOALS),
     patience=st.integers(1, 2),
     cooldown_s=st.sampled_from([0.0, 3.0]),
-    smoothing_s=st.sampled_from([0.1, 3.0]),
     tau=st.sampled_from([0.0, 0.2, 0.5]),
     planner=st.sampled_from(["single-step", "free-step", "transition"]),
-    moves_per_batch=st.none() | st.integers(1, 3),
-    bytes_per_batch=st.none() | st.integers(500, 3000),
-    tries=st.integers(1, 4),
-    replans=st.integers(0, 3),
-    warm_up=st.booleans(),
     standbys=st.sampled_from([0, 1]),
-    standby_bytes=st.sampled_from([1000, 1 << 30]),
-    copy_ahead=st.sampled_from([True, True, False]),
-    copy_least_bytes=st.sampled_from([0, 500]),
-    copy_bytes=st.sampled_from([1, 1500, 1 << 30]),
-    copy_timeout_s=st.sampled_from([5.0, 100.0]),
-    idle_s=st.sampled_from([3.0, 20.0, 1e6]),
-    action_timeout_s=st.sampled_from([70.0, 300.0]),
+    movement=st.builds(
+        Movement,
+        moves_per_batch=st.none() | st.integers(1, 3),
+        bytes_per_batch=st.none() | st.integers(500, 3000),
+        copy_ahead=st.sampled_from([True, True, False]),
+        copy_least_bytes=st.sampled_from([0, 500]),
+        copy_bytes=st.sampled_from([1, 1500, 1 << 30]),
+        standby_bytes=st.sampled_from([1000, 1 << 30]),
+        warm_up=st.booleans(),
+        tries=st.integers(1, 4),
+        replans=st.integers(0, 3),
+    ),
+    timeouts=st.builds(
+        Timeouts,
+        smoothing_s=st.sampled_from([0.1, 3.0]),
+        idle_s=st.sampled_from([3.0, 20.0, 1e6]),
+        copy_s=st.sampled_from([5.0, 100.0]),
+        action_s=st.sampled_from([70.0, 300.0]),
+    ),
     advise_only=st.sampled_from([False, False, False, True]),
 )
 
@@ -259,7 +265,7 @@ class Accidents(RuleBasedStateMachine):
         if not run.policy.advise_only:
             spares, room = run.state.spares, run.policy.max_executors - len(run.state.alive)
             assert len(spares) == min(run.policy.spares, room)
-            assert not run.policy.warm_up or all(spare.warm for spare in spares)
+            assert not run.policy.movement.warm_up or all(spare.warm for spare in spares)
 
 
 TestAccidents = Accidents.TestCase
@@ -282,7 +288,10 @@ def test_once_moves_are_obeyed_the_placement_becomes_the_plan(
     deaf_s: int,
 ) -> None:
     policy = Policy(
-        max_executors=5, planner=planner, moves_per_batch=moves_per_batch, goal=ByHand(), tries=9
+        max_executors=5,
+        planner=planner,
+        movement=Movement(moves_per_batch=moves_per_batch, tries=9),
+        goal=ByHand(),
     )
     workloads = [
         Workload(tasks, lambda _: 500.0, name=name)

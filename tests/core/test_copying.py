@@ -36,7 +36,11 @@ from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, 
 
 MIB = 1 << 20
 PATIENT = replace(
-    POLICY, goal=ByHand(), moves_per_batch=None, bytes_per_batch=None, copy_least_bytes=MIB
+    POLICY,
+    goal=ByHand(),
+    movement=replace(
+        POLICY.movement, moves_per_batch=None, bytes_per_batch=None, copy_least_bytes=MIB
+    ),
 )
 
 
@@ -104,7 +108,7 @@ def test_tasks_with_little_state_and_loops_that_cannot_copy_move_at_once() -> No
     for run in (
         run_of(state_bytes=1000),
         run_of(copy_s=None),
-        run_of(replace(PATIENT, copy_ahead=False)),
+        run_of(replace(PATIENT, movement=replace(PATIENT.movement, copy_ahead=False))),
     ):
         ask(run, 3)
         run.batches(2)
@@ -122,7 +126,7 @@ def test_without_copies_tasks_move_all_the_same_and_the_log_says_why(how: str) -
         run.fail("no room")
     elif how == "is late":
         run.batches(1, answering=False)
-        run.feed(Tick(round(run.cluster.now_ms + 1000 * PATIENT.copy_timeout_s + 5000)))
+        run.feed(Tick(round(run.cluster.now_ms + 1000 * PATIENT.timeouts.copy_s + 5000)))
         assert of_kind(run, Cancel)
     else:
         ticket = run.pending.popleft().ticket
@@ -137,7 +141,7 @@ def test_without_copies_tasks_move_all_the_same_and_the_log_says_why(how: str) -
 
 
 def test_more_state_than_is_copied_at_a_time_moves_in_rounds() -> None:
-    run = run_of(replace(PATIENT, copy_bytes=5 * MIB))
+    run = run_of(replace(PATIENT, movement=replace(PATIENT.movement, copy_bytes=5 * MIB)))
     wanted = moves(run, 5)
     ask(run, 5)
     run.batches(12)
@@ -149,7 +153,7 @@ def test_more_state_than_is_copied_at_a_time_moves_in_rounds() -> None:
 
 
 def test_what_is_ahead_does_not_count_towards_the_bytes_of_a_batch() -> None:
-    run = run_of(replace(PATIENT, bytes_per_batch=3 * MIB))
+    run = run_of(replace(PATIENT, movement=replace(PATIENT.movement, bytes_per_batch=3 * MIB)))
     ask(run, 4)
     run.batches(2)
     assert [len(place.wanted) for place in of_kind(run, Place)] == [4]

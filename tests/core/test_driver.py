@@ -15,7 +15,7 @@ from elastream.core.driver import Controller
 from elastream.core.events import Fact, Tick
 from elastream.core.goal import Goal, Probe, Question, Wanted
 from elastream.core.learning import Learning, Learnt, Lesson, Size
-from elastream.core.policy import Policy
+from elastream.core.policy import Policy, Timeouts
 from elastream.core.ports import DelayProbe, Learner, Placed, Runtime, Ticket
 from elastream.core.state import Detached, Transition
 from elastream.core.steady import Steady
@@ -25,7 +25,9 @@ from elastream.model.errors import AlreadyAttachedError, ElastreamError, Problem
 from elastream.model.observation import Executor, TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
-POLICY = Policy(max_executors=4, patience=2, smoothing_s=0.1, planner="single-step")
+POLICY = Policy(
+    max_executors=4, patience=2, timeouts=Timeouts(smoothing_s=0.1), planner="single-step"
+)
 BUSY = 1900.0
 
 

@@ -131,7 +131,7 @@ class Threads:
     def overdue(self) -> None:
         """Let so much time pass that the loop gives up, and the lane as well."""
         now_ms = self.controller.state.now_ms or 0
-        self.controller.feed(Tick(now_ms + round(1000 * POLICY.action_timeout_s) + 1))
+        self.controller.feed(Tick(now_ms + round(1000 * POLICY.timeouts.action_s) + 1))
         self.lanes["elastream act"].look()
 
     def end(self) -> None:
@@ -274,7 +274,7 @@ def test_a_log_that_hangs_holds_up_nobody() -> None:
 
 def test_time_passes_by_itself() -> None:
     pool, told = SlowPool(), Told()
-    hasty = replace(POLICY, grow_timeout_s=0.001, action_timeout_s=0.001)
+    hasty = replace(POLICY, timeouts=replace(POLICY.timeouts, grow_s=0.001, action_s=0.001))
     with Controller(Runtime(pool, pool, pool), hasty, told) as controller:
         controller.scale_to(3)
         told.await_reason("scale-out given up: no answer about executors")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastream import ByHand, Policy
+from elastream import ByHand, Movement, Policy
 from elastream.core.explaining import explained
 from elastream.testing import SimulatedCluster, even_workload, rate_steps, simulated
 
@@ -39,7 +39,9 @@ def test_a_need_that_is_held_back_is_told_with_what_it_waits_for() -> None:
 
 def test_a_change_under_way_and_a_loop_that_let_go_say_so() -> None:
     cluster = SimulatedCluster(even_workload(24, 1000.0))
-    with simulated(cluster, Policy(max_executors=8, goal=ByHand(), moves_per_batch=1)) as loop:
+    with simulated(
+        cluster, Policy(max_executors=8, goal=ByHand(), movement=Movement(moves_per_batch=1))
+    ) as loop:
         assert "Not known: no batch of query has been seen yet." in explained(loop.state)
         cluster.advance(5)
         assert "It would change nothing now" in explained(loop.state)

@@ -33,7 +33,7 @@ from elastream.goals.by_hand import ByHand
 from elastream.model.observation import TaskId
 
 BY_HAND = replace(POLICY, goal=ByHand())
-TO_ZERO = replace(POLICY, min_executors=0, idle_s=20.0)
+TO_ZERO = replace(POLICY, min_executors=0, timeouts=replace(POLICY.timeouts, idle_s=20.0))
 IDLE = frozenset({QUERY})
 
 

@@ -164,7 +164,11 @@ def test_batches_pass_during_a_warm_up_and_the_log_says_so() -> None:
 
 
 def test_who_wants_no_warm_up_gets_none() -> None:
-    state = heard(attached("a", policy=replace(PATIENT, warm_up=False)), 0, "aaaa")
+    state = heard(
+        attached("a", policy=replace(PATIENT, movement=replace(PATIENT.movement, warm_up=False))),
+        0,
+        "aaaa",
+    )
     state, _ = step(state, ScaleRequested(2))
     state, _ = step(state, Answered(1, executors("a", "b", cold="b")))
     assert isinstance(state.phase, Planning)
@@ -213,7 +217,9 @@ def test_a_placement_asked_for_of_a_query_that_was_started_again_is_given_up() -
 
 def settling(*durations_ms: float, settle_batches: int = 5) -> tuple[LoopState, list[str]]:
     """The loop after a new executor was warmed, then batches of these durations; usual are 500."""
-    state = warming(replace(PATIENT, settle_batches=settle_batches))
+    state = warming(
+        replace(PATIENT, movement=replace(PATIENT.movement, settle_batches=settle_batches))
+    )
     first, *later = durations_ms
     state, _ = after(state, seen(1, duration_ms=first), Answered(2, None))
     phases = [type(state.phase).__name__]
@@ -236,7 +242,7 @@ def test_settling_is_bounded() -> None:
 
 
 def test_how_many_batches_more_may_be_waited_for_is_told() -> None:
-    state = warming(replace(PATIENT, settle_batches=3))
+    state = warming(replace(PATIENT, movement=replace(PATIENT.movement, settle_batches=3)))
     state, told = after(
         state,
         seen(1, duration_ms=9000),
@@ -407,7 +413,7 @@ def test_a_plan_that_tasks_have_run_away_from_is_made_anew() -> None:
 
 
 def test_a_change_disturbed_too_often_is_abandoned() -> None:
-    state, plan = planning(replace(PATIENT, replans=1))
+    state, plan = planning(replace(PATIENT, movement=replace(PATIENT.movement, replans=1)))
     state, _ = after(state, seen(1, "aabbca"), Answered(plan.ticket, route(plan.order)))
     assert isinstance(state.phase, Planning)
     answer = Answered(state.phase.ticket, route(state.phase.order))

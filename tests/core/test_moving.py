@@ -38,6 +38,7 @@ from elastream.core.events import (
 from elastream.core.goal import Failure
 from elastream.core.migrator.moving import Moving, portions
 from elastream.core.migrator.planning import Planning
+from elastream.core.policy import Movement
 from elastream.core.ports import Placed, Ticket
 from elastream.core.state import LoopState, Signal
 from elastream.core.steady import Steady
@@ -54,7 +55,7 @@ def places(run: Harness) -> list[Place]:
 
 
 def first_step(phase: Moving) -> tuple[TaskId, ...]:
-    return phase.target.order[QUERY][: POLICY.moves_per_batch]
+    return phase.target.order[QUERY][: POLICY.movement.moves_per_batch]
 
 
 def stray_place(phase: Moving, one: TaskId) -> dict[TaskId, str]:
@@ -129,12 +130,15 @@ def test_a_door_that_stays_shut_is_tried_as_often_as_the_policy_says() -> None:
             state, _ = step(state, Answered(each.ticket, Failure("the door is shut")))
         if isinstance(state.phase, Steady):
             break
-    assert asked == BY_HAND.tries
+    assert asked == BY_HAND.movement.tries
     assert "task query/0/0 not moved in 5 tries" in reasons(told)[0]
 
 
 def test_a_migration_may_have_more_steps_than_a_move_has_tries() -> None:
-    run = harness(1000, policy=replace(BY_HAND, tries=1, moves_per_batch=1))
+    run = harness(
+        1000,
+        policy=replace(BY_HAND, movement=replace(BY_HAND.movement, tries=1, moves_per_batch=1)),
+    )
     run.batches(2)
     run.feed(MoveRequested({task(j): "0" for j in range(8)}))
     run.batches(6)
@@ -166,7 +170,7 @@ def test_a_task_that_was_to_stay_and_wandered_off_is_fetched_back() -> None:
 
 
 def test_tasks_that_keep_wandering_off_end_the_migration() -> None:
-    run = harness(1000, policy=replace(BY_HAND, tries=2))
+    run = harness(1000, policy=replace(BY_HAND, movement=replace(BY_HAND.movement, tries=2)))
     run.batches(2)
     run.feed(MoveRequested({task(j): "0" for j in range(8)}))
     for number in range(40):
@@ -254,7 +258,7 @@ def test_each_query_moves_at_its_own_boundaries() -> None:
         even_workload(4, lambda _: 300.0, name="slow", trigger_ms=5000.0),
     ]
     cluster = SimulatedCluster(workloads, ClusterSettings(executors=2))
-    run = Harness(cluster, replace(BY_HAND, moves_per_batch=1))
+    run = Harness(cluster, replace(BY_HAND, movement=replace(BY_HAND.movement, moves_per_batch=1)))
     run.seconds(12)
     goal = {TaskId(name, 0, j): "0" for name in ("quick", "slow") for j in range(4)}
     run.feed(MoveRequested(goal))
@@ -380,7 +384,8 @@ def test_a_query_that_joins_in_the_middle_of_a_change_disturbs_nothing() -> None
 
 def moving(tasks: int, **bounds: int | None) -> list[int]:
     loads = load([0.1] * tasks, "a" * tasks).tasks
-    policy = replace(POLICY, **{"moves_per_batch": None, "bytes_per_batch": None, **bounds})  # type: ignore[arg-type]
+    movement = Movement(**{"moves_per_batch": None, "bytes_per_batch": None, **bounds})  # type: ignore[arg-type]
+    policy = replace(POLICY, movement=movement)
     return [len(portion) for portion in portions(loads, loads, policy)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elastream.core.application import GoalBounds
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.goals.by_hand import ByHand
 from elastream.goals.combined import Combined
 from elastream.goals.schedule import Schedule
@@ -50,19 +50,11 @@ def test_planners_by_name_say_whether_tasks_are_consecutive(planner: Any, contig
         ("cooldown_s", {"cooldown_s": -1}),
         ("cooldown_s", {"cooldown_s": float("inf")}),
         ("patience", {"patience": 0}),
-        ("tries", {"tries": 0}),
-        ("replans", {"replans": -1}),
-        ("settle_batches", {"settle_batches": -1}),
-        ("smoothing_s", {"smoothing_s": 0}),
         ("tau", {"tau": -0.1}),
-        ("idle_s", {"idle_s": -1}),
         ("planner", {"planner": "best"}),
         ("planner", {"planner": None}),
-        ("moves_per_batch", {"moves_per_batch": 0}),
-        ("bytes_per_batch", {"bytes_per_batch": 0}),
-        ("grow_timeout_s", {"grow_timeout_s": 0}),
-        ("action_timeout_s", {"action_timeout_s": 10}),
-        ("call_timeout_s", {"call_timeout_s": 0}),
+        ("movement", {"movement": {"tries": 3}}),
+        ("timeouts", {"timeouts": Movement()}),
         ("goal", {"goal": "utilisation"}),
         ("goal", {"goal": Utilisation}),
         ("goal.sizes[1]", {"goal": Schedule([(0, 2), (10, 5)])}),
@@ -80,6 +72,33 @@ def test_planners_by_name_say_whether_tasks_are_consecutive(planner: Any, contig
 def test_a_wrong_setting_is_refused_by_name(field: str, settings: dict[str, Any]) -> None:
     with pytest.raises(ProblemError) as caught:
         Policy(**{"max_executors": 4, **settings})
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("group", "field", "settings"),
+    [
+        (Movement, "movement.bytes_per_batch", {"bytes_per_batch": 0}),
+        (Movement, "movement.moves_per_batch", {"moves_per_batch": 0}),
+        (Movement, "movement.replans", {"replans": -1}),
+        (Movement, "movement.settle_batches", {"settle_batches": -1}),
+        (Movement, "movement.tries", {"tries": 0}),
+        (Timeouts, "timeouts.action_s", {"action_s": 10}),
+        (Timeouts, "timeouts.call_s", {"call_s": 0}),
+        (Timeouts, "timeouts.grow_s", {"grow_s": 0}),
+        (Timeouts, "timeouts.idle_s", {"idle_s": -1}),
+        (Timeouts, "timeouts.smoothing_s", {"smoothing_s": 0}),
+        (Movement, "movement.copy_bytes", {"copy_bytes": 0}),
+        (Movement, "movement.copy_least_bytes", {"copy_least_bytes": -1}),
+        (Timeouts, "timeouts.copy_s", {"copy_s": "long"}),
+    ],
+)
+def test_a_wrong_setting_of_a_group_is_refused_as_the_user_writes_it(
+    group: type[Movement | Timeouts], field: str, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        group(**settings)
     assert caught.value.field == field
     assert "\n" not in str(caught.value)
 

@@ -22,7 +22,7 @@ from elastream.core.events import (
 )
 from elastream.core.explaining import explained
 from elastream.core.migrator.resuming import Resuming
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy
 from elastream.core.ports import Paused, Ticket
 from elastream.core.steady import Steady
 from elastream.goals.by_hand import ByHand
@@ -30,7 +30,9 @@ from elastream.model.errors import ProblemError, QueryStoppedError
 from elastream.model.observation import TaskId
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
-PAUSES = replace(POLICY, goal=ByHand(), mechanism="pause", moves_per_batch=1)
+PAUSES = replace(
+    POLICY, goal=ByHand(), mechanism="pause", movement=replace(POLICY.movement, moves_per_batch=1)
+)
 
 
 def run_of(*, policy: Policy = PAUSES, names: tuple[str, ...] = (QUERY,)) -> Harness:
@@ -148,7 +150,7 @@ def test_a_query_without_rows_after_its_pause_holds_nobody_up_for_ever() -> None
     run.feed(Answered(pause.ticket, Paused(0, {"stop": 1.0})))
     assert isinstance(run.state.phase, Resuming)
     now_ms = run.state.now_ms or 0
-    run.feed(Tick(round(now_ms + 1000 * run.policy.action_timeout_s + 1000)))
+    run.feed(Tick(round(now_ms + 1000 * run.policy.timeouts.action_s + 1000)))
     assert isinstance(run.state.phase, Steady)
     (told,) = (each for each in run.decisions if "since the pause" in each.reason)
     assert told.reason == "move: no batch since the pause shows where its tasks are"
@@ -183,7 +185,13 @@ def test_the_loop_scales_out_and_in_by_pauses_alone() -> None:
         8, lambda second: 400 if 60 < second < 240 else 60, row_ms=5.0, trigger_ms=1000
     )
     cluster = SimulatedCluster(load, ClusterSettings(executors=1, pause_s=2.0))
-    policy = Policy(max_executors=3, mechanism="pause", cooldown_s=10, patience=2, warm_up=False)
+    policy = Policy(
+        max_executors=3,
+        mechanism="pause",
+        cooldown_s=10,
+        patience=2,
+        movement=Movement(warm_up=False),
+    )
     with simulated(cluster, policy) as loop:
         cluster.advance(600)
     assert {"scale-out", "scale-in"} <= set(loop.changes), loop.story

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.interleaving import Interrupted, SecondThread, WatchedLock
 
-from elastream import ByHand, Policy, Utilisation
+from elastream import ByHand, Movement, Policy, Utilisation
 from elastream.core.decision_log import DecisionLog, LogEntry, entry_of, read_log
 from elastream.core.decisions import Decision
 from elastream.core.goal import Marks
@@ -135,7 +135,7 @@ def test_a_change_is_seen_in_its_phases_with_where_tasks_are_heading() -> None:
 
 
 def test_what_is_left_of_a_change_is_known_once_one_of_its_kind_has_ended() -> None:
-    policy = Policy(max_executors=8, goal=ByHand(), copy_ahead=False)
+    policy = Policy(max_executors=8, goal=ByHand(), movement=Movement(copy_ahead=False))
     with looked_at(policy, pool_s=5.0) as (cluster, loop, scenes):
         cluster.advance(5)
         for executors in (3, 4):
@@ -153,7 +153,7 @@ def test_what_is_left_of_a_change_is_known_once_one_of_its_kind_has_ended() -> N
 
 
 def test_copies_that_follow_are_seen() -> None:
-    policy = Policy(max_executors=3, standbys=1, standby_bytes=1 << 40)
+    policy = Policy(max_executors=3, standbys=1, movement=Movement(standby_bytes=1 << 40))
     with looked_at(policy, copy_s=1.0) as (cluster, loop, scenes):
         loop.run_until("standby")
         cluster.advance(2)

@@ -235,7 +235,13 @@ def test_a_person_may_move_tasks_to_a_spare() -> None:
 
 
 def test_all_executors_given_back_means_the_spare_too() -> None:
-    policy = replace(POLICY, min_executors=0, idle_s=5.0, cooldown_s=0.0, spares=1)
+    policy = replace(
+        POLICY,
+        min_executors=0,
+        timeouts=replace(POLICY.timeouts, idle_s=5.0),
+        cooldown_s=0.0,
+        spares=1,
+    )
     rates = {QUERY: 500.0}
     run = harness(rates, policy=policy)
     run.seconds(20)

@@ -49,9 +49,9 @@ STANDING = replace(
     POLICY,
     goal=ByHand(),
     standbys=1,
-    moves_per_batch=None,
-    bytes_per_batch=None,
-    copy_least_bytes=MIB,
+    movement=replace(
+        POLICY.movement, moves_per_batch=None, bytes_per_batch=None, copy_least_bytes=MIB
+    ),
 )
 
 
@@ -148,7 +148,9 @@ def test_a_copy_is_on_another_host_where_there_is_one_and_on_a_spare_before_all(
 
 def test_the_heaviest_to_reload_come_first_within_the_budget() -> None:
     sizes = [5 * MIB, MIB, 3 * MIB, 4 * MIB]
-    run = run_of(replace(STANDING, standby_bytes=8 * MIB), sizes=sizes)
+    run = run_of(
+        replace(STANDING, movement=replace(STANDING.movement, standby_bytes=8 * MIB)), sizes=sizes
+    )
     run.batches(1)
     (copy,) = of_kind(run, Copy)
     assert copy.wanted.keys() == {task(0), task(2)}
@@ -163,7 +165,11 @@ def test_the_heaviest_to_reload_come_first_within_the_budget() -> None:
 def test_copies_keep_within_their_budget_and_never_share_an_executor_with_their_task(
     sizes: list[int], budget: int, number: int
 ) -> None:
-    run = run_of(replace(STANDING, standby_bytes=budget), number=number, sizes=sizes)
+    run = run_of(
+        replace(STANDING, movement=replace(STANDING.movement, standby_bytes=budget)),
+        number=number,
+        sizes=sizes,
+    )
     chosen = choose_standbys(run.state)
     where = run.cluster.where()
     assert sum(sizes[each.partition] for each in chosen) <= budget
@@ -177,7 +183,7 @@ def compared_one_by_one(state: LoopState) -> dict[TaskId, str]:
     """What is chosen where every task is compared with every executor."""
     observed, hosts = state.observed, {each.id: each.host for each in state.all_executors}
     held, chosen = dict.fromkeys(hosts, 0.0), {}
-    left, has_one = float(state.policy.standby_bytes), state.standbys.wanted
+    left, has_one = float(state.policy.movement.standby_bytes), state.standbys.wanted
     sizes = {each: load.state_bytes for each, load in observed.tasks() if load.state_bytes > 0}
     for each in sorted(sizes, key=lambda each: (each not in has_one, -sizes[each])):
         own = observed.where(each)
@@ -220,7 +226,10 @@ def test_the_copies_are_where_comparing_every_executor_would_put_them(data: st.D
     )
     state = replace(
         state,
-        policy=replace(STANDING, standby_bytes=data.draw(st.integers(1, 40))),
+        policy=replace(
+            STANDING,
+            movement=replace(STANDING.movement, standby_bytes=data.draw(st.integers(1, 40))),
+        ),
         spare_ids=frozenset(data.draw(st.sets(st.sampled_from(names)))),
         standbys=Standbys(wanted),
     )
@@ -333,7 +342,14 @@ def test_standbys_are_chosen_anew_after_a_scale_in_that_used_them() -> None:
 
 
 def test_without_copies_the_plan_of_a_scale_in_loads_what_it_moves() -> None:
-    run = scaled_in(replace(STANDING, planner="free-step", standbys=0, copy_ahead=False))
+    run = scaled_in(
+        replace(
+            STANDING,
+            planner="free-step",
+            standbys=0,
+            movement=replace(STANDING.movement, copy_ahead=False),
+        )
+    )
     (plan,) = (d for d in run.decisions if d.kind == "plan")
     assert plan.figures["tasks_with_copies"] == 0
     assert plan.figures["state_bytes_to_move"] == 4 * MIB
@@ -342,7 +358,9 @@ def test_without_copies_the_plan_of_a_scale_in_loads_what_it_moves() -> None:
 def test_a_scale_in_where_only_some_have_copies_releases_the_executor_whose_tasks_have() -> None:
     """Within the budget only the two largest tasks have copies, and they share an executor."""
     sizes = [9 * MIB, 2 * MIB, 2 * MIB, 9 * MIB, 2 * MIB, 2 * MIB]
-    policy = replace(STANDING, planner="free-step", standby_bytes=18 * MIB)
+    policy = replace(
+        STANDING, planner="free-step", movement=replace(STANDING.movement, standby_bytes=18 * MIB)
+    )
     run = run_of(policy, sizes=sizes)
     run.batches(1)
     where, standing = run.cluster.where(), of_kind(run, Copy)[-1].wanted
@@ -375,7 +393,12 @@ def test_single_step_gives_intervals_to_the_executors_that_hold_copies() -> None
 
 
 def test_a_new_plan_of_the_same_change_knows_what_was_copied_for_the_old_one() -> None:
-    policy = replace(STANDING, standbys=0, planner="free-step", moves_per_batch=1)
+    policy = replace(
+        STANDING,
+        standbys=0,
+        planner="free-step",
+        movement=replace(STANDING.movement, moves_per_batch=1),
+    )
     run = run_of(policy, number=4)
     run.feed(ScaleRequested(2))
     run.batches(1)
@@ -417,7 +440,7 @@ def run_of_unanswered() -> Harness:
 
 def test_copies_that_take_too_long_are_given_up() -> None:
     run = run_of_unanswered()
-    run.feed(Tick(round(run.cluster.now_ms + 1000 * STANDING.copy_timeout_s + 5000)))
+    run.feed(Tick(round(run.cluster.now_ms + 1000 * STANDING.timeouts.copy_s + 5000)))
     assert told(run)[-1].startswith("no copies that follow: no answer in 12")
     assert not run.pending
 

@@ -157,7 +157,11 @@ def test_a_query_that_is_idle_late_or_gone_is_not_waited_for(how: str) -> None:
 
 
 def test_the_batches_of_a_long_calm_are_no_patience_for_a_change() -> None:
-    state = attached("ab", queries={"q": 0, "r": 0}, policy=replace(POLICY, smoothing_s=1.0))
+    state = attached(
+        "ab",
+        queries={"q": 0, "r": 0},
+        policy=replace(POLICY, timeouts=replace(POLICY.timeouts, smoothing_s=1.0)),
+    )
     for number in range(9):
         state, _ = step(state, seen(number, 250.0, query="q", where="ab"))
         state, _ = step(state, seen(number, 250.0, query="r", where="ab"))
@@ -350,7 +354,9 @@ def test_a_call_that_hangs_is_told_and_so_is_its_return() -> None:
 
 
 def test_work_of_others_is_smoothed_and_forgotten_with_its_executor() -> None:
-    state = attached("ab", policy=replace(POLICY, smoothing_s=1.0))
+    state = attached(
+        "ab", policy=replace(POLICY, timeouts=replace(POLICY.timeouts, smoothing_s=1.0))
+    )
     state, _ = after(
         state, Status(1000), Status(2000, other_ms={"a": 800.0, "b": 400.0}), Status(3000)
     )
@@ -360,7 +366,10 @@ def test_work_of_others_is_smoothed_and_forgotten_with_its_executor() -> None:
 
 
 def test_idle_time_makes_the_load_of_a_query_fade() -> None:
-    state = attached("a", policy=replace(POLICY, smoothing_s=10.0, patience=10**6))
+    state = attached(
+        "a",
+        policy=replace(POLICY, timeouts=replace(POLICY.timeouts, smoothing_s=10.0), patience=10**6),
+    )
     state, _ = after(state, seen(0, 400.0), Status(2000, frozenset({QUERY})))
     before = state.queries[QUERY].load.work
     state, _ = step(state, Status(11_000, frozenset({QUERY})))

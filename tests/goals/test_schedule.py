@@ -14,7 +14,7 @@ from tests.core.builders import bounds, executors, load, observed
 from elastream.core.application import Observed
 from elastream.core.decisions import Decision
 from elastream.core.goal import Wanted
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy
 from elastream.foresight.ahead.by_schedule import ScheduledPlanner
 from elastream.goals.schedule import Schedule
 from elastream.model.errors import ProblemError
@@ -374,7 +374,7 @@ def test_an_application_follows_its_schedule() -> None:
     cluster = SimulatedCluster(even_workload(12, lambda _: 600.0), ClusterSettings(executors=2))
     decisions: list[Decision] = []
     goal = Schedule([(0, 2), (30, 4), (60, 1)], lead_s=5)
-    policy = Policy(max_executors=4, goal=goal, cooldown_s=0, moves_per_batch=4)
+    policy = Policy(max_executors=4, goal=goal, cooldown_s=0, movement=Movement(moves_per_batch=4))
     alive = {}
     with simulated(cluster, policy, log=decisions.append):
         for second in (20, 29, 50, 80):

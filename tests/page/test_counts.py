@@ -10,12 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.page.watching import Watched, read
 
-from elastream import ByHand, Policy
+from elastream import ByHand, Movement, Policy, Timeouts
 from elastream.core.decisions import Decision, Kind
 from elastream.page.counts import MOST_QUERIES, Counted, Counts, MoveCounts, Spread
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, rate_steps
 
-POLICY = Policy(max_executors=4, patience=2, cooldown_s=5, smoothing_s=1, moves_per_batch=2)
+POLICY = Policy(
+    max_executors=4,
+    patience=2,
+    cooldown_s=5,
+    timeouts=Timeouts(smoothing_s=1),
+    movement=Movement(moves_per_batch=2),
+)
 BY_HAND = replace(POLICY, goal=ByHand())
 
 

@@ -14,14 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.page.watching import Watched, families, values
 
-from elastream import ByHand, Policy
+from elastream import ByHand, Movement, Policy, Timeouts
 from elastream.core.decisions import Decision
 from elastream.core.state import LoopState
 from elastream.page.counts import Counts
 from elastream.page.metrics import metrics_text
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, rate_steps
 
-POLICY = Policy(max_executors=4, patience=2, cooldown_s=5, smoothing_s=1, moves_per_batch=2)
+POLICY = Policy(
+    max_executors=4,
+    patience=2,
+    cooldown_s=5,
+    timeouts=Timeouts(smoothing_s=1),
+    movement=Movement(moves_per_batch=2),
+)
 BY_HAND = replace(POLICY, goal=ByHand())
 HOSTS = ("north", "south")
 

@@ -18,7 +18,7 @@ from tests.page.runs import begun
 from tests.page_live.browser import Browser, browser, missing
 from tests.page_live.line import line_to
 
-from elastream import Policy, read_decisions
+from elastream import Movement, Policy, read_decisions
 from elastream.page.run import Run
 from elastream.page.server import PageServer
 from elastream.page.tail import Tail
@@ -189,7 +189,9 @@ def large_log(path: Path) -> None:
     tasks = tuple(SimulatedTask(0, j, 1 / 1000, 1.0, 30_000_000 + 1000 * j) for j in range(1000))
     work = Workload(tasks, rate_steps({0: 30_000, 20: 60_000}), name="large")
     cluster = SimulatedCluster(work, ClusterSettings(executors=50))
-    with simulated(cluster, Policy(max_executors=100, moves_per_batch=None), log=path):
+    with simulated(
+        cluster, Policy(max_executors=100, movement=Movement(moves_per_batch=None)), log=path
+    ):
         cluster.advance(60)
 
 

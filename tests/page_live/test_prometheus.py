@@ -26,7 +26,7 @@ import pytest
 from tests.documentation import ROOT
 from tests.page.watching import Watched
 
-from elastream import Policy
+from elastream import Policy, Timeouts
 from elastream.page.metrics import metrics_text
 from elastream.testing import SimulatedCluster, SimulatedLoop, even_workload, rate_steps
 
@@ -56,7 +56,7 @@ class Page:
         self._stopped = False
         load = rate_steps({0: 500, 60: 1200})
         self._cluster = SimulatedCluster([even_workload(8, load, name=name) for name in NAMES])
-        policy = Policy(max_executors=4, patience=2, cooldown_s=5, smoothing_s=1)
+        policy = Policy(max_executors=4, patience=2, cooldown_s=5, timeouts=Timeouts(smoothing_s=1))
         self.loop: SimulatedLoop = self.watched.loop(self._cluster, policy)
         self._lock = threading.Lock()
 

@@ -27,7 +27,10 @@ def main(folder: str, phase: str) -> None:
         config={"spark.sql.shuffle.partitions": "4"},
     )
     spark = embedded(cluster, timeout_s=PATIENCE_S)
-    policy = replace(BY_HAND, moves_per_batch=1, warm_up=False, copy_least_bytes=0)
+    policy = replace(
+        BY_HAND,
+        movement=replace(BY_HAND.movement, moves_per_batch=1, warm_up=False, copy_least_bytes=0),
+    )
     with attach(spark, policy) as attachment:
         for name, frame, mode in (
             ("keyed", aggregation(spark), "update"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tests.spark.processes import executor_processes
 
-from elastream import Attachment, ByHand, Decision, Policy, TaskId, attach
+from elastream import Attachment, ByHand, Decision, Movement, Policy, TaskId, Timeouts, attach
 from elastream.core.ports import ExecutorPool, StatePlacement
 from elastream.model.observation import BatchObservation
 from elastream.spark.internals.spark_internals import PrivateDoor
@@ -38,12 +38,8 @@ BY_HAND = Policy(
     max_executors=3,
     goal=ByHand(),
     tau=0.5,
-    tries=30,
-    moves_per_batch=None,
-    bytes_per_batch=None,
-    grow_timeout_s=PATIENCE_S,
-    action_timeout_s=PATIENCE_S,
-    call_timeout_s=PATIENCE_S,
+    movement=Movement(tries=30, moves_per_batch=None, bytes_per_batch=None),
+    timeouts=Timeouts(grow_s=PATIENCE_S, action_s=PATIENCE_S, call_s=PATIENCE_S),
 )
 """A loop that only does what it is asked to, all at once, however slow the machine is."""
 

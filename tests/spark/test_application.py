@@ -30,7 +30,7 @@ from tests.spark.streams import (
     totals_state,
 )
 
-from elastream import Attachment, Decision, Policy, Utilisation, attach
+from elastream import Attachment, Decision, Movement, Policy, Timeouts, Utilisation, attach
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-GENTLE = replace(BY_HAND, moves_per_batch=3)
+GENTLE = replace(BY_HAND, movement=replace(BY_HAND.movement, moves_per_batch=3))
 
 
 class Application:
@@ -152,12 +152,8 @@ def test_an_overloaded_query_gets_executors_and_gives_them_back_when_all_is_idle
         tau=0.3,
         patience=2,
         cooldown_s=1.0,
-        smoothing_s=2.0,
-        idle_s=2.0,
-        grow_timeout_s=PATIENCE_S,
-        action_timeout_s=PATIENCE_S,
-        warm_up=False,
-        settle_batches=0,
+        timeouts=Timeouts(smoothing_s=2.0, idle_s=2.0, grow_s=PATIENCE_S, action_s=PATIENCE_S),
+        movement=Movement(warm_up=False, settle_batches=0),
     )
     with attach(spark, policy, log=application.told.append):
         application.start("quiet", files.counts())

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-STEPWISE = replace(BY_HAND, moves_per_batch=1)
+STEPWISE = replace(BY_HAND, movement=replace(BY_HAND.movement, moves_per_batch=1))
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def test_an_executor_killed_in_the_middle_of_a_migration_is_acted_on_and_nothing
     spark: SparkSession, checkpoint: Path
 ) -> None:
     told: list[Decision] = []
-    policy = replace(STEPWISE, warm_up=False)
+    policy = replace(STEPWISE, movement=replace(STEPWISE.movement, warm_up=False))
     with counting(spark, checkpoint) as query, attach(query, policy, log=told.append) as attachment:
         await_tasks(attachment)
         before = {executor.id for executor in attachment.executors()}
@@ -359,7 +359,11 @@ def test_every_planner_moves_what_it_says_and_results_stay_exact(
 ) -> None:
     chosen = planner if "step" in planner or planner == "transition" else Made(planner)
     told: list[Decision] = []
-    policy = replace(STEPWISE, planner=chosen, warm_up=False, moves_per_batch=2)
+    policy = replace(
+        STEPWISE,
+        planner=chosen,
+        movement=replace(STEPWISE.movement, warm_up=False, moves_per_batch=2),
+    )
     with counting(spark, checkpoint) as query:
         with attach(query, policy, log=told.append) as attachment:
             await_tasks(attachment)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
 
-AHEAD = replace(BY_HAND, copy_least_bytes=0)
+AHEAD = replace(BY_HAND, movement=replace(BY_HAND.movement, copy_least_bytes=0))
 TRIES = 20
 """How many moves there may be until one is taken over whole; a busy machine may be late."""
 

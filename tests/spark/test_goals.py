@@ -13,7 +13,17 @@ from tests.spark.processes import kill
 from tests.spark.running_query import PATIENCE_S, back_to_two, committed_rows, until
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
-from elastream import Combined, Decision, Policy, ProblemError, Schedule, Utilisation, attach
+from elastream import (
+    Combined,
+    Decision,
+    Movement,
+    Policy,
+    ProblemError,
+    Schedule,
+    Timeouts,
+    Utilisation,
+    attach,
+)
 from elastream.core.goal import Goal
 from elastream.replication import Replication, Weights
 from elastream.resilience import Resilient
@@ -32,12 +42,10 @@ def quick(goal: Goal, **more: object) -> Policy:
     settings = {
         "max_executors": 2,
         "cooldown_s": 1.0,
-        "smoothing_s": 2.0,
-        "warm_up": False,
         "tau": 0.5,
         "patience": 2,
-        "grow_timeout_s": PATIENCE_S,
-        "action_timeout_s": PATIENCE_S,
+        "movement": Movement(warm_up=False),
+        "timeouts": Timeouts(smoothing_s=2.0, grow_s=PATIENCE_S, action_s=PATIENCE_S),
     }
     return Policy(goal=goal, **{**settings, **more})  # type: ignore[arg-type]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elastream.core.decisions import Decision
-from elastream.core.policy import Planner, Policy
+from elastream.core.policy import Movement, Planner, Policy
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
@@ -24,7 +24,7 @@ def test_fifty_executors_follow_the_load_and_end_evenly_loaded(planner: Planner)
         max_executors=200,
         cooldown_s=10,
         planner=planner,
-        moves_per_batch=50,
+        movement=Movement(moves_per_batch=50),
         goal=Utilisation(keep_triggers=True),
     )
     decisions: list[Decision] = []

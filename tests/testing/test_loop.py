@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elastream import Decision, Policy, Utilisation, read_decisions
+from elastream import Decision, Policy, Timeouts, Utilisation, read_decisions
 from elastream.replication import Replication
 from elastream.testing import (
     ClusterSettings,
@@ -18,7 +18,7 @@ from elastream.testing import (
 )
 
 GROWING = even_workload(8, rate_steps({0: 1000, 20: 1900}))
-POLICY = Policy(max_executors=4, patience=2, smoothing_s=1)
+POLICY = Policy(max_executors=4, patience=2, timeouts=Timeouts(smoothing_s=1))
 
 
 def test_decisions_are_kept_and_told_to_a_log_as_well(tmp_path: Path) -> None:

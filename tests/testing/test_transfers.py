@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.core.decisions import Decision
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy
 from elastream.core.ports import Ticket
 from elastream.goals.by_hand import ByHand
 from elastream.model.errors import ProblemError
@@ -123,7 +123,7 @@ def test_the_decision_log_shows_what_a_slow_link_costs() -> None:
             ClusterSettings(executors=2, bytes_per_s=bytes_per_s, load_ms_per_mib=0),
         )
         told: list[Decision] = []
-        policy = Policy(max_executors=4, moves_per_batch=1, goal=ByHand())
+        policy = Policy(max_executors=4, movement=Movement(moves_per_batch=1), goal=ByHand())
         with simulated(cluster, policy, log=told.append) as loop:
             cluster.advance(120)
             loop.scale_to(4)

@@ -338,7 +338,7 @@ class Controller:
     def _drop_copies(self) -> None:
         copies = self._runtime.copies
         if copies is not None:
-            job = Job("dropping copies", self._policy.call_timeout_s, copies.drop, _unheard)
+            job = Job("dropping copies", self._policy.timeouts.call_s, copies.drop, _unheard)
             self._lane("copy").submit(job)
 
     def _begin(self, action: Action) -> None:
@@ -365,7 +365,7 @@ class Controller:
         try:
             match action:
                 case Grow(total=total):
-                    return pool.grow(total, timeout_s=policy.grow_timeout_s, ticket=ticket)
+                    return pool.grow(total, timeout_s=policy.timeouts.grow_s, ticket=ticket)
                 case Warm(ids=ids):
                     return pool.warm(ids, ticket=ticket)
                 case Release(ids=ids):
@@ -420,14 +420,14 @@ class Controller:
 
     def _limit_s(self, action: Action) -> float:
         if isinstance(action, Place):
-            return self._policy.call_timeout_s
+            return self._policy.timeouts.call_s
         if isinstance(action, Copy):
-            return self._policy.copy_timeout_s + _MARGIN_S
+            return self._policy.timeouts.copy_s + _MARGIN_S
         if isinstance(action, Learn):
             return _LEARN_S
         if isinstance(action, Repartition | Pause):
             return LONGEST_PAUSE_S + _MARGIN_S
-        return self._policy.action_timeout_s + _MARGIN_S
+        return self._policy.timeouts.action_s + _MARGIN_S
 
     def _lane(self, name: str) -> Lane:
         if name not in self._lanes:
@@ -450,7 +450,7 @@ class Controller:
                         _logger.error("decisions are no longer logged: %s", _line(error))
                     self._log_failed = True
 
-        job = Job("writing the log", self._policy.call_timeout_s, write, _unheard)
+        job = Job("writing the log", self._policy.timeouts.call_s, write, _unheard)
         self._lane("log").submit(job)
 
     def _leave(self) -> None:

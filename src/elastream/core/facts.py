@@ -88,7 +88,7 @@ def _batch(
     query, held = _compared(query, batch)
     query = replace(
         query,
-        load=smooth(load, batch, state.all_executors, half_life_s=policy.smoothing_s),
+        load=smooth(load, batch, state.all_executors, half_life_s=policy.timeouts.smoothing_s),
         heard_ms=state.now_ms,
         idle_since_ms=None,
         recent_ms=recent,
@@ -133,7 +133,7 @@ def _counted(query: Query, seen: int) -> tuple[Query, list[str]]:
 
 
 def _status(state: LoopState, event: Status) -> tuple[LoopState, tuple[Instruction, ...], bool]:
-    half_life_s = state.policy.smoothing_s
+    half_life_s = state.policy.timeouts.smoothing_s
     queries = {name: _looked(query, event, half_life_s) for name, query in state.queries.items()}
     span_s = max(state.passed_s(state.status_ms), 1e-3)
     weight = weight_of(span_s, half_life_s)
@@ -245,7 +245,7 @@ def _set(state: LoopState, ahead_ms: int) -> LoopState:
 
 def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:
     silent_s = state.passed_s(state.status_ms)
-    if state.silent or state.status_ms is None or silent_s <= state.policy.call_timeout_s:
+    if state.silent or state.status_ms is None or silent_s <= state.policy.timeouts.call_s:
         return state, (), True
     why = f"the monitor has told nothing for {silent_s:.0f} s"
     log = note(state, "stuck", why, figures={"seconds": round(silent_s, 1)})

@@ -16,7 +16,16 @@ from elastream.model.checks import amount, count, positive, shown
 from elastream.model.errors import ProblemError
 from elastream.registry import GOALS, PLANNERS, installed, load
 
-__all__ = ["Mechanism", "Planner", "Policy", "goal_named", "mechanism_named", "planner_named"]
+__all__ = [
+    "Mechanism",
+    "Movement",
+    "Planner",
+    "Policy",
+    "Timeouts",
+    "goal_named",
+    "mechanism_named",
+    "planner_named",
+]
 
 Planner = str | MadePlanner
 """The name of a planner that is installed, or one that was made for the application.
@@ -31,39 +40,9 @@ stops at a batch boundary and goes on with all its tasks where they are wanted (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """The bounds within which the loop decides."""
+class Movement:
+    """How state moves to other executors: how much at a time, and copied how."""
 
-    max_executors: int
-    """Never more executors than this. No default: it bounds what the application may cost."""
-    min_executors: int = 1
-    """Never fewer executors than this. With 0 an application that has nothing to do gives all of
-    them back, and asks for one as soon as a batch wants to run."""
-    spares: int = 0
-    """How many executors more than work are kept ready, warm and without state. A scale-out takes
-    them at once. They cost what executors cost, and count towards ``max_executors``."""
-    standbys: int = 0
-    """How many copies of its state a task keeps on other executors, 0 or 1. A copy follows every
-    batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""
-    standby_bytes: int = 1 << 30
-    """Most state that has such a copy; tasks with much of it come first."""
-    goal: Goal = field(default_factory=lambda: goal_named("utilisation"))
-    """What the number of executors and the places of tasks shall achieve."""
-    planner: Planner = "free-step"
-    """How the tasks that move are chosen, where the goal does not say: one of the names, or a
-    planner that was made for the application."""
-    mechanism: Mechanism = "live"
-    """How a change is carried out. ``"pause"`` needs functions that start queries again, the
-    ``restart`` of ``attach``; bounds for one batch, and copies of state, are of no use to it."""
-    tau: float = 0.2
-    """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
-    are too few or too uneven to be spread so evenly."""
-    patience: int = 3
-    """How many batches in a row, of every query that runs, must call for a change."""
-    cooldown_s: float = 60.0
-    """How long after a change, or an abandoned one, nothing new is decided."""
-    smoothing_s: float = 10.0
-    """Half-life of an observation."""
     moves_per_batch: int | None = 4
     """Most tasks of a query that move in one batch of it; ``None`` for no bound."""
     bytes_per_batch: int | None = 64 << 20
@@ -79,31 +58,94 @@ class Policy:
     copy_bytes: int = 4 << 30
     """Most state that is copied ahead at a time; a plan that moves more does it in rounds. Copies
     need as much room on the disks of the executors that they are brought to."""
-    copy_timeout_s: float = 120.0
-    """How long a change waits for copies before it moves without them."""
-    tries: int = 5
-    """How many batches a move is asked for before the change is abandoned."""
-    replans: int = 3
-    """How often one change is planned anew after a disturbance before it is abandoned."""
+    standby_bytes: int = 1 << 30
+    """Most state that has a standby copy; tasks with much of it come first."""
     warm_up: bool = True
     """Whether new executors are warmed before they get state."""
     settle_batches: int = 5
     """How many batches a query may take, after new executors were warmed, to work off what that
     held up, before state moves. Only while batches get shorter by themselves."""
-    repartition: bool = False
-    """Whether a query that has too few partitions may be paused, at most once an hour, and go on
-    with more of them. It needs functions that start queries again: ``restart`` of ``attach``."""
+    tries: int = 5
+    """How many batches a move is requested for before the change is abandoned."""
+    replans: int = 3
+    """How often one change is planned anew after a disturbance before it is abandoned."""
+
+    def __post_init__(self) -> None:
+        for name in ("moves_per_batch", "bytes_per_batch"):
+            if getattr(self, name) is not None:
+                count(f"movement.{name}", getattr(self, name), least=1)
+        for name in ("copy_bytes", "standby_bytes", "tries"):
+            count(f"movement.{name}", getattr(self, name), least=1)
+        for name in ("copy_least_bytes", "settle_batches", "replans"):
+            count(f"movement.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long the loop waits, and over how long it averages; in seconds."""
+
+    smoothing_s: float = 10.0
+    """Half-life of an observation."""
     idle_s: float = 60.0
     """How long nothing must have run before the last executor is given back, where
     ``min_executors`` is 0."""
-    grow_timeout_s: float = 60.0
-    """How long to wait for executors that were asked for."""
-    action_timeout_s: float = 300.0
+    copy_s: float = 120.0
+    """How long a change waits for copies before it moves without them."""
+    grow_s: float = 60.0
+    """How long to wait for requested executors."""
+    action_s: float = 300.0
     """How long any one action of the runtime may take before it is given up."""
-    call_timeout_s: float = 30.0
+    call_s: float = 30.0
     """How long a quick call on the runtime may take before it counts as stuck."""
+
+    def __post_init__(self) -> None:
+        amount("timeouts.idle_s", self.idle_s)
+        for name in ("smoothing_s", "copy_s", "grow_s", "action_s", "call_s"):
+            positive(f"timeouts.{name}", getattr(self, name))
+        if self.action_s < self.grow_s:
+            below = f"{self.action_s:g} is below timeouts.grow_s {self.grow_s:g}"
+            raise ProblemError("timeouts.action_s", below)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The bounds within which the loop decides."""
+
+    max_executors: int
+    """Never more executors than this. No default: it bounds what the application may cost."""
+    min_executors: int = 1
+    """Never fewer executors than this. With 0 an application that has nothing to do gives all of
+    them back, and asks for one as soon as a batch wants to run."""
+    goal: Goal = field(default_factory=lambda: goal_named("utilisation"))
+    """What the number of executors and the places of tasks shall achieve."""
+    planner: Planner = "free-step"
+    """How the tasks that move are chosen, where the goal does not say: one of the names, or a
+    planner that was made for the application."""
+    mechanism: Mechanism = "live"
+    """How a change is carried out. ``"pause"`` needs functions that start queries again, the
+    ``restart`` of ``attach``; bounds for one batch, and copies of state, are of no use to it."""
+    tau: float = 0.2
+    """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
+    are too few or too uneven to be spread so evenly."""
+    patience: int = 3
+    """How many batches in a row, of every query that runs, must call for a change."""
+    cooldown_s: float = 60.0
+    """How long after a change, or an abandoned one, nothing new is decided."""
+    spares: int = 0
+    """How many executors more than work are kept ready, warm and without state. A scale-out takes
+    them at once. They cost what executors cost, and count towards ``max_executors``."""
+    standbys: int = 0
+    """How many copies of its state a task keeps on other executors, 0 or 1. A copy follows every
+    batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""
+    repartition: bool = False
+    """Whether a query that has too few partitions may be paused, at most once an hour, and go on
+    with more of them. It needs functions that start queries again: ``restart`` of ``attach``."""
     advise_only: bool = False
     """Decide, plan and log, but change nothing."""
+    movement: Movement = Movement()
+    """How state moves."""
+    timeouts: Timeouts = Timeouts()
+    """How long the loop waits."""
 
     def __post_init__(self) -> None:
         count("min_executors", self.min_executors)
@@ -117,22 +159,13 @@ class Policy:
             raise ProblemError("spares", f"{self.spares} have no room between {room}")
         if count("standbys", self.standbys) > 1:
             raise ProblemError("standbys", f"{self.standbys} copies are more than one")
-        for name in ("patience", "tries", "copy_bytes", "standby_bytes"):
-            count(name, getattr(self, name), least=1)
-        for name in ("replans", "settle_batches", "copy_least_bytes"):
-            count(name, getattr(self, name))
-        for name in ("moves_per_batch", "bytes_per_batch"):
-            if getattr(self, name) is not None:
-                count(name, getattr(self, name), least=1)
-        for name in ("cooldown_s", "tau", "idle_s"):
+        count("patience", self.patience, least=1)
+        for name in ("cooldown_s", "tau"):
             amount(name, getattr(self, name))
-        for name in ("smoothing_s", "copy_timeout_s", "call_timeout_s"):
-            positive(name, getattr(self, name))
-        for name in ("grow_timeout_s", "action_timeout_s"):
-            positive(name, getattr(self, name))
-        if self.action_timeout_s < self.grow_timeout_s:
-            below = f"{self.action_timeout_s:g} is below grow_timeout_s {self.grow_timeout_s:g}"
-            raise ProblemError("action_timeout_s", below)
+        for name, kind in (("movement", Movement), ("timeouts", Timeouts)):
+            if not isinstance(getattr(self, name), kind):
+                why = f"{shown(getattr(self, name))} is not a {kind.__name__}(...)"
+                raise ProblemError(name, why)
         if not callable(self.planner) and self.planner not in installed(PLANNERS):
             known = ", ".join(sorted(installed(PLANNERS)))
             raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
@@ -145,7 +178,11 @@ class Policy:
     def bounds(self) -> GoalBounds:
         """Between what the goal may choose."""
         return GoalBounds(
-            self.min_executors, self.max_executors, self.tau, self.contiguous, self.idle_s
+            self.min_executors,
+            self.max_executors,
+            self.tau,
+            self.contiguous,
+            self.timeouts.idle_s,
         )
 
     @property

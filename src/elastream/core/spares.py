@@ -128,7 +128,7 @@ def tend_spares(state: LoopState, *, resting: bool) -> Transition:
             Release(ticket, ids),
         )
     cold = tuple(each.id for each in state.spares if not each.warm)
-    if cold and state.policy.warm_up:
+    if cold and state.policy.movement.warm_up:
         state, ticket = state.ticketed()
         doing = Preparation(ticket, "warming", state.now_ms, cold)
         return _begun(state, doing), (Warm(ticket, cold),)
@@ -173,7 +173,7 @@ def _begun(state: LoopState, doing: Preparation) -> LoopState:
 
 def _overdue(state: LoopState, doing: Preparation) -> Transition:
     passed_s = state.passed_s(doing.since_ms)
-    if passed_s <= state.policy.action_timeout_s:
+    if passed_s <= state.policy.timeouts.action_s:
         return state, ()
     state, told = _failed(state, f"spares: no answer while {doing.what} in {passed_s:.0f} s")
     return state, (Cancel(doing.ticket), *told)

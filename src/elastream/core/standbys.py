@@ -6,8 +6,8 @@ to reload first, keep a copy elsewhere that follows every batch: on a spare wher
 on the executor with the least of them, on another host where there is one. When their executor is
 lost, they are placed where their copies are, at once, and load nothing.
 
-Copies cost disk, memory and the replay of every change. ``standby_bytes`` bounds them, and they are
-begun while nothing else is under way. A change that copies state ahead keeps them.
+Copies cost disk, memory and the replay of every change. ``movement.standby_bytes`` bounds them, and
+they are begun while nothing else is under way. A change that copies state ahead keeps them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def choose_standbys(state: LoopState) -> dict[TaskId, str]:
     loads = {task: load for task, load in observed.tasks() if load.state_bytes > 0}
     places = StandbyPlaces(state.all_executors, state.spare_ids)
     chosen: dict[TaskId, str] = {}
-    left = float(state.policy.standby_bytes)
+    left = float(state.policy.movement.standby_bytes)
     has_one = state.standbys.wanted
     for task in sorted(loads, key=lambda task: (task not in has_one, -loads[task].state_bytes)):
         size, own = loads[task].state_bytes, observed.where(task)
@@ -227,7 +227,7 @@ def recovered(state: LoopState, ticket: int, result: object) -> Transition:
 def _overdue(state: LoopState) -> Transition:
     standbys = state.standbys
     passed_s = state.passed_s(standbys.since_ms)
-    if standbys.ticket is None or passed_s <= state.policy.copy_timeout_s:
+    if standbys.ticket is None or passed_s <= state.policy.timeouts.copy_s:
         return state, ()
     cancel = Cancel(standbys.ticket)
     state = replace(state, standbys=replace(standbys, ticket=None))

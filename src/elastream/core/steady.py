@@ -225,7 +225,7 @@ def _verified(state: LoopState, query: Query) -> Transition:
     if not query.strays:
         return state, ()
     tries = query.verifications + 1
-    if not strays or tries > state.policy.tries:
+    if not strays or tries > state.policy.movement.tries:
         why = f"{len(query.strays)} tasks asked for in idle time stay elsewhere"
         log = note(state, "verify", why, query=query.name)
         return state.with_query(replace(query, strays={}, verifications=0)), (log,)

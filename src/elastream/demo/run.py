@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.core.decisions import Decision
-from elastream.core.policy import Policy, planner_named
+from elastream.core.policy import Movement, Policy, Timeouts, planner_named
 from elastream.core.scenes import take_scene
 from elastream.demo.posts import EVERY_S, WORDS_A_POST, Load, busy_spell, file_of_posts, whole_day
 from elastream.goals.utilisation import Utilisation
@@ -128,10 +128,9 @@ class Demo:
             planner=self.planner,
             cooldown_s=8.0,
             patience=2,
-            smoothing_s=4.0,
+            timeouts=Timeouts(smoothing_s=4.0),
             tau=0.1,
-            moves_per_batch=3,
-            settle_batches=1,
+            movement=Movement(moves_per_batch=3, settle_batches=1),
         )
 
 

@@ -13,7 +13,7 @@ from elastream.core.application import GoalBounds, Observed
 from elastream.core.decisions import Decision
 from elastream.core.driver import Controller
 from elastream.core.goal import Failure, Probe, Think, Wanted
-from elastream.core.policy import Policy
+from elastream.core.policy import Policy, Timeouts
 from elastream.model.observation import BatchObservation, Executor
 from elastream.replication.goal.goal import Replication, ReplicationMemory
 from elastream.replication.goal.placing import ReplicaPlanner
@@ -437,7 +437,8 @@ class Run:
     ) -> None:
         self.cluster = SimulatedCluster(workload(peak), settings or ClusterSettings(executors=2))
         self.decisions: list[Decision] = []
-        bounds = Policy(**{"max_executors": 4, "smoothing_s": 3, "cooldown_s": 3, **policy})
+        timeouts = Timeouts(smoothing_s=3)
+        bounds = Policy(**{"max_executors": 4, "timeouts": timeouts, "cooldown_s": 3, **policy})
         self.controller: Controller = simulated(
             self.cluster, replace(bounds, goal=goal), log=self.decisions.append
         ).start()

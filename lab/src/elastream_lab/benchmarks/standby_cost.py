@@ -38,7 +38,9 @@ __all__ = ["run"]
 
 KEYS: Final = (10_000, 100_000)
 PAIRS: Final = 5
-_STANDING: Final = replace(POLICY, standbys=1, standby_bytes=1 << 40)
+_STANDING: Final = replace(
+    POLICY, standbys=1, movement=replace(POLICY.movement, standby_bytes=1 << 40)
+)
 _POLL_S: Final = 0.1
 _PATIENCE_S: Final = 300.0
 

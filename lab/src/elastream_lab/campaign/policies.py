@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from elastream import ByHand, Combined, Goal, Policy, Schedule, Utilisation
+from elastream import ByHand, Combined, Goal, Movement, Policy, Schedule, Timeouts, Utilisation
 from elastream.replication import Replication
 from elastream.resilience import Resilient
 from elastream_lab.campaign.scenario import Scenario
@@ -37,15 +37,15 @@ def policy_of(scenario: Scenario) -> Policy:
         mechanism=drawn.mechanism,
         spares=drawn.spares,
         standbys=drawn.standbys,
-        copy_least_bytes=drawn.copy_least_bytes,
-        moves_per_batch=drawn.moves_per_batch,
-        warm_up=drawn.warm_up,
+        movement=Movement(
+            copy_least_bytes=drawn.copy_least_bytes,
+            moves_per_batch=drawn.moves_per_batch,
+            warm_up=drawn.warm_up,
+            settle_batches=1,
+            tries=8,
+        ),
         tau=drawn.tau,
         patience=1,
         cooldown_s=2.0,
-        settle_batches=1,
-        tries=8,
-        grow_timeout_s=_PATIENCE_S,
-        action_timeout_s=_PATIENCE_S,
-        call_timeout_s=60.0,
+        timeouts=Timeouts(grow_s=_PATIENCE_S, action_s=_PATIENCE_S, call_s=60.0),
     )

@@ -19,7 +19,7 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elastream.core.policy import Policy
+    from elastream.core.policy import Policy, Timeouts
     from elastream_lab.applications.taxi.run import TaxiRun
 
 __all__ = ["taxi"]
@@ -168,7 +168,7 @@ def _policy(
         max_executors=executors,
         goal=goal,
         cooldown_s=min(15.0, period_s),
-        smoothing_s=max(2.0, period_s / 6),
+        timeouts=Timeouts(smoothing_s=max(2.0, period_s / 6)),
         advise_only=not act,
         mechanism=mechanism_named(mechanism),
     )

@@ -4,8 +4,8 @@ Paper 000, section 5.2: while state is on its way, the tasks that stay go on. A 
 copied to its target while the task runs where it is, and the copy follows every batch that commits;
 then the move itself loads nothing, however large the state is.
 
-Copies are bounded: so much state at once (``Policy.copy_bytes``), and so long
-(``Policy.copy_timeout_s``). What is more is moved in rounds, each copied, then moved. A task whose
+Copies are bounded: so much state at once (``movement.copy_bytes``), and so long
+(``timeouts.copy_s``). What is more is moved in rounds, each copied, then moved. A task whose
 copy did not come loads its state in the batch that moves it, and the log says why.
 
 A task whose standby is where it goes needs no copy: it moves at once, and loads nothing. Standbys
@@ -71,7 +71,7 @@ class Copying(Phase):
                 return self._without(state, query)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "copies of state", self.since_ms, batch.query)
-            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.copy_timeout_s:
+            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.timeouts.copy_s:
                 passed_s = state.passed_s(self.since_ms)
                 late = Copied(why=f"no answer in {passed_s:.0f} s")
                 state, instructions, following = self._moving(state, late)
@@ -123,11 +123,13 @@ def begin_copying(state: LoopState, change: Change, target: Destination) -> Turn
     large = [
         task
         for task in moving
-        if task not in there and loads[task].state_bytes >= policy.copy_least_bytes
+        if task not in there and loads[task].state_bytes >= policy.movement.copy_least_bytes
     ]
-    if not state.can_copy or not policy.copy_ahead or not large:
+    if not state.can_copy or not policy.movement.copy_ahead or not large:
         return state, (), BeginMoving(change, target)
-    chosen = _round(large, {task: loads[task].state_bytes for task in large}, policy.copy_bytes)
+    chosen = _round(
+        large, {task: loads[task].state_bytes for task in large}, policy.movement.copy_bytes
+    )
     if len(chosen) < len(large):
         target = _only(state, target, [task for task in moving if task not in set(large) - chosen])
     copies = {task: target.goal[task] for task in large if task in chosen}

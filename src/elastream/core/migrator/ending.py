@@ -65,7 +65,7 @@ def plan_again(state: LoopState, change: Change, why: str, *, ticket: int | None
         return abandon_change(
             state, change, f"{why}, and the placement asked for needs it", ticket=ticket
         )
-    if change.replans >= state.policy.replans:
+    if change.replans >= state.policy.movement.replans:
         many = f"{why}, after {change.replans} new plans"
         return abandon_change(state, change, many, ticket=ticket)
     log = note(state, "replan", f"{change.kind} is planned anew: {why}")

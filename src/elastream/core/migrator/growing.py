@@ -43,7 +43,7 @@ class Growing(Phase):
         state = with_alive(state, executors)
         came, change = len(state.executors), self.change
         if came <= change.before:
-            limit_s = state.policy.grow_timeout_s
+            limit_s = state.policy.timeouts.grow_s
             asked = f"{change.executors} executors asked for"
             why = f"{asked}, {came} alive after at most {limit_s:g} s"
             return abandon_change(state, change, why)
@@ -56,7 +56,7 @@ class Growing(Phase):
 
     def _overdue(self, state: LoopState) -> Turn:
         passed_s = state.passed_s(self.since_ms)
-        if passed_s <= state.policy.action_timeout_s:
+        if passed_s <= state.policy.timeouts.action_s:
             return state, (), None
         why = f"no answer about executors in {passed_s:.0f} s"
         return abandon_change(state, self.change, why, ticket=self.ticket)

@@ -216,13 +216,13 @@ class Moving(Phase):
         moving = self
         for query in state.queries.values():
             silent_s = state.passed_s(query.heard_ms)
-            silent = silent_s > state.policy.action_timeout_s
+            silent = silent_s > state.policy.timeouts.action_s
             missing = moving.missing(query) if query.idle or silent else ()
             if not missing:
                 continue
             asked = moving.asked.get(query.name)
             tries = 0 if asked is None else asked.tries
-            if query.idle and tries >= state.policy.tries:
+            if query.idle and tries >= state.policy.movement.tries:
                 why = f"{_named(missing)} not moved in {tries} tries"
                 state, ended, rest = abandon_change(state, moving.change, why)
                 return state, (*instructions, *ended), rest
@@ -274,10 +274,10 @@ class Moving(Phase):
         self, query: Query, missing: tuple[TaskId, ...], tries: int, policy: Policy
     ) -> str | None:
         """Return why the migration should be given up, or ``None``."""
-        if tries >= policy.tries:
+        if tries >= policy.movement.tries:
             return f"{_named(missing)} not moved in {tries} tries"
         tasks = len(self.target.order.get(query.name, ()))
-        if self.asks.get(query.name, 0) > (tasks + 1) * policy.tries:
+        if self.asks.get(query.name, 0) > (tasks + 1) * policy.movement.tries:
             return f"tasks keep leaving their places, {_named(missing)} at last"
         return None
 
@@ -348,8 +348,13 @@ def portions(
     for task in tasks:
         travels = 0.0 if task in ahead else loads[task].state_bytes
         size += travels
-        full = policy.moves_per_batch is not None and len(portion) >= policy.moves_per_batch
-        heavy = policy.bytes_per_batch is not None and size > policy.bytes_per_batch
+        full = (
+            policy.movement.moves_per_batch is not None
+            and len(portion) >= policy.movement.moves_per_batch
+        )
+        heavy = (
+            policy.movement.bytes_per_batch is not None and size > policy.movement.bytes_per_batch
+        )
         if portion and (full or heavy):
             yield tuple(portion)
             portion, size = [], travels

@@ -66,7 +66,9 @@ class Planning(Phase):
                 return plan_again(state, self.change, why, ticket=self.ticket)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "a plan", self.since_ms, batch.query)
-            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+            case Tick() | Status() if (
+                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
+            ):
                 why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
                 return abandon_change(state, self.change, why, ticket=self.ticket)
             case _:
@@ -202,7 +204,9 @@ def _order(
     )
     if policy.mechanism == "pause":  # all that moves does so while its query stands still
         return RouteOrder(problem, planner, None, None, notes)
-    return RouteOrder(problem, planner, policy.moves_per_batch, policy.bytes_per_batch, notes)
+    return RouteOrder(
+        problem, planner, policy.movement.moves_per_batch, policy.movement.bytes_per_batch, notes
+    )
 
 
 def _planner(

@@ -47,7 +47,9 @@ class Releasing(Phase):
                 return complete_change(with_alive(state, left), self.change)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "the release", self.since_ms, batch.query)
-            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+            case Tick() | Status() if (
+                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
+            ):
                 why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
                 return abandon_change(state, self.change, why, ticket=self.ticket)
             case _:

@@ -167,7 +167,7 @@ class Resuming(Phase):
             why = f"the pause of {self.query} has taken {passed_s:.0f} s already"
             return abandon_change(state, self.change, why, ticket=self.ticket)
         quiet = self.quiet_ms is not None and state.passed_s(self.quiet_ms) > _QUIET_S
-        if self.awaited and not quiet and passed_s <= state.policy.action_timeout_s:
+        if self.awaited and not quiet and passed_s <= state.policy.timeouts.action_s:
             return state, (), None
         why = f"{self.change.kind}: no batch since the pause shows where its tasks are"
         logs = [note(state, "wait", why, query=query) for query in sorted(self.awaited)]

@@ -45,7 +45,9 @@ class Settling(Phase):
                 log = note(state, "wait", waited, query=batch.query)
                 state, instructions, following = self._waited_for(state, self.last_ms, self.left)
                 return state, (log, *instructions), following
-            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+            case Tick() | Status() if (
+                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
+            ):
                 return state, (), BeginPlanning(self.change)
             case _:
                 return self._waited_for(state, self.last_ms, self.left)
@@ -82,7 +84,7 @@ class Settling(Phase):
 
 def begin_settling(state: LoopState, change: Change) -> Turn:
     """Wait for queries whose batches take longer than before the change, or go on."""
-    most, running = state.policy.settle_batches, state.running
+    most, running = state.policy.movement.settle_batches, state.running
     last_ms = {
         query.name: query.load.batch_ms
         for query in state.queries.values()

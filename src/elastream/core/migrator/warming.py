@@ -31,7 +31,9 @@ class Warming(Phase):
                 return state, (), BeginSettling(self.change)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "the warm-up", self.since_ms, batch.query)
-            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.action_timeout_s:
+            case Tick() | Status() if (
+                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
+            ):
                 waited = f"not warmed in {state.passed_s(self.since_ms):.0f} s, going on cold"
                 state, instructions, following = self._cold(state, waited)
                 return state, (Cancel(self.ticket), *instructions), following
@@ -51,7 +53,7 @@ def begin_warming(state: LoopState, change: Change) -> Turn:
         for executor in state.executors
         if not executor.warm and (wanted is None or executor.id in wanted)
     )
-    if not cold or not policy.warm_up or policy.advise_only or change.kind == "scale-in":
+    if not cold or not policy.movement.warm_up or policy.advise_only or change.kind == "scale-in":
         return state, (), BeginPlanning(change)
     state, ticket = state.ticketed()
     warming = Warming(change=change, ticket=ticket, since_ms=state.now_ms)

@@ -65,7 +65,11 @@ def test_a_table_has_the_patterns_of_the_plain_miner(spark: SparkSession) -> Non
 def test_the_stream_is_exact_through_moves_a_kill_and_a_restart(spark: SparkSession) -> None:
     job = made_job(spark)
     policy = elastream.Policy(
-        min_executors=2, max_executors=2, goal=elastream.ByHand(), cooldown_s=0, warm_up=False
+        min_executors=2,
+        max_executors=2,
+        goal=elastream.ByHand(),
+        cooldown_s=0,
+        movement=elastream.Movement(warm_up=False),
     )
     with running(spark, job) as stream:
         replay = Replay(job.feeds, stream.check)

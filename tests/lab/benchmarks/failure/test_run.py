@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.spark.running_query import PATIENCE_S, back_to_two
 
-from elastream import Policy
+from elastream import Movement, Policy, Timeouts
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.query_settings import changed_settings
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
@@ -28,10 +28,8 @@ POLICY = Policy(
     min_executors=2,
     max_executors=2,
     tau=0.5,
-    warm_up=False,
-    grow_timeout_s=PATIENCE_S,
-    action_timeout_s=PATIENCE_S,
-    call_timeout_s=PATIENCE_S,
+    movement=Movement(warm_up=False),
+    timeouts=Timeouts(grow_s=PATIENCE_S, action_s=PATIENCE_S, call_s=PATIENCE_S),
 )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import Attachment, attach
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy
 from elastream.goals.by_hand import ByHand
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError
@@ -110,8 +110,7 @@ def placing(queries: Sequence[StreamingQuery]) -> Iterator[Placing]:
     policy = Policy(
         max_executors=max(1, len(executors)),
         goal=ByHand(),
-        moves_per_batch=None,
-        bytes_per_batch=None,
+        movement=Movement(moves_per_batch=None, bytes_per_batch=None),
     )
     with attach(list(queries), policy) as attachment:
         yield Placing(attachment, tasks, executors, each)

@@ -38,7 +38,7 @@ from elastream.core.events import (
     Warm,
 )
 from elastream.core.goal import Failure
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.core.ports import Ticket
 from elastream.core.routes import rehearse, route
 from elastream.core.scenes import take_scene
@@ -160,8 +160,8 @@ class _Run:
             goal=Utilisation(target=0.6, hysteresis=0.1),
             patience=2,
             cooldown_s=10.0,
-            smoothing_s=5.0,
-            moves_per_batch=16,
+            timeouts=Timeouts(smoothing_s=5.0),
+            movement=Movement(moves_per_batch=16),
         )
         settings = ClusterSettings(executors=size.executors, slots=most)
         self._cluster = SimulatedCluster(list(_workloads(size)), settings)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.goals.utilisation import Utilisation
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
@@ -53,10 +53,9 @@ def policy_of(way: str, settings: ElasticitySettings) -> Policy | None:
         goal=Utilisation(target=0.6, hysteresis=0.1, catch_up_s=20.0, **ahead),
         cooldown_s=8.0,
         patience=2,
-        smoothing_s=4.0,
+        timeouts=Timeouts(smoothing_s=4.0),
         tau=0.1,
-        moves_per_batch=3,
-        settle_batches=1,
+        movement=Movement(moves_per_batch=3, settle_batches=1),
         spares=1 if way == _SPARE else 0,
     )
 

@@ -21,7 +21,7 @@ from elastream.core.policy import Policy
 from elastream.goals.utilisation import Utilisation
 from elastream_lab.benchmarks.failure.settings import FailureSettings
 from elastream_lab.benchmarks.migration.bench import SOON_UPLOADED
-from elastream_lab.benchmarks.migration.mechanisms import LIVE_POLICIES
+from elastream_lab.benchmarks.migration.mechanisms import MOVEMENTS
 from elastream_lab.mechanisms.sessions import StreamCluster
 
 __all__ = ["cluster_of", "policy_of"]
@@ -50,5 +50,5 @@ def policy_of(way: str, settings: FailureSettings) -> Policy | None:
         tau=settings.stream.tau,
         goal=_NUMBER_ALONE,
         standbys=1 if way == "standbys" else 0,
-        **LIVE_POLICIES["live"],  # type: ignore[arg-type]
+        movement=MOVEMENTS["live"],
     )

@@ -12,12 +12,13 @@ paper 000 does before it turns to mini-migrations, both without copies. ``stock`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Final
 
 from elastream.attachment import attach
 from elastream.core.decisions import Decision
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy
 from elastream.goals.by_hand import ByHand
 from elastream.model.errors import SparkError
 from elastream_lab.mechanisms.running_stream import RunningStream
@@ -26,7 +27,7 @@ from elastream_lab.mechanisms.trace import Ahead
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LIVE_POLICIES", "MECHANISMS", "Live", "live_policy", "spares"]
+__all__ = ["MECHANISMS", "MOVEMENTS", "Live", "live_policy", "spares"]
 
 MECHANISMS: Final = (
     "stock",
@@ -44,31 +45,21 @@ _BYTES_A_BATCH: Final = 64 << 20
 _LEAST_BYTES: Final = 1 << 20
 """``live`` copies all but the smallest states, so that it can be compared with ``live-plain``."""
 
-LIVE_POLICIES: Final[Mapping[str, Mapping[str, int | None]]] = {
-    "live": {
-        "moves_per_batch": 2,
-        "bytes_per_batch": _BYTES_A_BATCH,
-        "copy_least_bytes": _LEAST_BYTES,
-    },
-    "live-plain": {
-        "moves_per_batch": 2,
-        "bytes_per_batch": _BYTES_A_BATCH,
-        "copy_ahead": False,
-    },
-    "live-cold": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "warm_up": False},
-    "live-spare": {"moves_per_batch": 2, "bytes_per_batch": _BYTES_A_BATCH, "spares": 1},
-    "progressive": {
-        "moves_per_batch": 1,
-        "bytes_per_batch": _BYTES_A_BATCH,
-        "copy_ahead": False,
-    },
-    "all-at-once": {"moves_per_batch": None, "bytes_per_batch": None, "copy_ahead": False},
+_PAIRS: Final = Movement(moves_per_batch=2, bytes_per_batch=_BYTES_A_BATCH)
+
+MOVEMENTS: Final[Mapping[str, Movement]] = {
+    "live": replace(_PAIRS, copy_least_bytes=_LEAST_BYTES),
+    "live-plain": replace(_PAIRS, copy_ahead=False),
+    "live-cold": replace(_PAIRS, warm_up=False),
+    "live-spare": _PAIRS,
+    "progressive": replace(_PAIRS, moves_per_batch=1, copy_ahead=False),
+    "all-at-once": Movement(moves_per_batch=None, bytes_per_batch=None, copy_ahead=False),
 }
 
 
 def spares(mechanism: str) -> int:
     """Return how many executors a mechanism has beside those that hold state."""
-    return LIVE_POLICIES.get(mechanism, {}).get("spares") or 0
+    return 1 if mechanism == "live-spare" else 0
 
 
 def live_policy(mechanism: str, *, least: int, most: int, tau: float) -> Policy:
@@ -78,7 +69,8 @@ def live_policy(mechanism: str, *, least: int, most: int, tau: float) -> Policy:
         max_executors=most + spares(mechanism),
         tau=tau,
         goal=ByHand(),
-        **LIVE_POLICIES[mechanism],  # type: ignore[arg-type]
+        spares=spares(mechanism),
+        movement=MOVEMENTS[mechanism],
     )
 
 

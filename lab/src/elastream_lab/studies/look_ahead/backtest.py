@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from elastream.core.application import Observed
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.goals.forecast import Expected, Forecaster
 from elastream.goals.utilisation import FURTHEST_S, Utilisation
 from elastream.model.checks import amount, count, positive
@@ -126,10 +126,8 @@ def outcome(study: LookAheadStudy, load: HeldOut, loop: str) -> Outcome:
         max_executors=_MOST_EXECUTORS,
         goal=goal,
         patience=_PATIENCE,
-        smoothing_s=_TRIGGER_S,
-        moves_per_batch=None,
-        bytes_per_batch=None,
-        action_timeout_s=max(300.0, 2 * study.pool_s),
+        timeouts=Timeouts(smoothing_s=_TRIGGER_S, action_s=max(300.0, 2 * study.pool_s)),
+        movement=Movement(moves_per_batch=None, bytes_per_batch=None),
     )
     overload_s = executor_s = worst_s = last_s = 0.0
     with simulated(cluster, policy, past=past) as running:

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from elastream.core.policy import Policy, mechanism_named
+from elastream.core.policy import Policy, Timeouts, mechanism_named
 from elastream.model.errors import ProblemError
 from elastream.replication.goal.goal import Replication
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
@@ -191,7 +191,7 @@ def _policy(settings: TaxiSettings, weighting: SparkWeighting, mechanism: str) -
         max_executors=settings.executors,
         goal=goal,
         cooldown_s=6.0,
-        smoothing_s=4.0,
+        timeouts=Timeouts(smoothing_s=4.0),
         mechanism=mechanism_named(mechanism),
     )
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from elastream.core.policy import Policy
+from elastream.core.policy import Movement, Policy
 from elastream.core.state import LoopState
 from elastream.goals.by_hand import ByHand
 from elastream.model.errors import ElastreamError, ProblemError
@@ -37,9 +37,7 @@ def by_hand(executors: int) -> Policy:
         min_executors=executors,
         max_executors=executors,
         goal=ByHand(),
-        moves_per_batch=None,
-        bytes_per_batch=None,
-        copy_ahead=False,
+        movement=Movement(moves_per_batch=None, bytes_per_batch=None, copy_ahead=False),
         cooldown_s=0.0,
     )
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream import ByHand, Policy, attach
+from elastream import ByHand, Movement, Policy, attach
 from elastream.core.decision_log import DecisionLog
 from elastream.model.errors import ElastreamError
 from elastream.spark.observe.endings import ending
@@ -142,7 +142,9 @@ def _running(
         spark = embedded(cluster)
         try:
             query = _query(spark, Path(folder) / "checkpoint", windows.take, trigger_s)
-            policy = Policy(max_executors=_MOST, goal=ByHand(), copy_least_bytes=0)
+            policy = Policy(
+                max_executors=_MOST, goal=ByHand(), movement=Movement(copy_least_bytes=0)
+            )
             written = DecisionLog(log, max_bytes=_LOG_BYTES, keep=_KEEP)
             with attach(query, policy, log=written.append) as attachment:
                 yield spark, query, attachment, log, scratch

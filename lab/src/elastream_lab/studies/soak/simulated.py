@@ -12,7 +12,7 @@ from math import cos, pi
 from pathlib import Path
 from typing import Final
 
-from elastream import Policy, Utilisation
+from elastream import Movement, Policy, Timeouts, Utilisation
 from elastream.core.decision_log import DecisionLog
 from elastream.testing import ClusterSettings, SimulatedCluster, Workload, even_workload, simulated
 from elastream_lab.studies.soak.measures import Sample, of_python
@@ -44,8 +44,8 @@ def month(days: float) -> Iterator[Sample]:
         max_executors=_MOST,
         goal=Utilisation(target=0.6, look_ahead_s=300.0, zone="UTC"),
         spares=1,
-        moves_per_batch=4,
-        action_timeout_s=600.0,
+        movement=Movement(moves_per_batch=4),
+        timeouts=Timeouts(action_s=600.0),
     )
     with tempfile.TemporaryDirectory(prefix="elastream-soak-") as folder:
         scratch = Path(folder)
