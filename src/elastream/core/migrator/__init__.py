@@ -2,12 +2,14 @@
 
 ::
 
-    Steady ─ wanted ─► Growing ─► Warming ─► Settling ─► Planning ─► Copying ⇄ Moving ─► Releasing
-      ▲                                                   ▲  │  ▲                │ ▲        │
-      │                                                   │  └──┼── Resuming ────┼─┘        │
-      │                                                   │     │ (mechanism "pause")       │
-      │                                                   └─────┴─ disturbed ────┴──────────┤
-      └── done, abandoned ◄─────────────────────────────────────────────────────────────────┘
+                                                     ┌─► Resuming ──────┐ mechanism "pause"
+                                                     │                  ▼
+    Steady ─► Growing ─► Warming ─► Settling ─► Planning ─► Copying ⇄ Moving ─► Releasing
+      ▲          │                                 ▲  │        │        │           │
+      │          │                    planned anew └──┼────────┴────────┴───────────┤
+      └──────────┴────────────────────────────────────┴─── done, abandoned ─────────┘
+
+Phases with nothing to do are passed over.
 
 ``Phase.on`` says in one place what happens in a phase on every event: "phase X, event Y?" is
 answered by the ``on`` of file X. It returns the state, the instructions, and what is next:
