@@ -191,13 +191,12 @@ def _watch(attachment: Attachment, tell: Callable[..., None], ended: threading.E
     before: dict[str, Any] = {}
     while not ended.wait(_LOOK_S):
         state = attachment.state
-        release = getattr(state.phase, "release", None)
         preparation = state.preparation
-        leaving = [*getattr(release, "ids", ())]
+        leaving = sorted(state.phase.leaving)
         if preparation is not None and preparation.what == "releasing":
             leaving += preparation.ids
         now = {
-            "phase": type(state.phase).__name__.lower(),
+            "phase": state.phase.name,
             "size": len(state.executors),
             "executors": [each.id for each in state.all_executors],
             "leaving": leaving,
