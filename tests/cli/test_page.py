@@ -50,7 +50,7 @@ def test_a_log_is_shown_until_ctrl_c(tmp_path: Path) -> None:
     ("given", "meant"),
     [
         (["demo", "--page"], ["demo", "--page", "4060"]),
-        (["demo", "--page", "--seed", "1"], ["demo", "--page", "4060", "--seed", "1"]),
+        (["demo", "--page", "--log", "f"], ["demo", "--page", "4060", "--log", "f"]),
         (["demo", "--page", "80"], ["demo", "--page", "80"]),
         (["demo", "--page=80"], ["demo", "--page=80"]),
         (["run", "--", "app.py", "--page"], ["run", "--", "app.py", "--page"]),

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from elastream.cli.demo.picture import draw_picture
 from elastream.cli.demo.summary import changes_of, shown, summary
+from elastream.cli.demo.view import drawn, watched
+from elastream.cli.screen import Screen
 from elastream.core.decisions import Decision, Kind
 from elastream.demo.run import CountedFile, Demo, DemoSample
 
@@ -98,3 +100,20 @@ def test_a_run_is_exact_only_where_it_was_checked(demo: Demo, wrong_words: int |
 def test_the_picture_is_drawn_of_what_was_seen(demo: Demo, tmp_path: Path) -> None:
     draw_picture(demo, tmp_path / "demo.svg")
     assert "<svg" in (tmp_path / "demo.svg").read_text()
+
+
+def test_a_terminal_shows_the_rate_and_what_was_decided(demo: Demo) -> None:
+    console = Console(width=120, record=True)
+    console.print(drawn(demo))
+    text = console.export_text()
+    assert "up to 1200 posts/s" in text
+    assert "scale-out: the reason of scale-out" in text
+
+
+def test_elsewhere_each_decision_is_a_line_once(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with watched(Screen()) as show:
+        show(demo)
+        show(demo)
+    assert capsys.readouterr().out.count("scale-out: the reason of scale-out\n") == 1
