@@ -25,7 +25,7 @@ _VOCABULARY: Final = 2000
 _SYLLABLES: Final = [consonant + vowel for consonant, vowel in product("bdfgklmnprstvz", "aeiou")]
 _BUSIEST: Final = 1200
 """Posts per second."""
-_QUIET: Final = 0.25
+_QUIET: Final = 0.1
 """Share of that in the quietest moment."""
 
 

@@ -39,7 +39,7 @@ _LOOK_S: Final = 0.3
 _WARMING_FILES: Final = 4
 _WARMING_POSTS: Final = 100
 _SPARE_TIMEOUT_S: Final = 60.0
-_MOST_QUIET_FILES: Final = 60
+_MOST_QUIET_FILES: Final = 120
 """How many files may come after the last one of the load while there are many executors."""
 _STUCK_S: Final = 120.0
 
