@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elastream.spark.internals.java_text import generated_code
 from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.variants import STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +52,8 @@ class Stores:
             *(row, row, self._spec, True, state.StateStoreConf(conf, nothing), hadoop),
             *(False, jvm.scala.Option.empty()),
         )
+        run = jvm.java.util.UUID.fromString(RUN)
+        self.id = state.StateStoreProviderId(self._opening[0], run)
         self.ids: dict[int, Any] = {0: jvm.scala.Option.empty()}
         """By version, the id that its files are named by; nothing in checkpoint format 1."""
         self.root = root / "0" / "0"
@@ -95,6 +98,20 @@ class Stores:
         """Make a column family, as an operator does as its task begins."""
         store.createColFamilyIfAbsent(name, self._row, self._row, self._spec, False, False)
 
+    def close_queued(self) -> None:
+        """Close the providers that Spark's next maintenance would, where it has a queue of them."""
+        module = self.jvm.java.lang.Class.forName(f"{STATE}.StateStore$")
+        names = {field.getName(): field for field in module.getDeclaredFields()}
+        if "unloadedProvidersToClose" not in names or "closeProvider" in {
+            method.getName() for method in module.getDeclaredMethods()
+        }:
+            return
+        field = names["unloadedProvidersToClose"]
+        field.setAccessible(True)
+        queue = field.get(module.getField("MODULE$").get(None))
+        while not queue.isEmpty():
+            queue.poll()._2().close()
+
     def _opened(self, provider: Any) -> Store:
         provider.init(*self._opening)
         return Store(self, provider)
@@ -114,7 +131,7 @@ class Store:
 
     def __init__(self, stores: Stores, provider: Any) -> None:
         self._stores = stores
-        self._provider = provider
+        self.provider = provider
 
     def write(self, version: int, rows: Mapping[str, str], *, new_family: str = "") -> None:
         """Do what a task does with the state of a version; commit the next one.
@@ -133,7 +150,7 @@ class Store:
     def rows(self, version: int) -> dict[str, str]:
         """Load a version and return what is in it."""
         stores = self._stores
-        store = self._provider.getReadStore(version, stores.ids[version])
+        store = self.provider.getReadStore(version, stores.ids[version])
         found = {}
         rows = store.iterator(DEFAULT)
         while rows.hasNext():
@@ -144,44 +161,72 @@ class Store:
 
     def follow(self, version: int) -> None:
         """Come to a version as a copy does."""
-        self._stores.call(self._provider, "follow", version, self._stores.ids[version])
+        self._stores.call(self.provider, "follow", version, self._stores.ids[version])
 
     def has_block_cache(self) -> bool:
         """Return whether it holds RocksDB's cache of blocks, which is native memory."""
-        cache = self._provider.rocksDB().getWriteBufferManagerAndCache()._2()
+        cache = self.provider.rocksDB().getWriteBufferManagerAndCache()._2()
         return bool(cache.isOwningHandle())
+
+    def begin(self, version: int) -> Any:
+        """Let a task have a version, until it commits or aborts."""
+        return self._writable(version)
+
+    def closes(self) -> bool:
+        """Close it as a keeper does; return whether that leaves nothing to do.
+
+        Spark 4.1 and 4.2 close it in their next maintenance, which is done here.
+        """
+        stores = self._stores
+        closing = _generated(stores._door, "Closing")
+        (method,) = (m for m in closing.getDeclaredMethods() if m.getName() == "close")
+        method.setAccessible(True)
+        done = bool(method.invoke(None, stores._java(stores.id, self.provider)))
+        stores.close_queued()
+        return done
+
+    def is_open(self) -> bool:
+        """Return whether it has its RocksDB open."""
+        store = self.provider.rocksDB()
+        field = store.getClass().getDeclaredField("db")
+        field.setAccessible(True)
+        return field.get(store) is not None
 
     def maintain(self) -> None:
         """Upload the snapshot that waits; delete what need not be retained."""
-        self._provider.doMaintenance()
+        self.provider.doMaintenance()
 
     def close(self) -> None:
         """Close the store and delete its local files."""
-        self._provider.close()
+        self.provider.close()
 
     def _writable(self, version: int) -> Any:
         unique = self._stores.ids[version]
-        methods = self._provider.getClass().getMethods()
+        methods = self.provider.getClass().getMethods()
         (parameters,) = {m.getParameterCount() for m in methods if m.getName() == "getStore"}
-        return self._provider.getStore(version, unique, *[False] * (parameters - 2))
+        return self.provider.getStore(version, unique, *[False] * (parameters - 2))
 
 
-_COPIED: Final[dict[str, Any]] = {}
-"""What makes the provider of a copy, by application. Compiled once: py4j remembers methods by the
+_COMPILED: Final[dict[str, Any]] = {}
+"""The class of the keeper's delivery, by application. Compiled once: py4j remembers methods by the
 name of their class."""
+
+
+def _generated(door: PrivateDoor, name: str) -> Any:
+    """Return one of the classes of the keeper's text."""
+    application = door.context.applicationId()
+    if application not in _COMPILED:
+        codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+        text = generated_code(door.jvm, *door.variant.keeper)
+        _COMPILED[application] = codegen.CodeGenerator.compile(text)._1().getClass()
+    delivery = _COMPILED[application]
+    return door.jvm.java.lang.Class.forName(
+        f"{delivery.getName()}${name}", True, delivery.getClassLoader()
+    )
 
 
 def _copied_provider(door: PrivateDoor) -> Any:
     """Return the constructor of the provider that a keeper makes."""
-    application = door.context.applicationId()
-    if application not in _COPIED:
-        codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-        text = generated_code(door.jvm, *door.variant.keeper)
-        delivery = codegen.CodeGenerator.compile(text)._1().getClass()
-        provider = door.jvm.java.lang.Class.forName(
-            f"{delivery.getName()}$CopiedProvider", True, delivery.getClassLoader()
-        )
-        (constructor,) = provider.getDeclaredConstructors()
-        constructor.setAccessible(True)
-        _COPIED[application] = constructor
-    return _COPIED[application]
+    (constructor,) = _generated(door, "CopiedProvider").getDeclaredConstructors()
+    constructor.setAccessible(True)
+    return constructor

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from tests.spark.running_query import PATIENCE_S
 from tests.spark.stores import STREAMING, Store, Stores
 
 if TYPE_CHECKING:
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
 FORMAT = f"{STREAMING}.stateStore.checkpointFormatVersion"
 BOUNDED = f"{STREAMING}.stateStore.rocksdb.boundedMemoryUsage"
 DELTAS = f"{STREAMING}.stateStore.minDeltasForSnapshot"
+LOCK_TIMEOUT = f"{STREAMING}.stateStore.rocksdb.lockAcquireTimeoutMs"
 MOST_VERSIONS = 60
 KEYS = 6
 FEW = 2
@@ -113,3 +118,42 @@ def test_a_copy_that_is_dropped_frees_its_block_cache_unless_it_is_shared(
     stream.run_batch(owner)
     stream.assert_loadable()
     owner.close()
+
+
+def test_a_replaced_store_is_closed_when_its_task_has_ended_and_not_waited_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    an_hour = {LOCK_TIMEOUT: "3600000"}
+    stores = Stores(spark, tmp_path, an_hour)
+    owner, stream = stores.owner(), Stream(stores)
+    stream.run_batch(owner)
+    task = owner.begin(stream.version)
+    assert not owner.closes()
+    assert owner.is_open()
+    task.abort()
+    assert owner.closes()
+    assert not owner.is_open()
+
+
+def test_spark_s_own_closing_leaves_a_store_open_that_a_task_uses_for_too_long(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Why a keeper does not leave it to Spark: what was not closed in time is never closed."""
+    stores = Stores(spark, tmp_path, {LOCK_TIMEOUT: "1"})
+    owner, stream = stores.owner(), Stream(stores)
+    stream.run_batch(owner)
+    begun, over = threading.Event(), threading.Event()
+
+    def run_task() -> None:
+        owner.begin(stream.version)
+        begun.set()
+        over.wait(PATIENCE_S)
+
+    threading.Thread(target=run_task, daemon=True).start()
+    try:
+        assert begun.wait(PATIENCE_S)
+        with contextlib.suppress(Py4JJavaError):
+            owner.close()
+    finally:
+        over.set()
+    assert owner.is_open()

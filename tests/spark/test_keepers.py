@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.running_query import until
+from tests.spark.stores import Stores
 
 from elastream.spark.internals.java_text import generated_code
 from elastream.spark.internals.spark_internals import PrivateDoor
@@ -62,6 +64,10 @@ class Host:
         field = keeper.getClass().getDeclaredField("ended")
         field.setAccessible(True)
         field.setBoolean(keeper, True)
+
+    def replace(self, keeper: Any, store: Any, provider: Any) -> None:
+        """Leave a keeper a provider to close, as one whose place a copy has taken."""
+        self._field(keeper, "replaced").add(self._door.java_objects([store, provider]))
 
     def has_ended(self, keeper: Any) -> bool:
         return bool(self._field(keeper, "ended"))
@@ -136,3 +142,21 @@ def test_the_properties_of_a_jvm_with_a_keeper_can_be_stored(host: Host) -> None
     host.deliver("a")
     assert host.keepers()
     host.jvm.java.lang.System.getProperties().store(host.jvm.java.io.ByteArrayOutputStream(), "")
+
+
+def test_a_keeper_that_ends_still_closes_the_store_that_a_copy_has_replaced(
+    host: Host, spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    owner = stores.owner()
+    owner.write(0, {"key": "value"})
+    task = owner.begin(1)
+    host.deliver("a")
+    (keeper,) = host.keepers()
+    host.replace(keeper, stores.id, owner.provider)
+    host.end(keeper)
+    assert owner.is_open()
+    task.abort()
+    until(lambda: not host.keepers(), "the keeper has nothing left to close")
+    stores.close_queued()
+    assert not owner.is_open()

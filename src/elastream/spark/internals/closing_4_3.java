@@ -1,16 +1,20 @@
 // Closing a provider that another took the place of, as Spark 4.3 does: under its own lock.
 static final class Closing {
-  static void close(StateStoreProviderId id, StateStoreProvider provider) {
+  // Return whether nothing is left to do; false where a task or maintenance uses the provider.
+  static boolean close(StateStoreProviderId id, StateStoreProvider provider) {
     try {
-      Object maintenance = Names.call(Names.call(provider, "maintenanceLock"), "writeLock");
-      ((java.util.concurrent.locks.Lock) maintenance).lock();
+      if (Names.isAcquired(provider)) return false;
+      Object lock = Names.call(Names.call(provider, "maintenanceLock"), "writeLock");
+      java.util.concurrent.locks.Lock maintenance = (java.util.concurrent.locks.Lock) lock;
+      if (!maintenance.tryLock()) return false;
       try {
         Names.call(StateStore$.MODULE$, "closeProvider", id, provider);
       } finally {
-        ((java.util.concurrent.locks.Lock) maintenance).unlock();
+        maintenance.unlock();
       }
     } catch (Throwable error) {
       // it was replaced already; at worst it stays open
     }
+    return true;
   }
 }

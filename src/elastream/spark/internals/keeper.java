@@ -38,8 +38,10 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Predicate;
 
@@ -121,6 +123,7 @@ static final class Keeper extends Thread implements Predicate {
   private static final long ALERT_MS = 40;
   private static final long CALM_MS = 250;
   private static final long TEND_MS = 50;
+  private static final long CLOSE_MS = 1000;  // how often closing is tried at the end
   private static final long REST = 2;  // so many times as long as an opening took
   private static final long LONGEST_REST_MS = 2000;
 
@@ -132,6 +135,8 @@ static final class Keeper extends Thread implements Predicate {
   private final StateStoreProviderId outbox;
   private final ObjectMapper json = new ObjectMapper();
   private final LinkedHashMap copies = new LinkedHashMap();  // by key; its own lock
+  // Ids and providers that copies have replaced, to be closed once no task uses them.
+  private final ConcurrentLinkedQueue replaced = new ConcurrentLinkedQueue();
   private volatile boolean ended = false;  // set under the lock of the copies
   private volatile boolean alert = true;
   private volatile long read = -1;  // the number of the last word read
@@ -266,7 +271,7 @@ static final class Keeper extends Thread implements Predicate {
     List all = all();
     for (int i = 0; i < all.size(); i++) {
       Copy copy = (Copy) all.get(i);
-      if (taken.contains(copy.key)) copy.takeOver(coordinator, host, executor);
+      if (taken.contains(copy.key)) copy.takeOver(coordinator, host, executor, replaced);
     }
   }
 
@@ -303,6 +308,7 @@ static final class Keeper extends Thread implements Predicate {
         Thread.sleep(TEND_MS);
         List all = all();
         for (int i = 0; i < all.size() && !ended; i++) tend((Copy) all.get(i));
+        closeReplaced();
       }
     } catch (Throwable error) {
       // nobody hears of it: an error that left this thread would end the executor
@@ -310,6 +316,23 @@ static final class Keeper extends Thread implements Predicate {
     end();
     List all = all();
     for (int i = 0; i < all.size(); i++) ((Copy) all.get(i)).drop();
+    try {
+      while (!replaced.isEmpty()) {
+        closeReplaced();
+        Thread.sleep(CLOSE_MS);
+      }
+    } catch (Throwable error) {
+      // at worst they stay open
+    }
+  }
+
+  // Close what no task uses any more. Nothing waits here for those that do: such a wait of Spark's own
+  // ends after a while, and the provider is never closed then.
+  private void closeReplaced() {
+    for (int i = replaced.size(); i > 0; i--) {
+      Object[] one = (Object[]) replaced.poll();
+      if (!Closing.close((StateStoreProviderId) one[0], (StateStoreProvider) one[1])) replaced.add(one);
+    }
   }
 
   // Opening takes the cores and the disk that the executor's own tasks need: rest in between.
@@ -432,7 +455,7 @@ static final class Copy {
 
   // Become the provider that Spark knows, unless what it has is as new. A task that comes while the
   // copy catches up waits for it.
-  void takeOver(Object coordinator, String host, String executor) {
+  void takeOver(Object coordinator, String host, String executor, Queue replaced) {
     if (!state.equals("ready") || !lock.tryLock()) return;
     StateStoreProvider stale = null;
     try {
@@ -440,7 +463,7 @@ static final class Copy {
     } finally {
       lock.unlock();
     }
-    if (stale != null) Closing.close(id, stale);
+    if (stale != null) replaced.add(new Object[] { id, stale });
   }
 
   // Put the copy in the place of what Spark has, and return that; null where it stays or is nothing.
@@ -679,6 +702,17 @@ static final class Names {
   static long loadedVersion(Object provider) {
     if (!(provider instanceof RocksDBStateStoreProvider)) return Long.MAX_VALUE;
     return ((RocksDBStateStoreProvider) provider).rocksDB().loadedVersion();
+  }
+
+  // Whether a task uses a provider, in Spark 4.1 and later.
+  static boolean isAcquired(StateStoreProvider provider) throws Exception {
+    if (!(provider instanceof RocksDBStateStoreProvider)) return false;
+    Object machine = call(
+      provider,
+      "org$apache$spark$sql$execution$streaming$state$RocksDBStateStoreProvider$$stateMachine");
+    Method state = machine.getClass().getDeclaredMethod("state", new Class[0]);
+    state.setAccessible(true);
+    return state.invoke(machine, new Object[0]).getClass().getName().endsWith("$ACQUIRED$");
   }
 
   // The compiler takes the method of JsonNode's interface, which returns less.

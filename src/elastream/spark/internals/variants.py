@@ -71,7 +71,7 @@ _4_0: Final = Variant(
     newest_java=23,  # its Hadoop calls what Java 24 took away
     keeper=("keeper.java", "store_4_0.java", "closing_4_0.java"),
     copy_methods={
-        f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release"),
+        f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "acquire", "release", "getAcquiredThreadInfo"),
         ROCKSDB_PROVIDER: ("rocksDB",),
         f"{STATE}.StateStore$": ("loadedProviders",),
         **_DELIVERY,
@@ -88,7 +88,11 @@ _4_1: Final = replace(
     keeper=("keeper.java", "store_4_1.java", "closing_4_1.java"),
     copy_methods={
         f"{STATE}.RocksDB": (*_ROCKSDB, _FILES, "getFullLineage"),
-        ROCKSDB_PROVIDER: ("createRocksDB", "getReadStore", "rocksDB"),
+        ROCKSDB_PROVIDER: (
+            *("createRocksDB", "getReadStore", "rocksDB"),
+            f"{STATE.replace('.', '$')}$RocksDBStateStoreProvider$$stateMachine",
+        ),
+        f"{STATE}.RocksDBStateMachine": ("state",),
         f"{STATE}.StateStore$": ("loadedProviders", "unloadedProvidersToClose"),
         **_DELIVERY,
     },
