@@ -1,4 +1,4 @@
-"""Replicas and hosts of operators, chosen together (EDRP, paper 004): a wing of elastream."""
+"""Choose replicas and hosts of operators together (EDRP, paper 004): a wing of elastream."""
 
 from elastream.lazy import lazy_names
 

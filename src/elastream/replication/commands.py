@@ -1,4 +1,4 @@
-"""``elastream plan replication``: replicas and places of the operators of a graph."""
+"""``elastream plan replication``: replicas and hosts of the operators of a graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from elastream.replication.model.problem import (
 
 __all__ = ["replication", "replication_problem"]
 
-_Made = TypeVar("_Made")
+_Parsed = TypeVar("_Parsed")
 
 
 def replication(file: ProblemFile, seconds: Seconds = None) -> None:
@@ -40,14 +40,14 @@ def replication(file: ProblemFile, seconds: Seconds = None) -> None:
     from elastream.replication.planner.exact import replication as planner
 
     problem = replication_problem(read_fields(file))
-    began = time.perf_counter()
+    started = time.perf_counter()
     try:
         outcome = planner(problem, effort=effort_of(seconds, VALUES_A_SECOND, EFFORT))
     except ProblemError as error:
         if error.field == "effort":
             raise ProblemError("--seconds", error.why) from error
         raise
-    took = time.perf_counter() - began
+    elapsed_s = time.perf_counter() - started
     if isinstance(outcome, Infeasible):
         refuse(outcome)
     print_plan(
@@ -59,7 +59,7 @@ def replication(file: ProblemFile, seconds: Seconds = None) -> None:
             "cost": outcome.cost,
             "downtime_ms": outcome.downtime_ms,
             "gap": outcome.gap,
-            "solve_s": round(took, 3),
+            "solve_s": round(elapsed_s, 3),
         }
     )
 
@@ -91,10 +91,12 @@ def replication_problem(data: Fields) -> ReplicationProblem:
     )
 
 
-def _list_of(field: str, values: object, made: Callable[[str, Fields], _Made]) -> tuple[_Made, ...]:
+def _list_of(
+    field: str, values: object, parse: Callable[[str, Fields], _Parsed]
+) -> tuple[_Parsed, ...]:
     if not isinstance(values, list):
         raise ProblemError(field, f"{shown(values)} is not a list")
-    return tuple(made(f"{field}[{i}]", _object(f"{field}[{i}]", v)) for i, v in enumerate(values))
+    return tuple(parse(f"{field}[{i}]", _object(f"{field}[{i}]", v)) for i, v in enumerate(values))
 
 
 def _object(field: str, value: object) -> Fields:
@@ -119,10 +121,10 @@ def _operator(field: str, data: Fields) -> Operator:
 
 
 def _latency(field: str, data: Fields) -> Latency:
-    given = [name for name in ("service_rate", "latency_ms") if name in data]
-    if len(given) != 1:
+    models = [name for name in ("service_rate", "latency_ms") if name in data]
+    if len(models) != 1:
         raise ProblemError(field, "needs either service_rate or latency_ms")
-    if given == ["service_rate"]:
+    if models == ["service_rate"]:
         return Queue(amount(f"{field}.service_rate", data["service_rate"]))
     coefficients = data["latency_ms"]
     if not isinstance(coefficients, list):

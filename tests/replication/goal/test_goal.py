@@ -221,7 +221,7 @@ def test_a_plan_that_lacks_a_query_which_came_meanwhile_is_not_carried_out() -> 
     memory, wanted = goal.answered(memory, at(both, 61), question, question.work())
     assert wanted is not None
     assert (wanted.need, wanted.executors) == ("hold", 3)
-    assert "newcomer/0 came while a plan was worked out" in wanted.reason
+    assert "newcomer/0 started while a plan was worked out" in wanted.reason
     assert memory.deployment is None
     assert not memory.solving
 

@@ -6,7 +6,7 @@ import pytest
 from tests.replication.goal.scenes import executors, observed, scene, seen
 
 from elastream.replication.goal.goal import Replication
-from elastream.replication.goal.newcomers import beside_living, executors_for
+from elastream.replication.goal.newcomers import executors_for, prefer_live_executors
 from elastream.replication.goal.problem import problem_of
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, ReplicationProblem, Weights
@@ -45,7 +45,7 @@ def test_newcomers_are_wanted_beside_those_that_are_alive() -> None:
 def test_a_newcomer_gives_way_to_an_idle_executor_that_is_as_good() -> None:
     which = problem()
     plan = planned(which, {"query/0": ("newcomer 0",), "query/1": ("newcomer 0",)})
-    found = beside_living(which, plan, 0.0)
+    found = prefer_live_executors(which, plan, 0.0)
     assert found.objective == pytest.approx(plan.objective)
     assert found.deployment == {**ON, "query/0": ("0",), "query/1": ("0",)}
 
@@ -55,7 +55,7 @@ def test_a_newcomer_gives_way_to_an_executor_that_is_slower_within_the_bounds() 
     best = replication(which)
     assert isinstance(best, ReplicationPlan)
     assert best.deployment["query/1"] == ("1", "newcomer 0")
-    found = beside_living(which, best, EFFORT)
+    found = prefer_live_executors(which, best, EFFORT)
     assert not any("newcomer" in node for nodes in found.deployment.values() for node in nodes)
     assert found.objective > best.objective == found.lower_bound
     assert found.status == "feasible"
@@ -68,4 +68,4 @@ def test_what_keeps_the_bounds_in_no_other_way_stays() -> None:
     tight = replace(which, bounds=replace(which.bounds, response_ms=best.response_ms))
     best = replication(tight)
     assert isinstance(best, ReplicationPlan)
-    assert beside_living(tight, best, EFFORT).deployment == best.deployment
+    assert prefer_live_executors(tight, best, EFFORT).deployment == best.deployment

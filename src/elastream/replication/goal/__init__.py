@@ -1,1 +1,1 @@
-"""Replication (EDRP, paper 004): how many executors, and which of them hold which operator."""
+"""Replication goal (EDRP, paper 004): the number of executors and the operators on each."""

@@ -1,10 +1,10 @@
 """Replication: executors and replicas by response time, price and downtime (EDRP, paper 004).
 
-The problem of this moment (:mod:`~.problem`) is solved every ``period_s``, and at once when batches
-break the bound; paper 004, section 6.2, figure 2: monitor, analyse, plan, execute, the plan every
-minute. What it wants follows from the plan: as many executors as hold replicas in it, and each
-operator's partitions on its replicas. Within an unchanged set of replicas partitions move where the
-load of one is above what ``tau`` allows.
+The goal solves the problem of :mod:`~.problem` every ``period_s``, and at once when batches break
+the bound. This is the loop of paper 004, section 6.2, figure 2 (monitor, analyse, plan, execute),
+where a plan is made every minute. The targets follow from the plan: one executor for each node that
+holds replicas in it, and each operator's partitions on its replicas. While the set of replicas is
+unchanged, partitions move only when the load of a replica is above what ``tau`` allows.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ __all__ = ["Replication", "ReplicationMemory"]
 
 _SMOOTHING_S: Final = 10.0
 _AS_FAST: Final = 0.95
-"""Where the bounds cannot be met, a plan with more of the response time of now is not worth it."""
+"""When the bounds cannot be met, a new plan must cut the response time to this share or less."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationMemory:
-    """What the goal remembers between two observations."""
+    """State of the goal between two observations."""
 
     points: Points = field(default_factory=dict)
     outside_ms: Mapping[str, float] = field(default_factory=dict)
-    """What batches of each query take besides their stateful stages, smoothed."""
+    """Time that batches of each query spend outside their stateful stages, smoothed."""
     experience: Experience = field(default_factory=Experience)
     probes: Mapping[tuple[str, str], float] = field(default_factory=dict)
     round_trips_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -63,23 +63,23 @@ class ReplicationMemory:
     probed_hosts: frozenset[str] = frozenset()
     solving: bool = False
     broken: Mapping[str, int] = field(default_factory=dict)
-    """Batches in a row of each query whose rows took longer than the bound."""
+    """Number of consecutive batches of each query whose rows took longer than the bound."""
     decided_ms: int | None = None
-    """When the last plan was made, or its change ended; at first, of the first look."""
+    """Time of the last plan, or of the end of its change; initially of the first observation."""
     plans: int = 0
-    """How many plans were made."""
+    """Number of plans so far."""
     deployment: Deployment | None = None
-    """The last plan, where it has been wanted and not been reached."""
+    """The last plan, while it is the target and has not been reached."""
     known: frozenset[str] = frozenset()
-    """Executors that were alive when it was made."""
+    """Executors that were alive when that plan was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replication(ReplicationSettings):
-    """Executors and replicas within a bound on the response time, at the best price."""
+    """Keep the response time within a bound at the lowest price."""
 
     def memory(self) -> ReplicationMemory:
-        """Remember nothing yet."""
+        """Return an empty memory."""
         return ReplicationMemory()
 
     def heard(
@@ -90,7 +90,7 @@ class Replication(ReplicationSettings):
         *,
         disturbed: bool,
     ) -> ReplicationMemory:
-        """Learn response times, speeds and what moves cost."""
+        """Update response times, speeds and the cost of moves."""
         query = observed.queries[batch.query]
         experience = memory.experience.with_batch(batch, query, disturbed=disturbed)
         slow = response_of(query, batch).total_ms > self.response_ms
@@ -98,23 +98,23 @@ class Replication(ReplicationSettings):
         if not slow or disturbed:
             broken[batch.query] = 0
         memory = replace(memory, experience=experience, broken=broken)
-        if not disturbed:  # a query that is paused for a change will be back
-            memory = _of_those_there(memory, observed)
+        if not disturbed:  # a query that is paused for a change will return
+            memory = _without_departed(memory, observed)
         if disturbed or not batch.interval_ms:
             return memory
         weight = weight_of(batch.interval_ms / 1000, _SMOOTHING_S)
         outside = outside_ms(batch, observed.executors)
-        before = memory.outside_ms.get(batch.query)
+        previous_ms = memory.outside_ms.get(batch.query)
         return replace(
             memory,
             points=with_batch(memory.points, batch, observed.executors),
-            outside_ms={**memory.outside_ms, batch.query: mean(before, outside, weight)},
+            outside_ms={**memory.outside_ms, batch.query: mean(previous_ms, outside, weight)},
         )
 
     def wanted(
         self, memory: ReplicationMemory, observed: Observed
     ) -> tuple[ReplicationMemory, Wanted, tuple[Question, ...]]:
-        """Ask for a plan where one is due; want what the bounds want until it is there."""
+        """Request a plan when one is due; until it arrives, hold the current target."""
         if memory.decided_ms is None:
             memory = replace(memory, decided_ms=observed.now_ms)
         memory, questions = self._probed(memory, observed)
@@ -138,7 +138,7 @@ class Replication(ReplicationSettings):
     def answered(
         self, memory: ReplicationMemory, observed: Observed, question: Question, answer: Any
     ) -> tuple[ReplicationMemory, Wanted | None]:
-        """Take in delays between hosts, or want what a plan says."""
+        """Store measured delays between hosts, or turn a solved plan into the target."""
         if isinstance(question, Probe):
             memory = replace(memory, probing=False)
             if isinstance(answer, Failure):
@@ -158,7 +158,7 @@ class Replication(ReplicationSettings):
         observed: Observed,
         executors: int,
     ) -> MadePlanner | None:
-        """Return who carries the last plan out, if it still fits the executors."""
+        """Return the planner that carries out the last plan, if that still fits the executors."""
         if memory.deployment is None:
             return None
         return replica_planner(memory.deployment, memory.known, observed, executors, tau=self.tau)
@@ -170,7 +170,7 @@ class Replication(ReplicationSettings):
         *,
         done: bool,  # noqa: ARG002
     ) -> ReplicationMemory:
-        """Forget the plan, and look again after a while."""
+        """Drop the plan and restart the cool-down."""
         return replace(memory, deployment=None, decided_ms=observed.now_ms, broken={})
 
     def _hold(self, observed: Observed, more: str) -> Wanted:
@@ -190,7 +190,7 @@ class Replication(ReplicationSettings):
         return Wanted("hold", len(observed.executors), reason, busy, figures)
 
     def _due(self, memory: ReplicationMemory, observed: Observed) -> str | None:
-        """Return why the problem should be solved now; ``None`` where it should not."""
+        """Return why the problem should be solved now, or ``None`` if it should not."""
         since_s = ((observed.now_ms or 0) - (memory.decided_ms or 0)) / 1000
         broken = [name for name, times in memory.broken.items() if times >= self.patience]
         if broken and since_s >= self.cooldown_s:
@@ -201,9 +201,9 @@ class Replication(ReplicationSettings):
         weights = self.weights
         if memory.plans == 0 and self.first_ignores_downtime:
             weights = Weights(weights.response, weights.cost, 0)
-        return problem_of(observed, self._seen(memory), self, weights=weights)
+        return problem_of(observed, self._problem_inputs(memory), self, weights=weights)
 
-    def _seen(self, memory: ReplicationMemory) -> ProblemInputs:
+    def _problem_inputs(self, memory: ReplicationMemory) -> ProblemInputs:
         return ProblemInputs(
             memory.points, memory.outside_ms, memory.round_trips_ms, memory.experience
         )
@@ -211,7 +211,7 @@ class Replication(ReplicationSettings):
     def _probed(
         self, memory: ReplicationMemory, observed: Observed
     ) -> tuple[ReplicationMemory, tuple[Question, ...]]:
-        """Ask for delays where there are several hosts and theirs are not known, or no longer."""
+        """Request probes if there are several hosts and their delays are unknown or out of date."""
         now_ms = observed.now_ms
         hosts = frozenset(executor.host for executor in observed.executors)
         if self.probes == 0 or len(hosts) < 2 or memory.probing or now_ms is None:
@@ -236,21 +236,23 @@ class Replication(ReplicationSettings):
             return memory, self._hold(observed, f"; no deployment is allowed: {why}")
         unplanned = [load.name for load in loads if load.name not in plan.deployment]
         if unplanned:
-            came = f"; {listed(unplanned)} came while a plan was worked out: the next one counts it"
-            return memory, self._hold(observed, came)
+            deferred = (
+                f"; {listed(unplanned)} started while a plan was worked out and is left to the next"
+            )
+            return memory, self._hold(observed, deferred)
         memory = replace(memory, deployment=plan.deployment, known=observed.alive)
         number = executors_for(plan.deployment, alive)
         number = min(max(number, observed.bounds.least, 1), observed.bounds.most)
         figures = _figures(plan, solved)
         changes = _changes(loads, plan.deployment)
-        short = "" if solved.unmet is None else f"; as fast as can be, for {solved.unmet}"
+        unmet = "" if solved.unmet is None else f"; as fast as can be, for {solved.unmet}"
         was = solved.stay.response_ms
-        before = "saturated" if was is None else f"{was:.0f} ms"
-        gain = f"response {before} to {plan.response_ms:.0f} ms, cost {solved.stay.cost:g} to "
-        gain += f"{plan.cost:g}, downtime {plan.downtime_ms:.0f} ms{short}"
+        before_text = "saturated" if was is None else f"{was:.0f} ms"
+        gain = f"response {before_text} to {plan.response_ms:.0f} ms, cost {solved.stay.cost:g} to "
+        gain += f"{plan.cost:g}, downtime {plan.downtime_ms:.0f} ms{unmet}"
         if solved.unmet is not None and was is not None and plan.response_ms > _AS_FAST * was:
-            hold = f"; no deployment is faster than this one's {was:.0f} ms by much{short}"
-            return replace(memory, deployment=None), self._hold(observed, hold)
+            reason = f"; no deployment is much faster than the current {was:.0f} ms{unmet}"
+            return replace(memory, deployment=None), self._hold(observed, reason)
         if changes or number != alive:
             need: Any = "rebalance"
             if number != alive:
@@ -261,12 +263,12 @@ class Replication(ReplicationSettings):
         uneven = _uneven(loads, observed, self.tau)
         if uneven is not None:
             return memory, Wanted("rebalance", alive, uneven, figures=figures, firm=True)
-        hold = f"; the deployment is the best there is, {plan.response_ms:.0f} ms{short}"
-        return replace(memory, deployment=None), self._hold(observed, hold)
+        reason = f"; the deployment is the best there is, {plan.response_ms:.0f} ms{unmet}"
+        return replace(memory, deployment=None), self._hold(observed, reason)
 
 
-def _of_those_there(memory: ReplicationMemory, observed: Observed) -> ReplicationMemory:
-    """Return the memory without queries, executors and hosts that have gone."""
+def _without_departed(memory: ReplicationMemory, observed: Observed) -> ReplicationMemory:
+    """Return the memory without queries, executors and hosts that no longer exist."""
     queries, executors = observed.queries.keys(), observed.alive
     hosts = {executor.host for executor in observed.executors}
     seen = memory.experience.seen
@@ -295,7 +297,7 @@ def _changes(loads: tuple[OperatorLoad, ...], after: Deployment) -> list[str]:
 
 
 def _uneven(loads: tuple[OperatorLoad, ...], observed: Observed, tau: float) -> str | None:
-    """Return which replica holds more of its operator than allowed, where another spread helps."""
+    """Return the replica whose share is too large, if another distribution would help."""
     for load in loads:
         held = dict.fromkeys(load.replicas, 0.0)
         for task, each in load.tasks.items():

@@ -1,16 +1,16 @@
-"""Response time of an operator against the rate of a replica, from what was measured.
+"""Response time of an operator against the input rate of a replica, from measurements.
 
-A micro-batch collects rows for an interval T and then works them off, stage by stage; a stage is
-over when its busiest replica is. An operator that costs s of executor time a row and gets rate r a
-replica is therefore busy for ``T s r`` of every batch: its response time is a line in r and no
-queue's curve. So it was in the paper (section 7.3): M/M/1 was "a poor approximation", and
+A micro-batch collects rows for an interval T and then processes them stage by stage. A stage ends
+when its busiest replica ends. An operator that needs s of executor time per row and gets rate r per
+replica is therefore busy for ``T s r`` of every batch: its response time is linear in r, not a
+queueing curve. The paper found the same (section 7.3): M/M/1 was "a poor approximation", and
 polynomials were fitted to measured points.
 
-- ``fitted``: the least-squares line through the last batches, once they have shown the operator at
-  rates that differ enough; before that, and where the line falls or starts below zero, the line
-  through the origin with the time of now. That one also shares the fixed cost of a task among
-  replicas, which is right: each replica then has fewer tasks.
-- ``queue``: M/M/1 with the service rate of now; its milliseconds are a row's, not a batch's.
+- ``fitted``: the least-squares line through the last batches, once they cover rates that differ
+  enough. Until then, and when the line falls or starts below zero, the line through the origin with
+  the current time. The latter also divides the fixed cost of tasks among the replicas, which is
+  right: with more replicas each has fewer tasks.
+- ``queue``: M/M/1 with the current service rate. Its milliseconds are per row, not per batch.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from elastream.replication.model.latency import Latency, Polynomial, Queue
 __all__ = ["LatencyModel", "Points", "busy_ms", "latency_of", "outside_ms", "with_batch"]
 
 LatencyModel = Literal["fitted", "queue"]
-"""``fitted``: a line through what was measured (section 7.3). ``queue``: M/M/1 (section 7.2)."""
+"""``fitted``: a line through measurements (section 7.3). ``queue``: M/M/1 (section 7.2)."""
 
 Points = Mapping[OperatorKey, tuple[tuple[float, float], ...]]
-"""Of each operator, the last batches: rows a replica, milliseconds of the stage."""
+"""For each operator, its last batches: rows per replica, milliseconds of the stage."""
 
 _MOST_POINTS: Final = 60
 _LEAST_POINTS: Final = 10
-_LEAST_SPREAD: Final = 1.5
-"""The most rows seen must be so many times the fewest, or a slope is mostly noise."""
+_LEAST_RATIO: Final = 1.5
+"""The largest rate over the smallest must be at least this; otherwise the slope is mostly noise."""
 
 
 def with_batch(
     points: Points, batch: BatchObservation, executors: tuple[Executor, ...]
 ) -> dict[OperatorKey, tuple[tuple[float, float], ...]]:
-    """Return the points with those of one batch, the oldest forgotten."""
-    found = dict(points)
+    """Return the points with those of one more batch, without the oldest."""
+    updated = dict(points)
     rows: dict[OperatorKey, int] = {}
     for task in batch.tasks:
         key = (task.task.query, task.task.operator)
@@ -48,12 +48,12 @@ def with_batch(
     for key, spent in busy_ms(batch, executors).items():
         if rows[key]:
             point = (rows[key] / len(spent), max(spent.values()))
-            found[key] = (*found.get(key, ()), point)[-_MOST_POINTS:]
-    return found
+            updated[key] = (*updated.get(key, ()), point)[-_MOST_POINTS:]
+    return updated
 
 
 def outside_ms(batch: BatchObservation, executors: tuple[Executor, ...]) -> float:
-    """Return what a batch took besides its stateful stages, which run one after the other."""
+    """Return the time of a batch outside its stateful stages, which run one after the other."""
     stages_ms = sum(max(spent.values()) for spent in busy_ms(batch, executors).values())
     return max(0.0, batch.duration_ms - stages_ms)
 
@@ -69,7 +69,7 @@ def latency_of(
 ) -> Latency:
     """Return the response time of one replica on an executor with ``cores`` cores.
 
-    ``demand`` is work asked for over work done: a saturated operator would be slower than it was.
+    ``demand`` is required work over work done: a saturated operator would be slower than it was.
     """
     rate, work = load.rows_per_s * demand, load.work * demand / cores
     if rate <= 0 or work <= 0:
@@ -94,9 +94,9 @@ def busy_ms(
 
 
 def _line(points: tuple[tuple[float, float], ...], interval_ms: float) -> Polynomial | None:
-    """Return the line through the points, in the rate; ``None`` where they do not tell one."""
+    """Return the line through the points in the rate, or ``None`` if they do not determine one."""
     rows = [number for number, _ in points]
-    if len(points) < _LEAST_POINTS or max(rows) < _LEAST_SPREAD * min(rows):
+    if len(points) < _LEAST_POINTS or max(rows) < _LEAST_RATIO * min(rows):
         return None
     from elastream.replication.planner.latency_fit import fit_polynomial
 

@@ -1,9 +1,8 @@
-"""Executors that might come, as nodes of a plan: beside those that are alive, not instead of them.
+"""Executors that could be added, as nodes of a plan: added to live executors, never replacing them.
 
-To the solver a newcomer is a node like any other. In truth nobody knows yet what it will be. Taken
-to be of mean speed it would be better than half of the executors that are alive, and they would
-take turns for the noise of what was measured. So one is wanted in the place of a living executor
-only where the bounds cannot be met otherwise.
+To the solver a newcomer is a node like any other, but its real speed is not known yet. At the mean
+speed it would look better than half of the live executors, and measurement noise would make the two
+swap endlessly. So a newcomer replaces a live executor only if the bounds cannot be met otherwise.
 """
 
 from __future__ import annotations
@@ -16,28 +15,29 @@ from elastream.replication.goal.problem import SOURCE, is_newcomer
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, ReplicationProblem
 
-__all__ = ["beside_living", "executors_for"]
+__all__ = ["executors_for", "prefer_live_executors"]
 
 _AS_GOOD: Final = 1e-9
 
 
 def executors_for(deployment: Deployment, alive: int) -> int:
-    """Return how many executors it takes to carry the deployment out.
+    """Return the number of executors needed to carry out the deployment.
 
-    Newcomers come beside those that are alive; what these do not hold is given back later.
+    Newcomers are added to live executors; executors that end up without replicas are released
+    later.
     """
     used = _used(deployment)
-    come = sum(map(is_newcomer, used))
-    return alive + come if come else len(used)
+    newcomers = sum(map(is_newcomer, used))
+    return alive + newcomers if newcomers else len(used)
 
 
-def beside_living(
+def prefer_live_executors(
     problem: ReplicationProblem, plan: ReplicationPlan, effort: float
 ) -> ReplicationPlan:
-    """Return the best deployment at hand in which no newcomer stands for a living executor.
+    """Return the best available deployment in which no newcomer replaces a live executor.
 
-    That is the plan itself where it does without, or where nothing else keeps the bounds. Its lower
-    bound stays.
+    That is the plan itself if it has no such newcomer, or if nothing else meets the bounds. The
+    plan keeps its lower bound.
     """
     from elastream.replication.planner.exact import plan_of, replication
 
@@ -50,8 +50,8 @@ def beside_living(
     if swapped is not None and swapped.objective <= plan.objective + _AS_GOOD:
         return swapped
     alone = replication(_for_living(problem), effort=effort)
-    found = [each for each in (swapped, alone) if isinstance(each, ReplicationPlan)]
-    best = min(found, key=lambda each: each.objective, default=plan)
+    candidates = [each for each in (swapped, alone) if isinstance(each, ReplicationPlan)]
+    best = min(candidates, key=lambda each: each.objective, default=plan)
     return plan_of(problem, best.deployment, plan.lower_bound)
 
 
@@ -62,24 +62,24 @@ def _used(deployment: Deployment) -> frozenset[str]:
 def _with_idle(
     problem: ReplicationProblem, plan: ReplicationPlan, idle: Set[str]
 ) -> ReplicationPlan | None:
-    """Return the plan with idle executors for newcomers, as many as there are of both.
+    """Return the plan with idle executors in the place of newcomers, as many as possible.
 
-    One newcomer after the other gives way to the executor that is the best in its place; ``None``
-    where none can be.
+    Newcomers are replaced one at a time, each by the executor that is best in its place. Returns
+    ``None`` if none can be replaced.
     """
     from elastream.replication.planner.evaluation import evaluate
     from elastream.replication.planner.exact import plan_of
 
-    left = sorted(idle)
-    for newcomer in sorted(filter(is_newcomer, _used(plan.deployment)))[: len(left)]:
-        swaps = {name: _renamed(plan.deployment, newcomer, name) for name in left}
-        allowed = [name for name in left if not evaluate(problem, swaps[name]).faults]
+    unused = sorted(idle)
+    for newcomer in sorted(filter(is_newcomer, _used(plan.deployment)))[: len(unused)]:
+        swaps = {name: _renamed(plan.deployment, newcomer, name) for name in unused}
+        allowed = [name for name in unused if not evaluate(problem, swaps[name]).faults]
         if not allowed:
             return None
         plans = {name: plan_of(problem, swaps[name], plan.lower_bound) for name in allowed}
         best = min(allowed, key=lambda name: plans[name].objective)
         plan = plans[best]
-        left.remove(best)
+        unused.remove(best)
     return plan
 
 

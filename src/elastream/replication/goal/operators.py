@@ -1,9 +1,9 @@
-"""The stateful operators of all queries and what the batches tell of each.
+"""The stateful operators of all queries and their measured load.
 
-An operator is a group of stateful operators without a shuffle between them, named by its query and
-the lowest id, as everywhere in the loop. Its replicas are the executors that hold a share of its
-partitions: paper 004's replica of an operator, with the executor for the node. Stateless stages are
-no operators here: they run wherever a core is free and follow their data.
+An operator is a group of stateful operators without a shuffle between them, identified by its query
+and the lowest id, as in the core. Its replicas are the executors that hold a share of its
+partitions: paper 004's replica of an operator, with the executor as the node. Stateless stages are
+not operators here: they run wherever a core is free and follow their data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OperatorKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class OperatorLoad:
-    """What one operator does, all its tasks together."""
+    """Load of one operator, summed over its tasks."""
 
     query: str
     operator: int
@@ -38,17 +38,17 @@ class OperatorLoad:
 
     @property
     def name(self) -> str:
-        """What plans, settings and logs call it."""
+        """Its name in plans, settings and logs."""
         return operator_name(self.query, self.operator)
 
     @property
     def rows_per_s(self) -> float:
-        """Rows it reads a second."""
+        """Rows read per second."""
         return sum(task.rows_per_s for task in self.tasks.values())
 
     @property
     def work(self) -> float:
-        """Cores it keeps busy."""
+        """Number of cores kept busy."""
         return sum(task.work for task in self.tasks.values())
 
     @property
@@ -58,14 +58,14 @@ class OperatorLoad:
 
 
 def operator_name(query: str, operator: int) -> str:
-    """Return what plans, settings and logs call an operator."""
+    """Return the name of an operator in plans, settings and logs."""
     return f"{query}/{operator}"
 
 
 def operator_loads(observed: Observed) -> tuple[OperatorLoad, ...] | None:
     """Return the load of every operator, by query and id.
 
-    ``None`` while a task has not been measured, or is on no executor that is alive.
+    ``None`` while a task has not been measured or is not on a live executor.
     """
     alive = [executor.id for executor in observed.executors]
     tasks_of: dict[OperatorKey, dict[TaskId, TaskLoad]] = {}
@@ -73,9 +73,9 @@ def operator_loads(observed: Observed) -> tuple[OperatorLoad, ...] | None:
         if not load.measured or observed.where(task) not in alive:
             return None
         tasks_of.setdefault((task.query, task.operator), {})[task] = load
-    found = []
+    loads = []
     for (query, operator), tasks in sorted(tasks_of.items()):
         holding = {observed.where(task) for task in tasks}
         replicas = tuple(executor for executor in alive if executor in holding)
-        found.append(OperatorLoad(query, operator, tasks, replicas))
-    return tuple(found) or None
+        loads.append(OperatorLoad(query, operator, tasks, replicas))
+    return tuple(loads) or None

@@ -1,8 +1,8 @@
-"""A planned deployment carried out: each operator's partitions on its replicas, the least moved.
+"""Carry out a planned deployment: place each operator's partitions on its replicas.
 
-Executors that were to come when the plan was made have come under names of their own: they take the
-places of the plan's newcomers in the order of their coming. Where one that the plan counts on is
-missing, the plan no longer fits and nobody carries it out.
+Executors that did not exist when the plan was made get names of their own. They take the places of
+the plan's newcomers in the order in which they started. If an executor that the plan needs is
+missing, the plan no longer fits and is dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ReplicaPlanner", "replica_planner"]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlanner:
-    """Shares each operator's tasks among the nodes of its replicas."""
+    """Distributes each operator's tasks over the nodes of its replicas."""
 
     operators: tuple[str, ...]
     """The operator of each task."""
@@ -54,20 +54,20 @@ class ReplicaPlanner:
 def replica_planner(
     deployment: Deployment, known: Set[str], observed: Observed, executors: int, *, tau: float
 ) -> MadePlanner | None:
-    """Return who carries the deployment out; ``None`` where it does not fit any more.
+    """Return the planner for the deployment, or ``None`` if the deployment no longer fits.
 
-    ``known`` are the executors that were alive when it was made, ``executors`` is how many there
-    are to be.
+    ``known`` are the executors that were alive when it was made; ``executors`` is the target
+    number.
     """
     alive = [executor.id for executor in observed.executors]
     number = {executor: place for place, executor in enumerate(alive)}
-    came = [executor for executor in alive if executor not in known]
+    started = [executor for executor in alive if executor not in known]
     used = sorted({node for nodes in deployment.values() for node in nodes} - {SOURCE})
     beyond = len(alive)
     for newcomer in filter(is_newcomer, used):
-        if came:
-            number[newcomer] = number[came.pop(0)]
-        else:  # not there: advice is given for executors that would come
+        if started:
+            number[newcomer] = number[started.pop(0)]
+        else:  # advise mode: the plan also uses executors that do not exist yet
             number[newcomer] = beyond
             beyond += 1
     operators = tuple(operator_name(task.query, task.operator) for task, _ in observed.tasks())

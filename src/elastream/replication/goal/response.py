@@ -1,13 +1,13 @@
-"""How long a row takes: until its batch begins, and until that has committed.
+"""Response time of a row: until its batch starts, and until that batch has committed.
 
-A batch's duration is not what a row waits. A row arrives while another batch runs, or while none is
-due, and waits for the next one: half the time between two batches in the mean. Where rows come
-faster than they are worked off, those that no batch has taken yet wait in line before it. So
+A row's response time is more than its batch's duration. A row that arrives while another batch
+runs, or before the next one is due, waits for the next one: on average half the time between two
+batches. If rows arrive faster than they are processed, the unread rows queue up before it. So
 
-    response = wait for the batch + backlog over the rows worked off a second + duration.
+  response = wait for the batch + backlog over the rows processed per second + duration.
 
-Rows that came while a batch ran are no backlog: the next batch takes them, and that wait is counted
-already. So what counts as backlog is what exceeds the rows of one usual batch.
+Rows that arrive while a batch runs are not backlog: the next batch reads them, and that wait is
+already counted. Only unread rows in excess of one usual batch count as backlog.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from elastream.model.observation import BatchObservation
 __all__ = ["WAITS_HALF", "RowResponse", "response_of", "wait_ms"]
 
 WAITS_HALF = 0.5
-"""Of the time between two batches, what a row waits for its own to begin, in the mean."""
+"""Average wait of a row for its batch to start, as a share of the time between two batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowResponse:
-    """What a row takes, in the mean, and of what that is made."""
+    """Average response time of a row, and its parts."""
 
     batch_ms: float
     """From trigger to commit."""
     wait_ms: float
-    """Until the batch begins."""
+    """Until the batch starts."""
     backlog_ms: float = 0.0
-    """Until those before it in line are worked off; 0 where the source cannot tell."""
+    """Until the rows queued before it are processed; 0 if the source does not report a backlog."""
 
     @property
     def total_ms(self) -> float:
-        """All of it."""
+        """Sum of the parts."""
         return self.batch_ms + self.wait_ms + self.backlog_ms
 
     def __str__(self) -> str:
-        behind = f", {self.backlog_ms:.0f} behind a backlog" if self.backlog_ms >= 1 else ""
-        return f"{self.batch_ms:.0f} in its batch, {self.wait_ms:.0f} until that begins{behind}"
+        backlog = f", {self.backlog_ms:.0f} behind a backlog" if self.backlog_ms >= 1 else ""
+        return f"{self.batch_ms:.0f} in its batch, {self.wait_ms:.0f} until that begins{backlog}"
 
 
 def wait_ms(query: Query, batch_ms: float) -> float:
-    """Return how long a row waits for a batch to begin, where batches take so long."""
+    """Return how long a row waits for its batch to start, if batches take ``batch_ms``."""
     return WAITS_HALF * max(batch_ms, query.trigger_ms or 0.0)
 
 
 def response_of(query: Query, batch: BatchObservation | None = None) -> RowResponse:
-    """Return what a row of the query takes as its last batch, or this one, shows it."""
+    """Return the response time of a row of the query in its last batch, or in ``batch``."""
     load = query.load
     batch_ms = (load.batch_ms or 0.0) if batch is None else batch.duration_ms
     backlog = load.backlog if batch is None else batch.backlog

@@ -1,4 +1,4 @@
-"""What is asked of replication: bounds, weights, prices, pins; checked when made."""
+"""Settings of the replication goal: bounds, weights, prices, pins; validated when created."""
 
 from __future__ import annotations
 
@@ -22,63 +22,65 @@ _BALANCED: Final = Weights(0.3, 0.3, 0.4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationSettings(Goal):
-    """A bound on the response time, what things cost, and how gently to move."""
+    """A bound on the response time, prices, and limits on moves."""
 
     response_ms: float
-    """Bound on the response time: how long a row may take in the mean, from its arrival until its
-    batch has committed, the wait for the batch and for what is in line before it included. No
-    default: it says what the queries are for."""
+    """Bound on the average response time of a row: from its arrival until its batch has committed,
+    including the wait for the batch and for the backlog. No default: it depends on what the queries
+    are for."""
     cost: float | None = None
-    """Bound on what all executors and replicas cost together; ``None``: no bound."""
+    """Bound on the total cost of all executors and replicas; ``None``: no bound."""
     downtime_ms: float = 60_000.0
     """Bound on the downtime of one change."""
     weights: Weights = _BALANCED
-    """How much response time, cost and downtime count; the paper's balanced ones."""
+    """Weights of response time, cost and downtime; by default the paper's balanced ones."""
     max_replicas: int | Mapping[str, int] = 4
-    """Never more executors than this for one operator; by query, or by ``query/operator``."""
+    """Maximum number of executors per operator; by query, or by ``query/operator``."""
     pins: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The hosts that operators must stay on, by query, or by ``query/operator``."""
     executor_price: float | Mapping[str, float] = 1.0
-    """What an executor costs while it holds any state; by host, where hosts differ."""
+    """Price of an executor while it holds any state; by host if hosts differ."""
     replica_price: float = 0.0
-    """What a share of an operator costs on top, wherever it is."""
+    """Additional price of each replica of an operator, wherever it is."""
     link_price: float = 0.0
-    """What a row a second costs that goes to another host."""
+    """Price of one row per second sent to another host."""
     replicas_an_executor: int | None = None
-    """Operators of which an executor may hold a share at once; ``None``: all of them."""
+    """Maximum number of operators with a replica on one executor; ``None``: no limit."""
     restricted: bool = False
-    """Whether an operator may change by one replica a time only (rEDRP)."""
+    """Whether an operator may change by only one replica at a time (rEDRP)."""
     downtime: Literal["pause", "restart"] = "pause"
-    """What a change stops: what moves (live migration; appendix A.1), or all (A.2)."""
+    """What a change stops: only what moves (live migration; appendix A.1), or everything (A.2)."""
     latency: LatencyModel = "fitted"
     first_ignores_downtime: bool = True
-    """Whether the first plan may move whatever it likes, as section 6.2 has it."""
+    """Whether the first plan may ignore the downtime of moves, as in section 6.2."""
     tau: float = 0.25
-    """A replica may hold ``(1 + tau)`` times the mean load of its operator's."""
+    """A replica may hold ``(1 + tau)`` times the mean load of the operator's replicas."""
 
     period_s: float = 60.0
     """How often the problem is solved."""
     patience: int = 3
-    """How many batches of a query in a row must break the bound before it is solved at once."""
+    """Number of consecutive batches of a query that must break the bound before it is solved at
+    once."""
     cooldown_s: float = 15.0
     """How long after a plan, or the end of its change, nothing is solved."""
     catch_up_s: float = 120.0
-    """In how long a backlog should be worked off, where the source can tell it."""
+    """Time in which a backlog should be processed, if the source reports one."""
     effort: float = 1.5e9
-    """How many values the solver may compute for a proof: some ten seconds of an ordinary core."""
+    """Number of values that the solver may compute for a proof: about ten seconds on an ordinary
+    core."""
 
     sync_ms: float = 500.0
-    """What a batch takes longer because something moves in it, until moves have shown it."""
+    """Extra time of a batch in which anything moves, until moves have been measured."""
     load_bytes_per_s: float = 50e6
-    """How fast an executor loads state, until moves have shown it."""
+    """Speed at which an executor loads state, until moves have been measured."""
     cold_ms: float = 5000.0
-    """What the first state of an executor costs, until one has shown it."""
+    """Cost of the first state on an executor, until one has been measured."""
 
     probes: int = 4
-    """How many other hosts each host probes; 0 for none, delays then count as 0."""
+    """Number of other hosts that each host probes; 0 for none, delays then count as 0."""
     probe_every_s: float = 300.0
     seed: int = 0
-    """Of the choice of hosts to probe."""
+    """Seed for the choice of hosts to probe."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -102,8 +104,8 @@ class ReplicationSettings(Goal):
             ("latency", get_args(LatencyModel)),
         ):
             if getattr(self, name) not in known:
-                told = shown(getattr(self, name))
-                raise ProblemError(f"goal.{name}", f"{told} is not one; use {' or '.join(known)}")
+                value = shown(getattr(self, name))
+                raise ProblemError(f"goal.{name}", f"{value} is not one; use {' or '.join(known)}")
 
     def _check_weights(self) -> None:
         for name in ("response", "cost", "downtime"):
@@ -121,24 +123,24 @@ class ReplicationSettings(Goal):
             amount(f"goal.executor_price{_key(name)}", money)
         for name, hosts in self.pins.items():
             if isinstance(hosts, str) or not hosts:
-                wrong = f"{shown(hosts)} is no list of hosts"
+                wrong = f"{shown(hosts)} is not a list of hosts"
                 raise ProblemError(f"goal.pins{_key(name)}", wrong)
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Name in the log."""
         weights = self.weights
         share = f"{weights.response:g}/{weights.cost:g}/{weights.downtime:g}"
         return f"replication within {self.response_ms:g} ms a row, weights {share}"
 
     @property
     def most_of_all(self) -> int:
-        """The most replicas that any operator may have."""
+        """The largest number of replicas that any operator may have."""
         most = self.max_replicas
         return max(most.values(), default=1) if isinstance(most, Mapping) else most
 
     def most_replicas(self, query: str, operator: int) -> int:
-        """Return how many replicas an operator may have."""
+        """Return the maximum number of replicas of an operator."""
         most = self.max_replicas
         if not isinstance(most, Mapping):
             return most
@@ -150,7 +152,7 @@ class ReplicationSettings(Goal):
         return None if hosts is None else frozenset(hosts)
 
     def price_of(self, host: str | None) -> float:
-        """Return the price of an executor on a host; ``None``: on one that is not known yet."""
+        """Return the price of an executor on a host; ``None``: on a host not known yet."""
         price = self.executor_price
         if not isinstance(price, Mapping):
             return price
@@ -158,14 +160,14 @@ class ReplicationSettings(Goal):
         return dearest if host is None else price.get(host, dearest)
 
     def check(self, bounds: GoalBounds) -> None:
-        """Refuse more replicas of an operator than executors."""
+        """Reject a maximum number of replicas above the maximum number of executors."""
         if self.most_of_all > bounds.most and isinstance(self.max_replicas, Mapping):
             most = max(self.max_replicas, key=lambda name: self.max_replicas[name])  # type: ignore[index]
             above = f"{self.max_replicas[most]} is above max_executors {bounds.most}"
             raise ProblemError(f"goal.max_replicas{_key(most)}", above)
 
     def check_start(self, now_ms: int, executors: tuple[Executor, ...]) -> None:  # noqa: ARG002
-        """Refuse hosts that have no executor."""
+        """Reject hosts that have no executor."""
         known = {executor.host for executor in executors}
         named = [(f"goal.pins{_key(name)}", host) for name, on in self.pins.items() for host in on]
         if isinstance(self.executor_price, Mapping):

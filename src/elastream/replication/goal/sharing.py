@@ -1,13 +1,13 @@
-"""Which partitions each replica gets: a planned deployment as a placement of tasks.
+"""Assign partitions to replicas: turn a planned deployment into a placement of tasks.
 
-EDRP says on which executors an operator has replicas; the planners of papers 000 and 001 say which
-partitions each of them gets, moving the least state. They choose the nodes themselves, so here the
-nodes are the replicas alone. A task on an executor that is no replica has to move anyway: it is
-entered as one without state that is on the first replica, and what it costs is the same wherever
-it goes. So the plan moves the least among all that use exactly these replicas.
+EDRP decides on which executors an operator has replicas. The planners of papers 000 and 001 decide
+which partitions each of them gets, moving the least state. Those planners choose nodes themselves,
+so here the nodes are the replicas only. A task on an executor that is not a replica has to move
+anyway: it is entered as a task without state on the first replica, because its move costs the same
+wherever it goes. So the plan moves the least state among all that use exactly these replicas.
 
-A replica without a partition would be none: where the load limit leaves one idle, it gets the
-smallest state of the one with the most tasks.
+A replica without a partition would not be a replica. If the load limit leaves one idle, it gets the
+task with the smallest state from the replica with the most tasks.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def share_out(
     *,
     tau: float,
 ) -> list[int]:
-    """Return the node of each task of one operator, each of ``replicas`` with some of them.
+    """Return the node of each task of one operator; each of ``replicas`` gets at least one task.
 
-    ``current`` is the node of each task now.
+    ``current`` is the current node of each task.
     """
     number = {node: place for place, node in enumerate(replicas)}
     weights = tuple(round(amount, 12) for amount in work)
@@ -51,7 +51,7 @@ def share_out(
         target=Target(len(replicas), attainable),
     )
     outcome = route(RouteOrder(problem, FREE_STEP, None, None)).outcome
-    if isinstance(outcome, Infeasible):  # the limit was made such that they fit
+    if isinstance(outcome, Infeasible):  # the limit was chosen so that they fit
         raise RuntimeError(outcome.reason)
     nodes = list(outcome.assignment.nodes_of_tasks)
     _leave_none_idle(nodes, problem)
@@ -62,5 +62,5 @@ def _leave_none_idle(nodes: list[int], problem: StepProblem) -> None:
     for idle in set(range(problem.target.nodes)) - set(nodes):
         most, held = Counter(nodes).most_common(1)[0]
         if held > 1:
-            given = [task for task, node in enumerate(nodes) if node == most]
-            nodes[min(given, key=lambda task: (problem.state[task], task))] = idle
+            candidates = [task for task, node in enumerate(nodes) if node == most]
+            nodes[min(candidates, key=lambda task: (problem.state[task], task))] = idle

@@ -1,7 +1,7 @@
-"""The replication problem solved. Pure, and seconds long.
+"""Solve the replication problem. Pure, but takes seconds.
 
-Where the bounds cannot be met, the queries still run, and should run as well as they can: then the
-problem is solved again for the least response time, whatever it takes.
+If the bounds cannot be met, the queries still run and should run as well as possible. Then the
+problem is solved again for the least response time at any price.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from elastream.model.plan import Infeasible
-from elastream.replication.goal.newcomers import beside_living
+from elastream.replication.goal.newcomers import prefer_live_executors
 from elastream.replication.model.plan import Evaluation, ReplicationPlan
 from elastream.replication.model.problem import Bounds, ReplicationProblem, Weights
 
 __all__ = ["Solve", "Solved"]
 
 _WIDE: Final = 1000.0
-"""How many times as wide the bounds are then."""
+"""Factor by which the bounds are widened in that case."""
 _FASTEST: Final = Weights(_WIDE, 0.01, 0)
-"""Response time above all, by its own bound; of equally fast deployments the cheapest."""
+"""Response time first, relative to its own bound; among equally fast deployments the cheapest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A plan and what it means."""
+    """A plan and its context."""
 
     plan: ReplicationPlan | Infeasible
     stay: Evaluation
-    """What the current deployment is worth."""
+    """Evaluation of the current deployment."""
     unmet: str | None = None
-    """Why the bounds cannot be met; ``None`` where they are."""
+    """Why the bounds cannot be met; ``None`` if they are met."""
 
 
 @dataclass(frozen=True)
 class Solve:
-    """A problem to be solved, as work for a thinking lane."""
+    """A problem to solve on a worker thread."""
 
     problem: ReplicationProblem
     effort: float
-    """How many values the solver may compute for a proof."""
+    """Number of values that the solver may compute for a proof."""
 
     def __call__(self) -> Solved:
         """Return the best deployment."""
@@ -55,7 +55,7 @@ class Solve:
             problem = _as_fast_as_can_be(problem)
             plan = replication(problem, effort=self.effort)
         if isinstance(plan, ReplicationPlan):
-            plan = beside_living(problem, plan, self.effort)
+            plan = prefer_live_executors(problem, plan, self.effort)
         return Solved(plan, stay, unmet)
 
 

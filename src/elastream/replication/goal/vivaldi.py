@@ -1,20 +1,20 @@
-"""Network coordinates: the delays between all hosts from a few probes of each.
+"""Network coordinates: estimate the delays between all hosts from a few probes of each.
 
 The monitor of paper 004 (section 6.2) takes the delays between nodes from Vivaldi (Dabek, Cox,
 Kaashoek, Morris: Vivaldi, a decentralized network coordinate system, SIGCOMM 2004), so that n hosts
-need not probe n² pairs. A host is a point of a Euclidean space and a height above it, the
-way to its first router; the round trip between two is foretold as::
+need not probe n² pairs. A host is a point in a Euclidean space with a height above it, the access
+link to its first router. The predicted round trip between two hosts is::
 
     |x_i - x_j| + h_i + h_j
 
-Each probe pulls or pushes a host along that line, by the share ``c_c w`` of the misfit, where
-``w = e_i / (e_i + e_j)`` and e is how far a host's predictions have been off: one that knows its
-place moves little for one that does not (the adaptive timestep of section 3.4). As hosts must not
-hang in the air, a height never falls below zero.
+Each probe pulls or pushes a host along that line by the share ``c_c w`` of the error, where ``w =
+e_i / (e_i + e_j)`` and e is the running error of a host's predictions. A host that is sure of its
+coordinates moves little for one that is not (the adaptive timestep of section 3.4). A height never
+falls below zero.
 
-Where we depart: Vivaldi runs on every host, a probe at a time, for ever. Here the driver has all
-probes and goes through them a fixed number of passes, in an order that the seed fixes, and both
-ends of a probe learn from it. O(passes x probes).
+Departure: Vivaldi runs on every host, one probe at a time, for ever. Here the driver has all
+probes. It goes over them for a fixed number of passes, in an order fixed by the seed, and both ends
+of a probe are updated. O(passes x probes).
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ __all__ = [
 DIMENSIONS: Final = 3
 PASSES: Final = 150
 _TIMESTEP: Final = 0.25
-"""c_c: share of the misfit by which a host moves when both ends are equally sure."""
+"""c_c: share of the error by which a host moves when both ends are equally sure."""
 _ERROR_STEP: Final = 0.25
-"""c_e: weight of a new misfit in a host's mean error."""
+"""c_e: weight of a new error in a host's mean error."""
 _LEAST_MS: Final = 1e-3
-"""Shorter round trips count as so long, for the relative error; a clock tells no less."""
+"""Shorter round trips count as this long in the relative error; clocks do not resolve less."""
 
 Pair = tuple[str, str]
-"""Two hosts: who probes, and who is probed."""
+"""Two hosts: the one that probes, and the one that is probed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """Where one host is."""
+    """Coordinates of one host."""
 
     place: tuple[float, ...]
     """Milliseconds in each dimension."""
     height_ms: float = 0.0
     error: float = 1.0
-    """How far its predictions have been off, relative to the truth."""
+    """Running mean of the relative error of its predictions."""
 
 
 def predicted_ms(one: Coordinate, other: Coordinate) -> float:
-    """Return the round trip between two hosts as their coordinates tell it."""
+    """Return the round trip between two hosts predicted by their coordinates."""
     return math.dist(one.place, other.place) + one.height_ms + other.height_ms
 
 
 def update(own: Coordinate, other: Coordinate, rtt_ms: float, *, dice: Random) -> Coordinate:
-    """Return where a host is after it was found ``rtt_ms`` away from another.
+    """Return the coordinates of a host after it measured ``rtt_ms`` to another.
 
-    ``dice`` gives a direction to hosts in the same place.
+    ``dice`` picks a direction for hosts at the same point.
     """
     rtt_ms = max(rtt_ms, _LEAST_MS)
     apart = predicted_ms(own, other)
@@ -95,7 +95,7 @@ def coordinates(
     dice = Random(seed)  # noqa: S311 - places, not secrets
     hosts = sorted({host for pair in probes for host in pair})
     scale = fmean(probes.values()) if probes else 0.0
-    found = {
+    placed = {
         host: Coordinate(
             tuple(dice.uniform(-scale, scale) for _ in range(DIMENSIONS)),
             dice.uniform(0, scale / 10),
@@ -107,46 +107,46 @@ def coordinates(
         dice.shuffle(samples)
         for (one, other), rtt_ms in samples:
             if one != other:
-                before = found[one]
-                found[one] = update(before, found[other], rtt_ms, dice=dice)
-                found[other] = update(found[other], before, rtt_ms, dice=dice)
-    return found
+                previous = placed[one]
+                placed[one] = update(previous, placed[other], rtt_ms, dice=dice)
+                placed[other] = update(placed[other], previous, rtt_ms, dice=dice)
+    return placed
 
 
 def probe_pairs(hosts: Sequence[str], probes: int, *, seed: int = 0) -> tuple[Pair, ...]:
-    """Return who shall probe whom: ``probes`` others a host at most, all hosts joined in a ring."""
+    """Return which hosts probe which: at most ``probes`` others each; a ring joins all hosts."""
     dice = Random(seed)  # noqa: S311 - a sample, not a secret
     ring = sorted(set(hosts))
     dice.shuffle(ring)
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for number, host in enumerate(ring):
         others = [*ring[number + 1 :], *ring[:number]]
         if others and probes:
             further = dice.sample(others[1:], min(probes - 1, len(others) - 1))
-            found.extend((host, other) for other in (others[0], *further))
-    return tuple(found)
+            pairs.extend((host, other) for other in (others[0], *further))
+    return tuple(pairs)
 
 
 def round_trips_ms(
     hosts: Sequence[str], probes: Mapping[Pair, float], *, seed: int = 0
 ) -> dict[Pair, float]:
-    """Return the round trip between any two hosts: as probed, else as the coordinates tell.
+    """Return the round trip between any two hosts: as measured, otherwise as predicted.
 
-    Both ways are alike; a host is at no distance from itself. Of a host that no probe has reached
-    nothing is known: it is taken to be as far from the others as they are from each other.
+    Round trips are symmetric; a host has no distance to itself. Nothing is known about a host that
+    no probe has reached: it is assumed to be as far from the others as they are from each other.
     """
     places = coordinates(probes, seed=seed)
     usual_ms = fmean(probes.values()) if probes else 0.0
-    found: dict[Pair, float] = {}
+    trips: dict[Pair, float] = {}
     for one in hosts:
         for other in hosts:
             both = [probes[pair] for pair in ((one, other), (other, one)) if pair in probes]
             if one == other:
-                found[one, other] = 0.0
+                trips[one, other] = 0.0
             elif both:
-                found[one, other] = min(both)
+                trips[one, other] = min(both)
             elif one in places and other in places:
-                found[one, other] = predicted_ms(places[one], places[other])
+                trips[one, other] = predicted_ms(places[one], places[other])
             else:
-                found[one, other] = usual_ms
-    return found
+                trips[one, other] = usual_ms
+    return trips

@@ -1,1 +1,1 @@
-"""The replication problem (paper 004): operators, streams, nodes, and what a plan answers."""
+"""The replication problem (paper 004) and its plans: operators, streams, nodes, deployments."""

@@ -1,4 +1,4 @@
-"""What the replication planner answers, and what a deployment is worth."""
+"""Output of the replication planner: a plan, and the evaluation of a deployment."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["Evaluation", "ReplicationPlan"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A deployment's metrics (section 4.2) and what it breaks."""
+    """Metrics of a deployment (section 4.2) and the rules it breaks."""
 
     objective: float | None
     """Equation 12; None where a replica is saturated."""
     response_ms: float | None
     """Delay along the critical path; None where a replica is saturated."""
     cost: float
-    """Money an hour."""
+    """Cost per hour."""
     downtime_ms: float
-    """Time that getting there from the current deployment takes."""
+    """Time to get from the current deployment to this one."""
     faults: tuple[str, ...]
-    """Everything that makes the deployment not allowed; empty where it is."""
+    """Every rule that the deployment breaks; empty if it is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPlan:
-    """A deployment that is allowed, with its worth and what is proven of it."""
+    """A valid deployment with its metrics and its proven bound."""
 
     status: Literal["optimal", "feasible"]
     objective: float
@@ -41,7 +41,7 @@ class ReplicationPlan:
 
     @property
     def gap(self) -> float:
-        """The share of the objective that might still be saved; 0 where it is optimal."""
+        """Share of the objective that might still be saved; 0 if the plan is optimal."""
         if self.objective <= self.lower_bound:
             return 0.0
         return (self.objective - self.lower_bound) / self.objective

@@ -1,8 +1,8 @@
 """The replication problem of paper 004: an operator graph on a graph of resources (section 3).
 
-Names are those of the problem file (``docs/reference/plan-files.md``). A problem that exists is
-sound: its numbers are finite, its names known, its streams free of cycles; anything else raises
-:class:`~elastream.model.errors.ProblemError` with the field's path.
+Names are those of the problem file (``docs/reference/plan-files.md``). A problem is validated when
+created: numbers are finite, names are known, streams have no cycles. Anything else raises
+:class:`~elastream.model.errors.ProblemError` with the path of the field.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = [
 ]
 
 _MOST_SIZES = 1000
-"""Numbers of replicas at which a polynomial is looked at."""
+"""Replica counts at which a polynomial is evaluated."""
 
 Deployment = Mapping[str, tuple[str, ...]]
-"""The node of each replica, by operator; a node stands as often as it has replicas."""
+"""The node of each replica, by operator; a node occurs once for each replica it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Operator:
     name: str
     latency: Latency
     state_bytes: Number = 0
-    """State of all its replicas together."""
+    """Total state of all its replicas."""
     code_bytes: Number = 0
     cost: Number = 1
-    """Money an hour for one unit of resources of one replica."""
+    """Cost per hour of one unit of resources of one replica."""
     resources: Number = 1
-    """Resources that one replica takes of its node."""
+    """Resources that one replica uses on its node."""
     max_replicas: int = 1
     nodes: tuple[str, ...] | None = None
     """The nodes it may run on; None: all of them."""
@@ -61,7 +61,7 @@ class Stream:
     source: str
     target: str
     rate: Number
-    """Tuples a second."""
+    """Tuples per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +75,31 @@ class Node:
     spawn_ms: Number = 0
     """Time to start replicas."""
     price: Number = 0
-    """Money an hour for the node while it holds any replica, however many operators share it."""
+    """Cost per hour of the node while it holds any replica, however many operators share it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What lies between nodes: row u, column v is the way from u to v, in the order of nodes."""
+    """Links between nodes: row u, column v is the link from u to v, in the order of nodes."""
 
     delay_ms: tuple[tuple[Number, ...], ...]
     cost: tuple[tuple[Number, ...], ...]
-    """Money an hour for one tuple a second."""
+    """Cost per hour of one tuple per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Datastore:
-    """Where code is kept and state is staged; an entry for each node."""
+    """Where code is kept and state is staged; one entry per node."""
 
     delay_ms: tuple[Number, ...]
-    """One way; a transfer takes it twice."""
+    """One way; a transfer pays it twice."""
     bytes_per_s: tuple[Number, ...]
     """Above zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The worst that is acceptable; each above zero."""
+    """Upper bounds on the metrics; each above zero."""
 
     response_ms: Number
     cost: Number
@@ -108,7 +108,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each metric counts; only their proportions matter."""
+    """Weight of each metric; only their proportions matter."""
 
     response: Number
     cost: Number
@@ -117,7 +117,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class ReplicationProblem:
-    """How many replicas of each operator, and where."""
+    """How many replicas each operator gets, and where."""
 
     operators: tuple[Operator, ...]
     streams: tuple[Stream, ...]
@@ -133,15 +133,15 @@ class ReplicationProblem:
     restricted: bool = False
     """Each operator may differ from ``current`` by one replica added, removed or replaced."""
     downtime: Literal["pause", "restart"] = "pause"
-    """``pause``: only what changes stops (appendix A.1). ``restart``: all does (A.2)."""
+    """``pause``: only what changes stops (appendix A.1). ``restart``: everything stops (A.2)."""
     local_bytes_per_s: tuple[Number, ...] | None = None
     """Speed of each node's swapping area, for ``restart``; None: swapping takes no time."""
     distinct: bool = False
-    """No operator has two replicas on one node: as on Spark, where an executor holds a share of an
-    operator's state or holds none."""
+    """No operator may have two replicas on one node, as on Spark, where an executor either holds a
+    share of an operator's state or holds none."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not a problem, by the field's path."""
+        """Reject an invalid problem with the path of the field."""
         _check_nodes(self)
         _check_operators(self)
         _check_streams(self)
@@ -151,7 +151,7 @@ class ReplicationProblem:
 
     @cached_property
     def input_rates(self) -> tuple[float, ...]:
-        """Tuples a second into each operator; those of a source are what it sends."""
+        """Tuples per second into each operator; for a source, the tuples it sends."""
         incoming = dict.fromkeys((operator.name for operator in self.operators), 0.0)
         outgoing = dict(incoming)
         for stream in self.streams:
@@ -208,7 +208,7 @@ def _check_operators(problem: ReplicationProblem) -> None:
     if not problem.operators:
         raise ProblemError("operators", "is empty; give at least one")
     _check_names("operators", [operator.name for operator in problem.operators])
-    known = {node.name for node in problem.nodes}
+    names = {node.name for node in problem.nodes}
     for i, operator in enumerate(problem.operators):
         field = f"operators[{i}]"
         amount(f"{field}.state_bytes", operator.state_bytes)
@@ -221,17 +221,17 @@ def _check_operators(problem: ReplicationProblem) -> None:
             if not operator.nodes:
                 raise ProblemError(f"{field}.nodes", "is empty; leave it out to allow every node")
             for j, node in enumerate(operator.nodes):
-                if node not in known:
+                if node not in names:
                     raise ProblemError(f"{field}.nodes[{j}]", f"there is no node {shown(node)}")
 
 
 def _check_streams(problem: ReplicationProblem) -> None:
-    """Check that streams join known operators, once each, and never lead back."""
-    known = {operator.name for operator in problem.operators}
+    """Check that streams join known operators, at most one per pair, and form no cycle."""
+    names = {operator.name for operator in problem.operators}
     seen: set[tuple[str, str]] = set()
     for i, stream in enumerate(problem.streams):
         for end, name in (("from", stream.source), ("to", stream.target)):
-            if not isinstance(name, str) or name not in known:
+            if not isinstance(name, str) or name not in names:
                 raise ProblemError(f"streams[{i}].{end}", f"there is no operator {shown(name)}")
         amount(f"streams[{i}].rate", stream.rate)
         if (stream.source, stream.target) in seen:
@@ -258,7 +258,7 @@ def _check_goal(problem: ReplicationProblem) -> None:
 
 
 def _check_current(problem: ReplicationProblem) -> None:
-    """Check the current deployment: it may be overloaded by now, but not contradict the rest."""
+    """Check the current deployment: it may be overloaded, but must not contradict the rest."""
     if problem.current is None:
         if problem.restricted:
             raise ProblemError("restricted", "needs current, the deployment it may differ from")
@@ -287,7 +287,7 @@ def _check_current(problem: ReplicationProblem) -> None:
 
 
 def _check_latencies(problem: ReplicationProblem) -> None:
-    """Check that no latency is negative at a rate that a replica can have."""
+    """Check that no latency is negative at a rate that a replica can get."""
     for i, operator in enumerate(problem.operators):
         if isinstance(operator.latency, Queue):
             amount(f"operators[{i}].service_rate", operator.latency.service_rate)
@@ -325,11 +325,11 @@ def _check_speeds(field: str, values: object, size: int) -> None:
 
 
 def _refuse_cycles(edges: Iterable[tuple[str, str]]) -> None:
-    before: dict[str, list[str]] = {}
+    sources: dict[str, list[str]] = {}
     for source, target in edges:
-        before.setdefault(target, []).append(source)
+        sources.setdefault(target, []).append(source)
     try:
-        TopologicalSorter(before).prepare()
+        TopologicalSorter(sources).prepare()
     except CycleError as error:
         path = " > ".join(shown(name) for name in error.args[1])
         raise ProblemError("streams", f"lead back to where they came from: {path}") from None

@@ -1,1 +1,1 @@
-"""Replicas and places of the operators of a graph: EDRP and rEDRP (paper 004)."""
+"""Choose replicas and nodes of the operators of a graph: EDRP and rEDRP (paper 004)."""

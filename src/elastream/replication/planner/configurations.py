@@ -1,9 +1,9 @@
-"""Every deployment that one operator may have, as arrays (paper 004, section 4.1).
+"""All deployments of one operator, as arrays (paper 004, section 4.1).
 
-A configuration is a multiset of at most k of the operator's nodes, a set where nodes shall be
-distinct. Configurations that can never be part of an allowed deployment are left out at once:
-saturated sizes, more than a node holds, a downtime above the bound, and in the restricted problem
-(rEDRP, section 7.2) everything further than one replica from the current configuration.
+A configuration is a multiset of at most k of the operator's nodes, or a set if nodes must be
+distinct. Configurations that can never be part of a valid deployment are left out at once:
+saturated sizes, more than a node can hold, a downtime above the bound, and in the restricted
+problem (rEDRP, section 7.2) everything further than one replica from the current configuration.
 """
 
 from __future__ import annotations
@@ -34,30 +34,32 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_CONFIGURATIONS = 400_000
-"""An operator with more is refused: the arrays would not fit in memory."""
+"""An operator with more is rejected: the arrays would not fit in memory."""
 _MOST_REPLICAS = 20_000_000
-"""So is one whose configurations have more replicas, all together."""
+"""An operator is also rejected if its configurations have more replicas than this in total."""
 
 _TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """The configurations of one operator, a row each."""
+    """The configurations of one operator, one row each."""
 
     nodes: Ints
-    """Node of each replica, ascending; the first stands in for replicas that there are not."""
+    """Node of each replica, ascending; missing replicas are padded with the first node."""
     count: NDArray[np.int16]
-    """Replicas on each node, a column for each node."""
+    """Replicas on each node, one column per node."""
     size: Ints
     latency_ms: Floats
     price: Floats
     """Cost of the replicas themselves."""
     downtime_ms: Floats
     rent: Floats
-    """Its shares of the prices of its nodes, by the resources it takes: no node is overpaid."""
+    """Share of the prices of its nodes, proportional to the resources used: never more than the
+    price."""
     least: Floats
-    """What a deployment with it is worth at least, downtime aside, as far as is known."""
+    """Lower bound on the objective of a deployment with it, without downtime, as far as is
+    known."""
 
     def __len__(self) -> int:
         return len(self.size)
@@ -67,7 +69,7 @@ class Configurations:
         return Configurations(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def mean(self, of_node: Floats) -> Floats:
-        """Return the mean over the replicas of ``of_node``, an entry or a row for each node."""
+        """Return the mean over the replicas of ``of_node``, one entry or row per node."""
         total = of_node[self.nodes[:, 0]]
         for slot in range(1, self.nodes.shape[1]):
             more = np.flatnonzero(self.size > slot)
@@ -75,14 +77,14 @@ class Configurations:
         return np.asarray(total.T / self.size).T
 
     def worst(self, of_node: Floats) -> Floats:
-        """Return the largest of ``of_node`` over the replicas, an entry or a row for each node."""
+        """Return the maximum over the replicas of ``of_node``, one entry or row per node."""
         largest = of_node[self.nodes[:, 0]]
         for slot in range(1, self.nodes.shape[1]):
             np.maximum(largest, of_node[self.nodes[:, slot]], out=largest)
         return largest
 
     def replicas(self, row: int) -> list[int]:
-        """Return the nodes of one configuration, repeated ones included."""
+        """Return the nodes of one configuration, including repeated ones."""
         return np.repeat(np.arange(self.count.shape[1]), self.count[row]).tolist()
 
 
@@ -94,78 +96,78 @@ class Missing:
 
 
 def configurations_of(problem: ReplicationProblem, operator: int) -> Configurations | Missing:
-    """Return the configurations of an operator, or what leaves it without any."""
-    which = problem.operators[operator]
+    """Return the configurations of an operator, or the reason why it has none."""
+    spec = problem.operators[operator]
     rate = problem.input_rates[operator]
     base_ms: dict[int, float] = {}
     most = _most_replicas(problem, operator)
     for replicas in range(1, most + 1):
-        latency = which.latency.latency_ms(rate / replicas)
+        latency = spec.latency.latency_ms(rate / replicas)
         if latency is not None:
             base_ms[replicas] = latency
     if not base_ms:
         by = counted(most, "replica")
         by += (
             ", the most within one change"
-            if problem.restricted and most < which.max_replicas
+            if problem.restricted and most < spec.max_replicas
             else ""
         )
-        return Missing(f"operator {which.name} is saturated at {rate:g} tuples a second by {by}")
+        return Missing(f"operator {spec.name} is saturated at {rate:g} tuples a second by {by}")
     return _with_room(problem, operator, base_ms)
 
 
 def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
-    """Return how many replicas are worth looking at: no more than may be reached."""
-    which = problem.operators[operator]
-    most = min(which.max_replicas, MOST_CONFIGURATIONS)
+    """Return the largest replica count to consider."""
+    spec = problem.operators[operator]
+    most = min(spec.max_replicas, MOST_CONFIGURATIONS)
     if problem.distinct:
-        most = min(most, len(problem.allowed_nodes(which)))
+        most = min(most, len(problem.allowed_nodes(spec)))
     if problem.restricted and problem.current is not None:
-        most = min(most, len(problem.current[which.name]) + 1)
+        most = min(most, len(problem.current[spec.name]) + 1)
     return most
 
 
 def _with_room(
     problem: ReplicationProblem, operator: int, base_ms: dict[int, float]
 ) -> Configurations | Missing:
-    which = problem.operators[operator]
+    spec = problem.operators[operator]
     number = {node.name: u for u, node in enumerate(problem.nodes)}
-    allowed = [number[name] for name in problem.allowed_nodes(which)]
+    allowed = [number[name] for name in problem.allowed_nodes(spec)]
     capacity = np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE)
     if problem.restricted and problem.current is not None:
-        current = [number[name] for name in problem.current[which.name]]
-        near = _neighbours(current, allowed, which.max_replicas)
+        current = [number[name] for name in problem.current[spec.name]]
+        near = _neighbours(current, allowed, spec.max_replicas)
         chosen = [row for row in near if len(row) in base_ms]
         if problem.distinct:
             chosen = [row for row in chosen if len(set(row)) == len(row)]
         rows = [np.array([row], dtype=np.int64) for row in chosen]
     else:
         sizes = list(base_ms)
-        if which.resources > 0:
-            allowed = [u for u in allowed if which.resources <= capacity[u]]
-            room = sum(int(capacity[u] / which.resources + _TOLERANCE) for u in allowed)
+        if spec.resources > 0:
+            allowed = [u for u in allowed if spec.resources <= capacity[u]]
+            room = sum(int(capacity[u] / spec.resources + _TOLERANCE) for u in allowed)
             sizes = [size for size in sizes if size <= room]
         _refuse_too_many(operator, len(allowed), sizes, distinct=problem.distinct)
         number_of = np.array(allowed, dtype=np.int64)
         distinct = problem.distinct
         rows = [number_of[_choices(len(allowed), size, distinct=distinct)] for size in sizes]
-    found = _arrays(problem, operator, rows, base_ms)
-    fits = np.all(found.count * float(which.resources) <= capacity, axis=1)
+    fitting = _arrays(problem, operator, rows, base_ms)
+    fits = np.all(fitting.count * float(spec.resources) <= capacity, axis=1)
     if not fits.any():
         return Missing(_no_room(problem, operator, base_ms))
-    found = found.where(fits)
-    quick = found.downtime_ms <= problem.bounds.downtime_ms * (1 + _TOLERANCE)
+    fitting = fitting.where(fits)
+    quick = fitting.downtime_ms <= problem.bounds.downtime_ms * (1 + _TOLERANCE)
     if not quick.any():
-        least = found.downtime_ms.min()
+        least = fitting.downtime_ms.min()
         return Missing(
-            f"operator {which.name} must change, which takes {least:g} ms, and the bound "
+            f"operator {spec.name} must change, which takes {least:g} ms, and the bound "
             f"downtime_ms is {problem.bounds.downtime_ms:g}"
         )
-    return found.where(quick)
+    return fitting.where(quick)
 
 
 def _choices(total: int, size: int, *, distinct: bool) -> Ints:
-    """Return every way to choose ``size`` of ``total`` numbers, a row each, ascending."""
+    """Return every way to choose ``size`` of ``total`` numbers, one ascending row each."""
     rows = np.zeros((1, 0), dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
     for chosen in range(size):
@@ -179,7 +181,7 @@ def _choices(total: int, size: int, *, distinct: bool) -> Ints:
 
 
 def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield ``current`` and all that differ by one replica added, removed or replaced."""
+    """Yield ``current`` and every configuration with one replica added, removed or replaced."""
     seen = set()
     for removed in (None, *sorted(set(current))):
         for added in (None, *allowed):
@@ -188,10 +190,10 @@ def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[t
                 changed[removed] -= 1
             if added is not None:
                 changed[added] += 1
-            found = tuple(sorted(changed.elements()))
-            if 1 <= len(found) <= most and found not in seen:
-                seen.add(found)
-                yield found
+            nodes = tuple(sorted(changed.elements()))
+            if 1 <= len(nodes) <= most and nodes not in seen:
+                seen.add(nodes)
+                yield nodes
 
 
 def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: bool) -> None:
@@ -209,8 +211,8 @@ def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: b
 def _arrays(
     problem: ReplicationProblem, operator: int, rows: list[Ints], base_ms: dict[int, float]
 ) -> Configurations:
-    """Return the configurations whose nodes are given, in blocks of equal size."""
-    which = problem.operators[operator]
+    """Return the configurations with the given nodes, in blocks of equal size."""
+    spec = problem.operators[operator]
     rows = [each for each in rows if len(each)]
     size = np.repeat([each.shape[1] for each in rows], [len(each) for each in rows]).astype(
         np.int64
@@ -228,28 +230,28 @@ def _arrays(
         start = block.stop
     speedup = np.array([node.speedup for node in problem.nodes], dtype=float)
     base = np.array([base_ms[each] for each in size.tolist()], dtype=float)
-    price = size.astype(float) * (float(which.cost) * float(which.resources))
+    price = size.astype(float) * (float(spec.cost) * float(spec.resources))
     down_ms = downtimes_ms(problem, operator, nodes, count, size)
     known = np.zeros(len(size))
-    rent = float(which.resources) * (count * _price_of_a_resource(problem)).sum(axis=1)
+    rent = float(spec.resources) * (count * _price_of_a_resource(problem)).sum(axis=1)
     return Configurations(
         nodes, count, size, base / speedup[nodes].min(axis=1), price, down_ms, rent, known
     )
 
 
 def _price_of_a_resource(problem: ReplicationProblem) -> Floats:
-    """Return what a unit of each node's resources costs where all of them are taken."""
+    """Return the price of one unit of each node's resources when all of them are used."""
     full = [(node.price, node.resources * (1 + _TOLERANCE)) for node in problem.nodes]
     prices = [price / resources if resources else 0.0 for price, resources in full]
     return np.array(prices, dtype=float)
 
 
 def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:
-    which, least = problem.operators[operator], min(base_ms)
-    need = f"{counted(least, 'replica')} of {which.resources:g} resources"
+    spec, least = problem.operators[operator], min(base_ms)
+    need = f"{counted(least, 'replica')} of {spec.resources:g} resources"
     if problem.restricted:
         return (
-            f"operator {which.name} needs {need} at least, and no deployment within one replica "
+            f"operator {spec.name} needs {need} at least, and no deployment within one replica "
             "of the current one gives it that"
         )
-    return f"operator {which.name} needs {need} at least, and its nodes have no room for that"
+    return f"operator {spec.name} needs {need} at least, and its nodes have no room for that"

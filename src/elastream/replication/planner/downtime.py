@@ -1,13 +1,14 @@
-"""Downtime of getting from the current deployment to another (paper 004, appendix A).
+"""Downtime of the change from the current deployment to another (paper 004, appendix A).
 
 Two engines. ``pause`` (A.1): the operators that change stop, exchange code and state through the
-data store, and go on; the slowest exchange of the slowest operator counts. ``restart`` (A.2): any
-change restarts the whole application, its phases one after the other.
+data store, and continue; the slowest exchange of the slowest operator counts. ``restart`` (A.2):
+any change restarts the whole application, one phase after the other.
 
-Where we read the paper: scale-out is ``|new| > |current|`` (equation 25 has the two cases swapped);
-a transfer of 0 bytes does not happen and takes 0 ms, round trip included; equation 26 looks at
-pairs of different nodes only, so a replica added where all the others are costs the synchronisation
-alone; ``t_{s,v}`` in equation 40 is that of u, and operators that stay still count there.
+Our readings of the paper. Scale-out is ``|new| > |current|`` (equation 25 has the two cases
+swapped). A transfer of 0 bytes does not take place and takes 0 ms, including the round trip.
+Equation 26 considers only pairs of different nodes, so a replica added on a node that holds all the
+others costs only the synchronisation. ``t_{s,v}`` in equation 40 is that of u, and operators that
+stay still count there.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ def downtime_ms(problem: ReplicationProblem, deployment: Deployment) -> float:
     """Return equation 10: the longest downtime of an operator; 0 without a current deployment."""
     if problem.current is None:
         return 0.0
-    before = {name: Counter(replicas) for name, replicas in problem.current.items()}
+    current = {name: Counter(replicas) for name, replicas in problem.current.items()}
     changes = [
-        (operator, before[operator.name], Counter(deployment[operator.name]))
+        (operator, current[operator.name], Counter(deployment[operator.name]))
         for operator in problem.operators
     ]
     changed = [change for change in changes if change[1] != change[2]]
@@ -35,7 +36,7 @@ def downtime_ms(problem: ReplicationProblem, deployment: Deployment) -> float:
         return 0.0
     if problem.downtime == "pause":
         return max(_paused_ms(problem, *change) for change in changed)
-    has_code = {node for old in before.values() for node in old}
+    has_code = {node for old in current.values() for node in old}
     restarts = [_restarted_ms(problem, operator, old) for operator, old, _ in changes]
     return max(*restarts, *(_moved_ms(problem, has_code, *change) for change in changed))
 
@@ -78,7 +79,7 @@ def _moved_ms(
 
 
 def _restarted_ms(problem: ReplicationProblem, operator: Operator, old: Counter[str]) -> float:
-    """Return equations 39 and 40: swap the state out and in, and start again in place."""
+    """Return equations 39 and 40: swap the state out and in, and restart in place."""
     worst = 0.0
     for u, replicas in old.items():
         swap_ms = 0.0

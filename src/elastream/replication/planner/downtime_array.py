@@ -1,9 +1,10 @@
 """Downtime of all configurations of an operator at once (paper 004, appendix A).
 
-The same equations as :mod:`elastream.replication.planner.downtime`, written anew over arrays, so
-that each can be tested against the other. In the ``restart`` engine the restart of the whole
-application (equation 33) is a floor under every change: with it in each operator's figure, the
-application's downtime is the largest figure of its operators in both engines.
+The same equations as :mod:`elastream.replication.planner.downtime`, written independently over
+arrays, so that each can be tested against the other. In the ``restart`` engine the restart of the
+whole application (equation 33) is a lower bound for every change. It is included in each operator's
+figure, so that in both engines the downtime of the application is the largest figure of its
+operators.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ def downtimes_ms(
         for slot in range(nodes.shape[1]):
             v = nodes[:, slot]
             if problem.downtime == "pause":
-                took = _paused(problem, operator, store, (int(u), v), before, count, size)
+                ms = _paused(problem, operator, store, (int(u), v), before, count, size)
             else:
-                took = _moved(problem, operator, store, (int(u), v), befores, count, size)
-            worst = np.where(v == u, worst, np.maximum(worst, took))
+                ms = _moved(problem, operator, store, (int(u), v), befores, count, size)
+            worst = np.where(v == u, worst, np.maximum(worst, ms))
     total = problem.sync_ms + worst
     if problem.downtime == "restart":
         total = np.maximum(total, _restart_ms(problem, store, befores))
@@ -77,18 +78,18 @@ def _paused(
 ) -> _Floats:
     """Return equation 27 for the old node u and one node v of each configuration."""
     u, v = pair
-    which = problem.operators[operator]
+    spec = problem.operators[operator]
     old_size = int(before.sum())
-    here = count[np.arange(len(size)), v]
-    stays = np.minimum(before[v], here)
+    replicas_at_v = count[np.arange(len(size)), v]
+    stays = np.minimum(before[v], replicas_at_v)
     grown, shrunk = np.maximum(size - old_size, 0), np.maximum(old_size - size, 0)
     sent = np.maximum(before[u] - count[:, u], 0) / old_size
     sent = sent + before[u] * grown / (old_size * size)
-    received = np.maximum(here - before[v], 0) / size + stays * shrunk / (old_size * size)
-    code_ms = store.transfer_ms(np.where(before[v] == 0, float(which.code_bytes), 0.0), v)
-    upload_ms = store.transfer_ms(float(which.state_bytes) * sent, u)
-    download_ms = store.transfer_ms(float(which.state_bytes) * received, v)
-    spawn_ms = np.where(here > before[v], store.spawn_ms[v], 0.0)
+    received = np.maximum(replicas_at_v - before[v], 0) / size + stays * shrunk / (old_size * size)
+    code_ms = store.transfer_ms(np.where(before[v] == 0, float(spec.code_bytes), 0.0), v)
+    upload_ms = store.transfer_ms(float(spec.state_bytes) * sent, u)
+    download_ms = store.transfer_ms(float(spec.state_bytes) * received, v)
+    spawn_ms = np.where(replicas_at_v > before[v], store.spawn_ms[v], 0.0)
     return np.asarray(np.maximum(code_ms, upload_ms) + download_ms + spawn_ms)
 
 
@@ -104,14 +105,14 @@ def _moved(
     """Return equation 35 for the old node u and one node v of each configuration."""
     u, v = pair
     before, used = befores[operator], befores.sum(axis=0)
-    which = problem.operators[operator]
+    spec = problem.operators[operator]
     all_code = float(sum(each.code_bytes for each in problem.operators))
-    here = count[np.arange(len(size)), v]
+    replicas_at_v = count[np.arange(len(size)), v]
     sent = np.full(len(size), before[u] / before.sum())
     code_ms = store.transfer_ms(np.where(used[v] == 0, all_code, 0.0), v)
-    upload_ms = store.transfer_ms(float(which.state_bytes) * sent, u)
-    download_ms = store.transfer_ms(float(which.state_bytes) * (here / size), v)
-    return np.asarray(code_ms + upload_ms + download_ms + here * store.spawn_ms[v])
+    upload_ms = store.transfer_ms(float(spec.state_bytes) * sent, u)
+    download_ms = store.transfer_ms(float(spec.state_bytes) * (replicas_at_v / size), v)
+    return np.asarray(code_ms + upload_ms + download_ms + replicas_at_v * store.spawn_ms[v])
 
 
 def _restart_ms(problem: ReplicationProblem, store: _Store, befores: NDArray[np.int64]) -> float:
@@ -119,10 +120,10 @@ def _restart_ms(problem: ReplicationProblem, store: _Store, befores: NDArray[np.
     speeds = problem.local_bytes_per_s
     swap = np.inf if speeds is None else np.array(speeds, dtype=float)
     longest = 0.0
-    for which, before in zip(problem.operators, befores, strict=True):
-        share = float(which.state_bytes) * before / before.sum()
-        took = 2000 * share / swap + before * store.spawn_ms
-        longest = max(longest, float(np.where(before > 0, took, 0.0).max()))
+    for spec, before in zip(problem.operators, befores, strict=True):
+        share = float(spec.state_bytes) * before / before.sum()
+        restart_ms = 2000 * share / swap + before * store.spawn_ms
+        longest = max(longest, float(np.where(before > 0, restart_ms, 0.0).max()))
     return problem.sync_ms + longest
 
 

@@ -1,8 +1,8 @@
-"""The effort of the exact search: counted in values of tables, never timed.
+"""Effort limit of the exact search, counted in table values instead of time.
 
-A value is an entry of a table that an elimination adds up. The other work that takes time is the
-search's, and each of its bounds counts for as many values as take as long. Equal problems so have
-equal plans on any machine, however busy it is.
+A value is one table entry that an elimination adds up. The search is the other expensive part: each
+of its bounds counts as the number of values that take the same time. So equal problems have equal
+plans on any machine, however busy it is.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 __all__ = ["Effort"]
 
 _EACH = 10_000
-"""Whatever its size, a table takes as long as so many values."""
+"""Fixed overhead of a table, in values."""
 
 
 class Effort:
-    """How many values may still be computed. What has begun is finished, so it may fall below 0."""
+    """The number of values left to compute. Started work is finished, so it may fall below 0."""
 
     __slots__ = ("left",)
 
@@ -23,9 +23,9 @@ class Effort:
 
     @property
     def spent(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the limit is reached."""
         return self.left <= 0
 
     def spend(self, values: int) -> None:
-        """Count the values of a table that was computed."""
+        """Count the values of a computed table."""
         self.left -= values + _EACH

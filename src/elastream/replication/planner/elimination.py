@@ -1,9 +1,9 @@
-"""Least value of a sum of tables over a few variables each: bucket elimination (min-sum).
+"""Minimum of a sum of tables over a few variables each: bucket elimination (min-sum).
 
-A variable is eliminated by adding up the tables it occurs in and taking the minimum over it, which
-leaves a table (a message) over its neighbours. Where that table would be too large, the tables are
-split into groups and each group is minimised by itself (mini-buckets): the sum of the minima is at
-most the minimum of the sum, so the result is still a lower bound.
+To eliminate a variable, add up the tables that contain it and take the minimum over it. That leaves
+a table (a message) over its neighbours. If that table would be too large, the tables are split into
+groups and each group is minimised separately (mini-buckets): the sum of the minima is at most the
+minimum of the sum, so the result is still a lower bound.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from elastream.replication.planner.effort import Effort
 __all__ = ["Factor", "Memo", "elimination_order", "least_over_others", "messages_of"]
 
 _LARGEST = 60_000_000
-"""Entries of a sum of tables before it is split into groups."""
+"""Maximum number of entries of a sum of tables before it is split into groups."""
 _AT_ONCE = 2_000_000
-"""Entries that are added up at once."""
+"""Number of entries added up at once."""
 _IN_CACHE = 32_000
-"""The same where the result has two axes or more: it is gone through again and again."""
+"""The same if the result has two axes or more, because it is traversed repeatedly."""
 
 
 class Factor:
-    """A table over variables; ``scope`` is ascending, the axes of ``table`` follow it."""
+    """A table over variables; ``scope`` is ascending and gives the axes of ``table``."""
 
     __slots__ = ("scope", "table")
 
@@ -39,21 +39,21 @@ class Factor:
 
 
 Memo = dict[tuple[int, frozenset[Factor]], list[Factor]]
-"""Messages by variable and bucket: what is far from the kept variable is the same for many."""
+"""Messages by variable and bucket: those far from the kept variable are shared by many calls."""
 
 
 def elimination_order(
     scopes: Iterable[tuple[int, ...]], sizes: Sequence[int], kept: int
 ) -> list[int]:
-    """Return the variables but ``kept``, each time the one whose tables add up to the smallest."""
-    left = set(scopes)
+    """Return all variables but ``kept``, greedily by the size of the sum of their tables."""
+    scopes_left = set(scopes)
     others = set(range(len(sizes))) - {kept}
     order = []
     while others:
-        joined = {v: {u for scope in left if v in scope for u in scope} for v in others}
+        joined = {v: {u for scope in scopes_left if v in scope for u in scope} for v in others}
         variable = min(others, key=lambda v: (prod(sizes[u] for u in joined[v]), v))
-        left = {scope for scope in left if variable not in scope}
-        left.add(tuple(sorted(joined[variable] - {variable})))
+        scopes_left = {scope for scope in scopes_left if variable not in scope}
+        scopes_left.add(tuple(sorted(joined[variable] - {variable})))
         others.remove(variable)
         order.append(variable)
     return order
@@ -67,16 +67,16 @@ def least_over_others(
     memo: Memo,
     effort: Effort,
 ) -> Floats:
-    """Return, for each value of ``kept``, a lower bound of the least sum over all others.
+    """Return for each value of ``kept`` a lower bound on the minimum over all other variables.
 
-    They are eliminated in ``order``; whichever it is the bound holds.
+    They are eliminated in ``order``; the bound holds for any order.
     """
     for variable in order:
         bucket = [factor for factor in factors if variable in factor.scope]
-        known = (variable, frozenset(bucket))
-        if known not in memo:
-            memo[known] = messages_of(bucket, variable, sizes, effort)
-        factors = [factor for factor in factors if variable not in factor.scope] + memo[known]
+        key = (variable, frozenset(bucket))
+        if key not in memo:
+            memo[key] = messages_of(bucket, variable, sizes, effort)
+        factors = [factor for factor in factors if variable not in factor.scope] + memo[key]
     total = np.zeros(sizes[kept])
     for factor in factors:
         total = total + factor.table
@@ -86,7 +86,7 @@ def least_over_others(
 def messages_of(
     bucket: list[Factor], variable: int, sizes: Sequence[int], effort: Effort
 ) -> list[Factor]:
-    """Return the minima over ``variable`` of the sum of ``bucket``, in groups where need be."""
+    """Return the minima over ``variable`` of the sum of ``bucket``, in groups if necessary."""
     own = [factor for factor in bucket if factor.scope == (variable,)]
     joint = sorted((f for f in bucket if len(f.scope) > 1), key=lambda f: -f.table.size)
     groups: list[list[Factor]] = []
@@ -125,7 +125,7 @@ def _minimum(group: list[Factor], variable: int, sizes: Sequence[int]) -> Factor
 
 
 def _aligned(factor: Factor, order: tuple[int, ...]) -> Floats:
-    """Return the table with an axis for each variable of ``order``, of size 1 where it has none."""
+    """Return the table with an axis for each variable of ``order``; missing ones have size 1."""
     scope = factor.scope
     axes = [scope.index(variable) for variable in order if variable in scope]
     table = factor.table.transpose(axes)

@@ -1,12 +1,12 @@
-"""What a deployment is worth: the metrics of paper 004, section 4.2, equation by equation.
+"""Evaluate a deployment: the metrics of paper 004, section 4.2, equation by equation.
 
-One pure function in plain Python. No solver uses it to decide and it uses nothing of theirs, so
-that it can judge them all.
+One pure function in plain Python. No solver uses it to decide, and it shares no code with the
+solvers, so it can check them all.
 
-Readings: the traffic of a stream is shared evenly among the pairs of replicas (equation 4), so its
-cost is its rate times the mean cost of the pairs; isolated operators and every sink count for the
-critical path (equation 5). An extension: a node that holds a replica of any operator adds its price
-to the cost, once.
+Our readings: the traffic of a stream is shared evenly among the pairs of replicas (equation 4), so
+its cost is its rate times the mean cost of the pairs; isolated operators and every sink count for
+the critical path (equation 5). Our extension: a node that holds a replica of any operator adds its
+price to the cost, once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from elastream.replication.planner.downtime import downtime_ms
 __all__ = ["TOLERANCE", "evaluate"]
 
 TOLERANCE = 1e-9
-"""Bounds and capacities may be exceeded by so much of themselves: the noise of adding floats."""
+"""Relative tolerance of bounds and capacities, for rounding errors of sums."""
 
 
 def evaluate(problem: ReplicationProblem, deployment: Deployment) -> Evaluation:
@@ -62,8 +62,8 @@ def _placement_faults(problem: ReplicationProblem, deployment: Deployment) -> It
         allowed = problem.allowed_nodes(operator)
         yield from (f"operator {name} may not run on {u}" for u in replicas if u not in allowed)
         if problem.restricted and problem.current is not None:
-            before, after = Counter(problem.current[name]), Counter(replicas)
-            if (after - before).total() > 1 or (before - after).total() > 1:
+            old, new = Counter(problem.current[name]), Counter(replicas)
+            if (new - old).total() > 1 or (old - new).total() > 1:
                 yield f"operator {name} changes by more than one replica"
         if problem.distinct and len(set(replicas)) < len(replicas):
             yield f"operator {name} has two replicas on one node"
@@ -89,27 +89,27 @@ def _latency_ms(
 def _response_ms(
     problem: ReplicationProblem, deployment: Deployment, latencies: dict[str, float | None]
 ) -> float | None:
-    """Return equation 5 by the longest way to each operator; equation 3 gives the delays."""
+    """Return equation 5 by the longest path to each operator; equation 3 gives the delays."""
     number = {node.name: u for u, node in enumerate(problem.nodes)}
     arrival: dict[str, float] = {}
-    before: dict[str, list[str]] = {operator.name: [] for operator in problem.operators}
+    sources: dict[str, list[str]] = {operator.name: [] for operator in problem.operators}
     for stream in problem.streams:
-        before[stream.target].append(stream.source)
-    for name in TopologicalSorter(before).static_order():
+        sources[stream.target].append(stream.source)
+    for name in TopologicalSorter(sources).static_order():
         latency = latencies[name]
         if latency is None:
             return None
-        ways = [0.0]
-        for source in before[name]:
+        paths_ms = [0.0]
+        for source in sources[name]:
             pairs = product(deployment[source], deployment[name])
             delay = max(problem.links.delay_ms[number[u]][number[v]] for u, v in pairs)
-            ways.append(arrival[source] + delay)
-        arrival[name] = max(ways) + latency
+            paths_ms.append(arrival[source] + delay)
+        arrival[name] = max(paths_ms) + latency
     return max(arrival.values())
 
 
 def _cost(problem: ReplicationProblem, deployment: Deployment) -> float:
-    """Return equation 8, the replicas by equation 2, the streams by equation 4, and the rent."""
+    """Return equation 8: replicas by equation 2, streams by equation 4, and the rent."""
     number = {node.name: u for u, node in enumerate(problem.nodes)}
     total = _rent(problem, deployment)
     for operator in problem.operators:
@@ -123,5 +123,5 @@ def _cost(problem: ReplicationProblem, deployment: Deployment) -> float:
 
 def _rent(problem: ReplicationProblem, deployment: Deployment) -> float:
     """Return the prices of the nodes that hold any replica."""
-    held = {node for operator in problem.operators for node in deployment[operator.name]}
-    return float(sum(node.price for node in problem.nodes if node.name in held))
+    used = {node for operator in problem.operators for node in deployment[operator.name]}
+    return float(sum(node.price for node in problem.nodes if node.name in used))

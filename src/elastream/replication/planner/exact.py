@@ -1,11 +1,11 @@
-"""The optimal replication plan, proven (EDRP; rEDRP where the problem is restricted).
+"""The optimal replication plan, with proof (EDRP; rEDRP if the problem is restricted).
 
-Paper 004, sections 5 and 7.2. The paper hands an integer program to CPLEX, with a variable for
-every pair of configurations of neighbouring operators: O(E n^2k) of them, ten minutes for 24 nodes
-and k = 2. Here configurations are ruled out one by one with a relaxation to single replicas,
-O(n^k) values an operator, and the few that are left are searched; see ``minimise``.
+Paper 004, sections 5 and 7.2. The paper gives CPLEX an integer program with a variable for every
+pair of configurations of neighbouring operators: O(E n^2k) of them, ten minutes for 24 nodes and k
+= 2. Here a relaxation to single replicas rules out configurations one by one, O(n^k) values per
+operator, and the few that are left are searched; see ``minimise``.
 
-The plan's figures come from ``evaluation``, which shares nothing with the search.
+The figures of the plan come from ``evaluation``, which shares nothing with the search.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from elastream.replication.planner.symmetry import (
 __all__ = ["EFFORT", "deployment_of", "objective_of", "plan_of", "replication"]
 
 EFFORT = 9e9
-"""Values that a plan may take where nothing else is said: about a minute of an ordinary core."""
+"""Default effort in values: about a minute on an ordinary core."""
 
 
 def replication(
     problem: ReplicationProblem, *, effort: float = EFFORT
 ) -> ReplicationPlan | Infeasible:
-    """Return the deployment of least objective, or why there is none.
+    """Return the deployment with the least objective, or why there is none.
 
-    ``effort`` is counted in values (:mod:`~elastream.replication.planner.effort`). Where it is
-    spent the best deployment so far is returned with a proven lower bound. If by then there is none
-    and not all are ruled out, that is an error that asks for more effort.
+    ``effort`` is counted in values (:mod:`~elastream.replication.planner.effort`). When it is
+    spent, the best deployment so far is returned with a proven lower bound. If none was found by
+    then and not all were ruled out, a ``ProblemError`` asks for more effort.
     """
-    left = Effort(amount("effort", effort))
+    remaining = Effort(amount("effort", effort))
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return instance
@@ -55,19 +55,19 @@ def replication(
     start = _current_rows(problem, instance)
 
     def solve(goal: Objective) -> Minimum:
-        return minimise(instance, goal, effort=left, in_order=in_order, start=start)
+        return minimise(instance, goal, effort=remaining, in_order=in_order, start=start)
 
     least = solve(objective_of(problem))
     if least.best is not None:
-        found = deployment_of(problem, instance, least.best)
-        return _or_stay(problem, plan_of(problem, found, least.lower_bound))
+        deployment = deployment_of(problem, instance, least.best)
+        return _or_stay(problem, plan_of(problem, deployment, least.lower_bound))
     if np.isfinite(least.lower_bound):
         raise ProblemError("effort", "more is needed to find a deployment or to rule all out")
     return Infeasible(reason_of(problem, solve))
 
 
 def _current_rows(problem: ReplicationProblem, instance: Instance) -> list[Ints] | None:
-    """Return the row of each operator's current configuration; None where one is ruled out."""
+    """Return the row of each operator's current configuration; None if one is ruled out."""
     if problem.current is None:
         return None
     number = {node.name: u for u, node in enumerate(problem.nodes)}
@@ -80,7 +80,7 @@ def _current_rows(problem: ReplicationProblem, instance: Instance) -> list[Ints]
 
 
 def _or_stay(problem: ReplicationProblem, plan: ReplicationPlan) -> ReplicationPlan:
-    """Return the plan, or the current deployment where that is as good: ties move nothing."""
+    """Return the plan, or the current deployment if it is as good: a tie moves nothing."""
     if problem.current is None:
         return plan
     stay = evaluate(problem, problem.current)
@@ -110,10 +110,10 @@ def objective_of(problem: ReplicationProblem) -> Objective:
 
 
 def deployment_of(
-    problem: ReplicationProblem, instance: Instance, found: ValuedDeployment
+    problem: ReplicationProblem, instance: Instance, valued: ValuedDeployment
 ) -> Deployment:
     """Return the deployment by names, operators and nodes in the problem's order."""
-    places = dict(zip(instance.names, found.places, strict=True))
+    places = dict(zip(instance.names, valued.places, strict=True))
     return {
         operator.name: tuple(problem.nodes[node].name for node in places[operator.name])
         for operator in problem.operators
@@ -123,17 +123,17 @@ def deployment_of(
 def plan_of(
     problem: ReplicationProblem, deployment: Deployment, lower_bound: float
 ) -> ReplicationPlan:
-    """Return the plan for a deployment, measured by the evaluation."""
-    worth = evaluate(problem, deployment)
-    if worth.faults or worth.objective is None or worth.response_ms is None:
-        raise RuntimeError(f"a planned deployment is not allowed: {', '.join(worth.faults)}")
-    proven = worth.objective - lower_bound <= 1e-9 * max(1.0, worth.objective)
+    """Return the plan for a deployment, with the metrics of the evaluation."""
+    evaluation = evaluate(problem, deployment)
+    if evaluation.faults or evaluation.objective is None or evaluation.response_ms is None:
+        raise RuntimeError(f"a planned deployment is not allowed: {', '.join(evaluation.faults)}")
+    proven = evaluation.objective - lower_bound <= 1e-9 * max(1.0, evaluation.objective)
     return ReplicationPlan(
         "optimal" if proven else "feasible",
-        worth.objective,
+        evaluation.objective,
         deployment,
-        worth.response_ms,
-        worth.cost,
-        worth.downtime_ms,
-        worth.objective if proven else max(0.0, lower_bound),
+        evaluation.response_ms,
+        evaluation.cost,
+        evaluation.downtime_ms,
+        evaluation.objective if proven else max(0.0, lower_bound),
     )

@@ -1,20 +1,20 @@
-"""Linear forms that bound the objective and the limits from below.
+"""Linear forms: lower bounds on the objective and on the limited metrics.
 
-The response time is the largest delay of a path from a source to a sink, so any mix of paths
-bounds it from below::
+The response time is the largest delay of a path from a source to a sink, so any mix of paths is a
+lower bound::
 
     R >= sum_i f_i latency_i + sum_e f_e delay_e
 
-with ``f_i`` and ``f_e`` the weight of the paths through operator i and stream e. With the cost,
-which is a sum anyway, the objective is bounded by a sum over operators and streams: that is what
-dynamic programming can minimise. Any choice of paths is valid. We take each of the longest few by
-itself, and their even mix.
+with ``f_i`` and ``f_e`` the weight of the paths through operator i and stream e. The cost is a sum
+already, so the objective is bounded by a sum over operators and streams, which dynamic programming
+can minimise. Any choice of paths is valid. We take each of the few longest paths alone, and their
+even mix.
 
-The prices of nodes in use, the rent, are no such sum. There are two ways to bound them. ``rent.py``
-does it by themselves, and they go on top of a form; that is good where few operators share a node.
-Or each operator pays a share of the price of its nodes, by the resources that it takes there: no
-node is overpaid, for nothing takes more than all of it. That is a sum and part of a form, good
-where operators fill nodes.
+The prices of nodes in use, the rent, are not such a sum. There are two ways to bound them.
+``rent.py`` bounds them separately and adds the result to a form; that is good if few operators
+share a node. Or each operator pays a share of the price of its nodes, proportional to the resources
+it uses there. That never exceeds the price, because no node is used by more than all of it. It is a
+sum and part of a form, and good if operators fill nodes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PATHS_USED = 8
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A sum over operators and streams that is at most the objective, or a limit's use."""
+    """A sum over operators and streams: a lower bound on the objective or on the use of a limit."""
 
     latency: Floats
     """Weight of the latency of each operator."""
@@ -47,27 +47,28 @@ class Form:
     money: float
     """Weight of all costs."""
     rent: float = 0.0
-    """Weight of the rent by shares, which then is not on top: 0 or the weight of the costs."""
+    """Weight of the rent by shares, which is then not added separately: 0 or the weight of the
+    costs."""
 
     def unary(self, operator: int, domain: Configurations) -> Floats:
         """Return the part of an operator for each of its configurations."""
-        paid = self.money * domain.price + self.rent * domain.rent
-        return np.asarray(self.latency[operator] * domain.latency_ms + paid)
+        costs = self.money * domain.price + self.rent * domain.rent
+        return np.asarray(self.latency[operator] * domain.latency_ms + costs)
 
     @property
     def on_top(self) -> float:
-        """Weight of the rent that ``rent.py`` bounds by itself."""
+        """Weight of the rent that ``rent.py`` bounds separately."""
         return self.money - self.rent
 
     def with_shares(self) -> Form:
-        """Return the form with the rent by shares in it."""
+        """Return the form with the rent by shares included."""
         return replace(self, rent=self.money)
 
 
 def objective_forms(instance: Instance, goal: Objective, paths: list[Path]) -> list[Form]:
     """Return forms that are at most the objective without its downtime.
 
-    The mix of paths by itself first, with shares of the rent last.
+    The mix of paths without rent comes first, the forms with shares of the rent last.
     """
     shares = [_even(instance, [path]) for path in paths]
     if len(paths) > 1:
@@ -85,7 +86,7 @@ def limit_forms(
 ) -> list[Form]:
     """Return forms that are at most 1 in every deployment within the goal's limits.
 
-    A limit that every deployment worth less than ``below`` keeps anyway gets none.
+    A limit that every deployment worth less than ``below`` meets anyway gets no form.
     """
     forms = []
     least_price = sum(float(domain.price.min()) for domain in instance.domains)
@@ -103,9 +104,9 @@ def limit_forms(
 
 
 def longest_paths(instance: Instance) -> list[Path]:
-    """Return the paths that matter most, judged by least latencies and mean delays.
+    """Return the most relevant paths, judged by least latencies and mean delays.
 
-    A path whose operators are all on another is never longer where delays obey the triangle
+    A path whose operators are all on another path is never longer if delays obey the triangle
     inequality, and is dropped.
     """
     paths = list(islice(all_paths(instance), _PATHS_SEEN))
@@ -119,17 +120,17 @@ def longest_paths(instance: Instance) -> list[Path]:
 
 
 def all_paths(instance: Instance) -> Iterator[Path]:
-    """Yield the operators along every way from a source to a sink."""
-    after: list[list[int]] = [[] for _ in instance.domains]
+    """Yield the operators along every path from a source to a sink."""
+    successors: list[list[int]] = [[] for _ in instance.domains]
     for flow in instance.flows:
-        after[flow.source].append(flow.target)
+        successors[flow.source].append(flow.target)
     fed = {flow.target for flow in instance.flows}
-    waiting: list[Path] = [(i,) for i in range(len(after)) if i not in fed]
+    waiting: list[Path] = [(i,) for i in range(len(successors)) if i not in fed]
     while waiting:
         path = waiting.pop()
-        if not after[path[-1]]:
+        if not successors[path[-1]]:
             yield path
-        waiting += [(*path, target) for target in after[path[-1]]]
+        waiting += [(*path, target) for target in successors[path[-1]]]
 
 
 def _even(instance: Instance, paths: list[Path]) -> tuple[Floats, Floats]:
@@ -143,5 +144,5 @@ def _even(instance: Instance, paths: list[Path]) -> tuple[Floats, Floats]:
 
 
 def _metric(delay: Floats) -> bool:
-    """Whether no detour is shorter than the direct way."""
+    """Return whether no detour is shorter than the direct link."""
     return all(bool((delay[:, [v]] + delay[v] >= delay).all()) for v in range(len(delay)))

@@ -1,8 +1,8 @@
 """Why a replication problem has no deployment: which bound or capacity cannot be met.
 
-The problem is solved again without its bounds, for each metric by itself. If even that has no
-deployment the nodes are too small; if the least of a metric is above its bound, that bound cannot
-be met; else the bounds exclude each other.
+The problem is solved again without its bounds, for each metric alone. If there is no deployment
+even then, the nodes are too small. If the minimum of a metric is above its bound, that bound cannot
+be met. Otherwise the bounds exclude each other.
 """
 
 from __future__ import annotations

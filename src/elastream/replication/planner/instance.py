@@ -1,6 +1,6 @@
-"""The replication problem as arrays: what the exact planner and the relaxations work on.
+"""The replication problem as arrays, for the exact planner and the relaxations.
 
-Operators are numbered in an order in which every stream leads to a later one.
+Operators are numbered in topological order: every stream leads to a later one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Least ``response R + cost C + downtime D``, with R and C within limits; C has the rent."""
+    """Minimise ``response R + cost C + downtime D``, R and C within limits; C includes the rent."""
 
     response: float
     """Weight of a millisecond of response time."""
@@ -50,7 +50,7 @@ class Objective:
 
     @property
     def ceiling(self) -> float:
-        """No deployment within the limits is worth more than this, downtime aside."""
+        """Upper bound on the objective of deployments within the limits, without downtime."""
         worst = 0.0
         for weight, limit in (
             (self.response, self.response_limit_ms),
@@ -62,25 +62,25 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """Operators with the configurations that are still in question."""
+    """Operators with their remaining configurations."""
 
     names: tuple[str, ...]
     domains: tuple[Configurations, ...]
     resources: tuple[float, ...]
-    """Resources of one replica of each operator; 0 where its place is taken into account."""
+    """Resources of one replica of each operator; 0 once its place is booked."""
     flows: tuple[Flow, ...]
     capacity: Floats
     """Resources of each node that are still free."""
     delay_ms: Floats
     link_cost: Floats
     node_price: Floats
-    """Money an hour for each node that holds a replica."""
+    """Cost per hour of each node that holds a replica."""
 
     def fitted(self) -> Instance | None:
-        """Book the operators with one configuration left; None where one has none.
+        """Book the operators with one configuration left; None if an operator has none.
 
-        What they take is no longer free, which may rule out configurations of the others, and
-        so on until nothing changes.
+        Their resources are no longer free, which may rule out configurations of the others. This is
+        repeated until nothing changes.
         """
         domains, resources = list(self.domains), list(self.resources)
         capacity = self.capacity
@@ -107,25 +107,25 @@ class Instance:
         return replace(self, domains=tuple(chosen))
 
     def bounded(self, least: Sequence[Floats]) -> Instance:
-        """Return the instance with what is now known of each configuration of each operator."""
+        """Return the instance with new lower bounds for each configuration of each operator."""
         pairs = zip(self.domains, least, strict=True)
         return replace(self, domains=tuple(replace(d, least=each) for d, each in pairs))
 
     @property
     def least_downtime_ms(self) -> float:
-        """The downtime of every deployment, at least."""
+        """Lower bound on the downtime of every deployment."""
         return max(float(domain.downtime_ms.min()) for domain in self.domains)
 
     def sizes(self) -> tuple[int, ...]:
-        """Return how many configurations each operator has."""
+        """Return the number of configurations of each operator."""
         return tuple(len(domain) for domain in self.domains)
 
 
 def _in_depth(before: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the operators, each after all that it reads, and those soon before it.
+    """Return the operators in topological order, those that complete streams as early as possible.
 
-    The fewer placed operators still have streams to others, the more the bounds of the search know:
-    where every two sources are joined, the pairs come one after the other, not all sources first.
+    The bounds of the search are tighter the fewer placed operators have streams to unplaced ones.
+    If every two sources are joined, the pairs come one after the other, not all sources first.
     """
     read = {source for sources in before.values() for source in sources}
     waiting = [name for name in before if name not in read][::-1]
@@ -140,18 +140,18 @@ def _in_depth(before: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
-    """Return the problem as arrays, or which operator has no configuration at all."""
+    """Return the problem as arrays, or the operator that has no configuration."""
     number = {operator.name: i for i, operator in enumerate(problem.operators)}
-    before: dict[str, list[str]] = {operator.name: [] for operator in problem.operators}
+    sources: dict[str, list[str]] = {operator.name: [] for operator in problem.operators}
     for stream in problem.streams:
-        before[stream.target].append(stream.source)
-    names = _in_depth(before)
+        sources[stream.target].append(stream.source)
+    names = _in_depth(sources)
     domains = []
     for name in names:
-        found = configurations_of(problem, number[name])
-        if isinstance(found, Missing):
-            return Infeasible(found.reason)
-        domains.append(found)
+        domain = configurations_of(problem, number[name])
+        if isinstance(domain, Missing):
+            return Infeasible(domain.reason)
+        domains.append(domain)
     position = {name: i for i, name in enumerate(names)}
     flows = tuple(
         Flow(position[stream.source], position[stream.target], float(stream.rate))

@@ -14,10 +14,10 @@ __all__ = ["fit_polynomial"]
 
 
 def fit_polynomial(points: Iterable[tuple[float, float]], *, degree: int) -> Polynomial:
-    """Return the polynomial of ``degree`` nearest to ``points``: (tuples a second, milliseconds).
+    """Return the polynomial of ``degree`` nearest to ``points``: (tuples per second, milliseconds).
 
-    The sum of the squared differences is least. At least ``degree + 1`` different rates are needed,
-    or the polynomial would not be the only one.
+    It minimises the sum of squared differences. At least ``degree + 1`` different rates are needed;
+    otherwise the polynomial is not unique.
     """
     degree = count("degree", degree)
     pairs = [

@@ -1,23 +1,23 @@
-"""Lower bounds from one replica an operator: what makes many nodes and replicas bearable.
+"""Lower bounds from one replica per operator: they make many nodes and replicas tractable.
 
-Draw one replica of every operator at random, each as likely, independently. The expected delay
+Draw one replica of every operator at random, uniformly and independently. The expected delay
 between the drawn replicas of two operators is at most the delay of their stream (a maximum), and
 the expected link cost is exactly the stream's (a mean). So the best choice of single nodes, each
-paid with the cheapest configuration that contains it, bounds every deployment from below: n values
-an operator instead of n^k.
+charged with the cheapest configuration that contains it, is a lower bound on every deployment: n
+values per operator instead of n^k.
 
-Two bounds say of each single configuration what a deployment with it costs at least; those above
-the best known deployment are gone for good. ``relaxed_bounds`` keeps the configurations of one
-operator and relaxes all others. ``drawn_bounds`` draws a replica of that operator, too: the least
-over the others is found for each single node, and a configuration has the mean over its replicas.
-The mean of the least values is at most the least of the means, so the first bound is the tighter
-one and the second one next to free. In both, two operators joined by a stream may not share a
-node that cannot hold both. The rent of the configuration's own nodes, and of others that must be,
-goes on top.
+Two functions bound a deployment with each single configuration from below; configurations above the
+best known deployment are dropped for good. ``relaxed_bounds`` keeps the configurations of one
+operator and relaxes all others. ``drawn_bounds`` draws a replica of that operator too: it finds the
+minimum over the others for each single node, and a configuration gets the mean over its replicas.
+The mean of the minima is at most the minimum of the means, so the first bound is tighter and the
+second is almost free. In both, two operators joined by a stream may not share a node that cannot
+hold both. The rent of the configuration's own nodes, and of other nodes that must be used, is
+added.
 
-Cost, for each operator in turn: of ``relaxed_bounds`` a table of m x n entries a stream of the kept
-operator, m x n x n where its neighbours are joined by a stream; of ``drawn_bounds`` n x n entries a
-stream, n x n x n in a triangle, and m x k for the means.
+Cost, for each operator in turn: ``relaxed_bounds`` builds a table of m x n entries per stream of
+the kept operator, m x n x n if its neighbours are joined by a stream; ``drawn_bounds`` n x n
+entries per stream, n x n x n in a triangle, and m x k for the means.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["drawn_bounds", "relaxed_bounds"]
 
 
 def drawn_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
-    """Return what ``relaxed_bounds`` returns, less tight and for hardly anything."""
+    """Return what ``relaxed_bounds`` returns, less tight and almost for free."""
     sizes = [len(instance.capacity)] * len(instance.domains)
 
     def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
@@ -56,7 +56,7 @@ def drawn_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[
 
 
 def relaxed_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
-    """Return for each operator a row a form, a column a configuration: least values with it."""
+    """Return for each operator lower bounds: one row per form, one column per configuration."""
     own = [_OwnTables(instance, kept) for kept in range(len(instance.domains))]
 
     def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
@@ -85,7 +85,7 @@ def _with_rent(
 
 
 def _least_rent(instance: Instance, rent: Rent, kept: int) -> Floats:
-    """Return the rent of a deployment with each configuration of one operator, at least."""
+    """Return a lower bound on the rent of a deployment with each configuration of one operator."""
     count = instance.domains[kept].count.astype(float)
     others = rent.rest(i for i in range(len(instance.domains)) if i != kept)
     return rent.least(others, count > 0, count * instance.resources[kept])
@@ -104,7 +104,7 @@ class _Relaxed:
         self.memo: Memo = {}
 
     def others(self, kept: int) -> list[Factor]:
-        """Return the factors but what one operator takes by itself."""
+        """Return the factors without the operator's own."""
         return [single for i, single in enumerate(self._singles) if i != kept] + self._links
 
     def factors(self, own: _OwnTables) -> list[Factor]:
@@ -157,11 +157,11 @@ class _OwnTables:
         self._crowded = {need: self._too_full(need) for need in map(self._need, neighbours)}
 
     def unary(self, form: Form) -> Factor:
-        """Return the part of the operator itself."""
+        """Return the operator's own part."""
         return Factor((self.operator,), form.unary(self.operator, self._domain))
 
     def joint(self, form: Form, e: int) -> Factor:
-        """Return the part of a stream, between configurations here and single nodes there."""
+        """Return the part of a stream: its configurations against single nodes of the neighbour."""
         flow = self._instance.flows[e]
         outgoing = flow.source == self.operator
         other = flow.target if outgoing else flow.source
@@ -174,6 +174,6 @@ class _OwnTables:
         return self._instance.resources[operator]
 
     def _too_full(self, need: float) -> NDArray[np.bool_]:
-        """Return where a configuration leaves a node of its own no room for ``need`` more."""
+        """Return where a configuration leaves no room for ``need`` more on one of its nodes."""
         full = self._taken + need > self._instance.capacity
         return np.asarray((self._taken > 0) & full)

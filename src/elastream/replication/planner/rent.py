@@ -1,19 +1,19 @@
-"""Rent: the prices of the nodes in use, and how much of it is certain while operators lack a place.
+"""Rent: the prices of the nodes in use, bounded from below while operators are unplaced.
 
-A node that holds a replica of any operator costs its price, once: an extension of ours to paper
-004, whose costs are a sum over operators and streams. Forms are such sums. One with shares of the
-rent in it (``forms.py``) needs nothing more; on top of any other goes what is bounded here. With
-some operators on the nodes O and the rest without a place, a deployment costs at least::
+A node that holds a replica of any operator costs its price, once: our extension of paper 004, whose
+costs are a sum over operators and streams. Forms are such sums. A form with shares of the rent
+(``forms.py``) needs nothing more; to any other form the bound of this module is added. With some
+operators on the nodes O and the rest unplaced, a deployment costs at least::
 
     form(O, rest) + price(O and S) + cheapest further nodes that make room for the rest
 
-S are the nodes that one of the rest uses in whatever configuration. However the rest is placed, the
-form is at most the cost without the rent and the prices are at most the rent, so the sum of both is
-at most the cost. How many further nodes there must be is counted with the largest ones, what so
-many cost with the cheapest ones. The rent is also at least that of any one operator. With all
-operators placed it is exact.
+S are the nodes that one of the rest uses in every configuration. However the rest is placed, the
+form is at most the cost without the rent and the prices are at most the rent, so their sum is at
+most the cost. The number of further nodes is computed with the largest ones, their price with the
+cheapest ones. The rent is also at least that of any single operator. Once all operators are placed
+it is exact.
 
-Cost: O(n) a partial deployment, nothing where no node has a price.
+Cost: O(n) per partial deployment, nothing if no node has a price.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ __all__ = ["Rent", "Rest"]
 Nodes = NDArray[np.bool_]
 
 _TOLERANCE = 1e-9
-"""Room that is lacking by so little of it is not: the noise of adding floats."""
+"""Relative shortage of room that is ignored: rounding errors of sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What operators without a place will use, whichever configurations they get."""
+    """What unplaced operators will use, whichever configurations they get."""
 
     sure: Nodes
-    """Nodes that one of them uses in any case."""
+    """Nodes that one of them uses in every case."""
     reachable: Nodes
     """Nodes that one of them may use."""
     need: float
-    """Resources that they take in all, at least."""
+    """Lower bound on their total resources."""
     rent: float
-    """Prices of the nodes of one of them, at least."""
+    """Lower bound on the prices of the nodes of any one of them."""
 
     def joined(self, other: Rest) -> Rest:
         """Return what the operators of both will use."""
@@ -66,7 +66,7 @@ class Rent:
         self._price = instance.node_price
         self._capacity = instance.capacity
         self.due = bool(self._price.any())
-        """Whether any node has a price; where none has, every rent is 0."""
+        """Whether any node has a price; otherwise every rent is 0."""
         pairs = zip(instance.domains, instance.resources, strict=True)
         self._each = [self._rest_of(domain, need) for domain, need in pairs] if self.due else []
 
@@ -77,13 +77,13 @@ class Rent:
         return reduce(Rest.joined, known, Rest(none, none, 0.0, 0.0))
 
     def paid(self, occupied: Nodes) -> Floats:
-        """Return the prices of the nodes in use, an entry a row."""
+        """Return the prices of the nodes in use, one entry per row."""
         return np.asarray(np.where(occupied, self._price, 0.0).sum(axis=1))
 
     def least(self, rest: Rest, occupied: Nodes, used: Floats) -> Floats:
-        """Return the rent of partial deployments, a row each, at least, however ``rest`` is placed.
+        """Return a lower bound on the rent of each partial deployment, however ``rest`` is placed.
 
-        ``occupied`` are the nodes with replicas, ``used`` is what these take of each node.
+        ``occupied`` are the nodes with replicas; ``used`` is the use of each node by these.
         """
         if not self.due:
             return np.zeros(len(occupied))
@@ -97,7 +97,7 @@ class Rent:
         return np.maximum(paid, rest.rent)
 
     def _cheapest(self, further: Nodes, lacking: Floats) -> Floats:
-        """Return the prices of the cheapest of ``further``, as many as of the largest would do."""
+        """Return the price of the cheapest of ``further``, as many as of the largest would do."""
         order = np.argsort(-self._capacity, kind="stable")
         large = further[:, order]
         room = np.where(large, self._capacity[order], 0.0).cumsum(axis=1)

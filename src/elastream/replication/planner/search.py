@@ -1,10 +1,10 @@
 """Branch and bound over the operators in order, many partial deployments at a time.
 
-A batch of partial deployments meets all configurations of the next operator in one matrix of
-bounds; what survives the bounds, the capacities and the order of interchangeable nodes goes on,
-best first. Where nodes have prices, the rent that is certain by then is part of the bounds.
-Complete deployments are measured exactly. The same expansion, keeping only the best few at each
-operator, is a beam search that finds the first good deployment.
+A batch of partial deployments is combined with all configurations of the next operator in one
+matrix of bounds. What survives the bounds, the capacities and the order of interchangeable nodes is
+expanded further, best first. If nodes have prices, the rent that is certain by then is part of the
+bounds. Complete deployments are measured exactly. The same expansion with only the best few kept at
+each operator is a beam search, which finds the first good deployment.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from elastream.replication.planner.tables import cost_to_go, stream_tables
 __all__ = ["LEAST_GAIN", "Search", "ValuedDeployment"]
 
 LEAST_GAIN = 1e-12
-"""A deployment that is not better by more than this is not looked for."""
+"""A deployment must be better by more than this to be considered better."""
 _WITHIN = 1 + 1e-9
 """Use of a limit that still counts as within it."""
 _BATCH = 400_000
-"""Bounds computed at once."""
+"""Number of bounds computed at once."""
 _EACH_BOUND, _EACH_NODE, _EACH_FORM = 2, 3, 4
-"""How many values of a table that is added up take as long as: a first bound; a node of one that
-survives it; a form of one that fits, too. Measured."""
+"""Cost of a step in table values: a first bound; a node of a pair that survives it; a form of a
+pair that also fits. Measured."""
 _PATTERNS = 30
-"""Partial deployments with more ways to use interchangeable nodes are not told apart by them."""
+"""Above this number of usage patterns of interchangeable nodes, the patterns are not
+distinguished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,11 @@ class ValuedDeployment:
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """Partial deployments of the first operators, a row each."""
+    """Partial deployments of the first operators, one row each."""
 
     choice: NDArray[np.int32]
     bounds: Floats
-    """A column for each form, the rent on top of it included."""
+    """One column per form, including the rent added to it."""
     used: Floats
     """Resources taken on each node."""
     occupied: NDArray[np.bool_]
@@ -104,14 +105,14 @@ class Search:
 
     @property
     def root(self) -> float:
-        """A lower bound of the objective of every deployment of the instance."""
+        """Lower bound on the objective of every deployment of the instance."""
         nothing = self._nothing()
         if (nothing.bounds[:, self._objectives :] > _WITHIN).any():
             return np.inf
         return float(self._worth(nothing)[0])
 
     def beam(self, width: int, below: float) -> ValuedDeployment | None:
-        """Return a deployment worth less than ``below``, where the best few lead to one."""
+        """Return a deployment worth less than ``below``, if the beam leads to one."""
         if not self.root < below:
             return None
         partial = self._nothing()
@@ -125,10 +126,10 @@ class Search:
             partial = partial.rows(order[:width])
         return self._best_complete(partial, last, below)
 
-    def run(self, below: float, found: Callable[[ValuedDeployment], None]) -> float:
-        """Report better and better deployments; return a lower bound of what is left unseen.
+    def run(self, below: float, report: Callable[[ValuedDeployment], None]) -> float:
+        """Report better and better deployments; return a lower bound on what was not searched.
 
-        That is infinite where nothing worth less than the last report is left.
+        The bound is infinite if nothing worth less than the last report is left.
         """
         last = len(self._instance.domains) - 1
         stack = [(0, self._nothing())] if self.root < below - LEAST_GAIN else []
@@ -143,7 +144,7 @@ class Search:
                 best = self._best_complete(partial, t, below)
                 if best is not None:
                     below = best.value
-                    found(best)
+                    report(best)
                 continue
             after = self._expanded(partial, t, below)
             after = after.rows(np.argsort(self._worth(after), kind="stable"))
@@ -162,7 +163,7 @@ class Search:
         return replace(nothing, bounds=nothing.bounds + self._on_top(nothing, 0))
 
     def _on_top(self, partial: _Partial, t: int) -> Floats:
-        """Return the rent on top of each form with the operators before t placed."""
+        """Return the rent to add to each form, with the operators before t placed."""
         least = self._rent.least(self._rest[t], partial.occupied, partial.used)
         return np.outer(least, self._money)
 
@@ -206,21 +207,22 @@ class Search:
         return self._promising(replace(after, bounds=after.bounds + added), below)
 
     def _first_bounds(self, partial: _Partial, t: int, below: float) -> tuple[Ints, Ints, Floats]:
-        """Return which configurations of operator t may follow which partial ones, and bounds."""
+        """Return the promising pairs of partial deployment and configuration, with bounds."""
         room = below - LEAST_GAIN - self._goal.downtime * partial.downtime_ms
-        found = []
+        pieces = []
         for rows, cols in self._blocks(partial, t):
             bound = self._costs[0].all_next(partial.choice[rows], partial.bounds[rows, 0], t, cols)
             self._effort.spend(_EACH_BOUND * bound.size)
             row, col = np.nonzero(bound < room[rows][:, None])
-            found.append((rows[row], cols[col], bound[row, col]))
-        rows, cols, bounds = (np.concatenate(column) for column in zip(*found, strict=True))
+            pieces.append((rows[row], cols[col], bound[row, col]))
+        rows, cols, bounds = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return rows, cols, bounds
 
     def _blocks(self, partial: _Partial, t: int) -> Iterator[tuple[Ints, Ints]]:
-        """Yield partial deployments and the configurations that the order of nodes lets follow.
+        """Yield blocks of partial deployments with the configurations that node order allows.
 
-        Where many nodes are interchangeable few of them are next in order, so few may follow.
+        If many nodes are interchangeable, few of them are next in order, so few configurations may
+        follow.
         """
         everything = np.arange(len(partial)), np.arange(len(self._instance.domains[t]))
         if not len(self._first):
@@ -258,7 +260,7 @@ class Search:
         complete = _joined([self._expanded(part, t, below) for part in self._batches(partial, t)])
         if not len(complete):
             return None
-        value = self._measured(complete)
+        value = self._objective_of(complete)
         best = int(np.argmin(value))
         if not value[best] < below - LEAST_GAIN:
             return None
@@ -267,8 +269,8 @@ class Search:
         places = (tuple(d.replicas(row)) for d, row in zip(domains, chosen, strict=True))
         return ValuedDeployment(tuple(places), float(value[best]))
 
-    def _measured(self, complete: _Partial) -> Floats:
-        """Return the objective of complete deployments; infinite where a limit is exceeded."""
+    def _objective_of(self, complete: _Partial) -> Floats:
+        """Return the objective of complete deployments; infinite if a limit is exceeded."""
         choice = complete.choice
         domains = self._instance.domains
         arrival = [d.latency_ms[choice[:, i]] for i, d in enumerate(domains)]

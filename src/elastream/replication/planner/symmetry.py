@@ -1,10 +1,10 @@
-"""Interchangeable nodes: which placements are the same but for the names of nodes.
+"""Interchangeable nodes: placements that differ only in the names of nodes.
 
-Two nodes are interchangeable where swapping them changes nothing: same resources, speed, times,
+Two nodes are interchangeable if swapping them changes nothing: same resources, speed, times and
 price, same delays and costs of links, same operators that may run or do run there. Of all
-placements that differ by such swaps one is enough: the one in which the nodes of a class are taken
-in their order, operator by operator. On a cluster where all delays are equal that is the difference
-between n^5 placements and a handful.
+placements that differ by such swaps one is enough: the one that uses the nodes of a class in their
+order, operator by operator. On a cluster with equal delays that reduces n^5 placements to a
+handful.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def interchangeable(problem: ReplicationProblem) -> list[list[int]]:
     """Return the classes of interchangeable nodes that have more than one member."""
     delay = np.array(problem.links.delay_ms, dtype=float)
     cost = np.array(problem.links.cost, dtype=float)
-    ways = np.concatenate([np.sort(matrix) for matrix in (delay, cost, delay.T, cost.T)], axis=1)
-    marks = [(way.tobytes(), *own) for way, own in zip(ways, _marks(problem), strict=True)]
+    links = np.concatenate([np.sort(matrix) for matrix in (delay, cost, delay.T, cost.T)], axis=1)
+    marks = [(row.tobytes(), *own) for row, own in zip(links, _marks(problem), strict=True)]
     classes: list[list[int]] = []
     for u, mark in enumerate(marks):
         for members in classes:
@@ -42,12 +42,12 @@ def interchangeable(problem: ReplicationProblem) -> list[list[int]]:
 
 
 def consecutive_members(classes: list[list[int]]) -> list[tuple[int, int]]:
-    """Return pairs of nodes of which the second is used only where the first is."""
+    """Return pairs of nodes of which the second may be used only if the first is."""
     return [pair for members in classes for pair in pairwise(members)]
 
 
 def without_mirror_images(instance: Instance, classes: list[list[int]]) -> Instance:
-    """Return the instance without configurations on nodes that are never the next in order."""
+    """Return the instance without configurations on nodes that can never be next in order."""
     reached = 0
     domains = []
     for domain in instance.domains:
@@ -58,7 +58,7 @@ def without_mirror_images(instance: Instance, classes: list[list[int]]) -> Insta
 
 
 def _marks(problem: ReplicationProblem) -> Iterator[tuple[object, ...]]:
-    """Yield for each node what is its own, links aside."""
+    """Yield the properties of each node other than its links."""
     allowed = [set(problem.allowed_nodes(operator)) for operator in problem.operators]
     current = [Counter((problem.current or {}).get(o.name, ())) for o in problem.operators]
     swap = problem.local_bytes_per_s or [None] * len(problem.nodes)

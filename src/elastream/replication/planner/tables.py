@@ -1,7 +1,7 @@
-"""Tables between the configurations of operators that a stream joins, and costs-to-go.
+"""Tables between the configurations of operators joined by a stream, and costs-to-go.
 
-Built only after the relaxation has thinned the configurations out: a table has a row for each
-configuration of the source and a column for each of the target.
+They are built only after the relaxation has pruned the configurations: a table has one row for each
+configuration of the source and one column for each of the target.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["CostToGo", "StreamTables", "cost_to_go", "stream_tables"]
 
 @dataclass(frozen=True, slots=True)
 class StreamTables:
-    """One stream between every two configurations."""
+    """Tables of one stream over all pairs of configurations."""
 
     delay_ms: Floats
     """Equation 3."""
     cost: Floats
     """Equation 4."""
     crowded: NDArray[np.bool_]
-    """Where the two together exceed a node."""
+    """Pairs that together exceed the capacity of a node."""
 
 
 def stream_tables(instance: Instance) -> list[StreamTables]:
     """Return the tables of every stream."""
-    made = []
+    tables = []
     for flow in instance.flows:
         source, target = instance.domains[flow.source], instance.domains[flow.target]
         farthest, paid = source.worst(instance.delay_ms), source.mean(instance.link_cost)
@@ -46,24 +46,24 @@ def stream_tables(instance: Instance) -> list[StreamTables]:
             added = target.count[np.arange(len(target)), node] * need
             crowded |= (taken[:, node] > 0) & (taken[:, node] + added > instance.capacity[node])
         cost = flow.rate * target.mean(paid.T).T
-        made.append(StreamTables(target.worst(farthest.T).T, cost, crowded))
-    return made
+        tables.append(StreamTables(target.worst(farthest.T).T, cost, crowded))
+    return tables
 
 
 @dataclass(frozen=True, slots=True)
 class CostToGo:
-    """What a form costs at least, given the configurations of the first few operators.
+    """Lower bounds of a form, given the configurations of the first few operators.
 
-    Operators are eliminated last first. With operators 0 to t - 1 chosen the bound is kept; to
-    choose t, take the messages of t away and add the factors of its bucket.
+    Operators are eliminated from last to first. The caller keeps the bound with operators 0 to t -
+    1 chosen; to choose t, subtract the messages of t and add the factors of its bucket.
     """
 
     root: float
-    """Bound with nothing chosen."""
+    """Lower bound with nothing chosen."""
     buckets: tuple[tuple[Factor, ...], ...]
     """Factors of each operator and earlier ones; the operator's axis is the last."""
     messages: tuple[tuple[Factor, ...], ...]
-    """Minima over each operator of its bucket."""
+    """Minima of each operator's bucket over that operator."""
 
     def before(self, choice: NDArray[np.int32], bound: Floats, t: int) -> Floats:
         """Return the bounds of partial choices without the part that operator t will replace."""
@@ -72,7 +72,7 @@ class CostToGo:
         return bound
 
     def all_next(self, choice: NDArray[np.int32], bound: Floats, t: int, cols: Ints) -> Floats:
-        """Return the bounds after configurations of operator t, a row a partial choice."""
+        """Return the bounds after each of ``cols`` of operator t, one row per partial choice."""
         total = self.before(choice, bound, t)[:, None]
         for factor in self.buckets[t]:
             chosen = (choice[:, v] for v in factor.scope[:-1])
@@ -95,7 +95,7 @@ class CostToGo:
 def cost_to_go(
     instance: Instance, tables: list[StreamTables], form: Form, effort: Effort
 ) -> CostToGo:
-    """Eliminate the operators from the last to the first and keep what that leaves behind."""
+    """Eliminate the operators from last to first and keep the buckets and messages."""
     sizes = instance.sizes()
     waiting = [Factor((i,), form.unary(i, d)) for i, d in enumerate(instance.domains)]
     for e, (flow, table) in enumerate(zip(instance.flows, tables, strict=True)):
