@@ -4,12 +4,17 @@ Loading Numba takes half a second and compiling takes seconds, once a machine; a
 solved in milliseconds without either. A :class:`Kernel` keeps both forms of one function and
 :meth:`Kernel.for_operations` picks. Compiled code is cached on disk, beside the module.
 
+Numba is optional (``elastream[fast]``). Without it every kernel is plain, and one line in the log
+says what to install once a kernel has seconds of work.
+
 A kernel works on scalars and NumPy arrays and may call other kernels of its own module: the
-cache notices a change of the module, not one of another.
+cache notices a change of the module, not one of another. Both forms return the same: a kernel
+sorts by ``kind="mergesort"``, sums floating point in a loop, and takes functions from ``math``.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from types import FunctionType
@@ -17,11 +22,17 @@ from typing import Generic, ParamSpec, TypeVar, cast
 
 __all__ = ["Kernel", "kernel"]
 
+_log = logging.getLogger(__name__)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLAIN_OPERATIONS = 400_000
 """Up to this many inner steps plain Python takes less time than loading the compiler."""
+_SLOW_OPERATIONS = 4_000_000
+"""From this many inner steps on plain Python takes 2 s or more, compiled code some 0.02 s."""
+_reported: set[str] = set()
+"""What the log has said in this process."""
 
 
 class Kernel(Generic[P, R]):
@@ -51,7 +62,13 @@ class Kernel(Generic[P, R]):
         """Return the form that finishes first for so many inner steps."""
         if operations <= _PLAIN_OPERATIONS and sys.modules.get("numba") is None:
             return self.plain
-        return self.compiled
+        run = self.compiled
+        if run is self.plain and operations >= _SLOW_OPERATIONS:
+            _report_once(
+                "this plan takes long without Numba, up to 100 times as long as with it: "
+                'pip install "elastream[fast]"'
+            )
+        return run
 
     def _linked(self) -> Callable[P, R]:
         """Return the function with the kernels it calls replaced by their compiled form."""
@@ -66,6 +83,12 @@ class Kernel(Generic[P, R]):
         linked = FunctionType(plain.__code__, {**plain.__globals__, **names}, plain.__name__)
         linked.__qualname__, linked.__module__ = plain.__qualname__, plain.__module__
         return cast("Callable[P, R]", linked)
+
+
+def _report_once(line: str) -> None:
+    if line not in _reported:
+        _reported.add(line)
+        _log.warning(line)
 
 
 def kernel(function: Callable[P, R]) -> Kernel[P, R]:

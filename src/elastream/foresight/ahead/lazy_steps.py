@@ -50,20 +50,20 @@ def lazy_step(
         loads[least] = 0.0
         used -= 1
     dear = worth / np.maximum(work, 1e-300)
-    for j in np.argsort(dear):
+    for j in np.argsort(dear, kind="mergesort"):
         i = place[j]
         if not opened[i]:
             out[j] = -1
         elif loads[i] > limit and work[j] > 0:
             out[j] = -1
             loads[i] -= work[j]
-    for j in np.argsort(-worth):
+    for j in np.argsort(-worth, kind="mergesort"):
         i = place[j]
         if out[j] < 0 and opened[i] and loads[i] + work[j] <= limit:
             out[j] = i
             loads[i] += work[j]
     moved = 0.0
-    for j in np.argsort(-work):
+    for j in np.argsort(-work, kind="mergesort"):
         if out[j] >= 0:
             continue
         best = -1

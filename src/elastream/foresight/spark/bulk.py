@@ -165,7 +165,8 @@ def _priced(shared: tuple[Ground, Pool, Partitions, Floats], candidates: Partiti
 def _block(shared: tuple[Ints, Ints], rows: Ints) -> tuple[Ints, Floats]:
     sums, counts = shared
     costs = np.empty((len(rows), len(counts)))
-    pair_costs.compiled(sums[rows], counts[rows], sums, counts, costs)
+    run = pair_costs.for_operations(5.0 * costs.size * sums.shape[1])
+    run(sums[rows], counts[rows], sums, counts, costs)
     return rows, costs
 
 
@@ -173,5 +174,6 @@ def _best(shared: tuple[Floats, Flags], block: tuple[Ints, Floats]) -> tuple[Int
     (later, stays), (rows, costs) = shared, block
     chosen = np.broadcast_to(rows, (len(later), len(rows))).copy()
     value = np.zeros(chosen.shape)
-    cheapest.compiled(costs, later, np.ascontiguousarray(stays[:, rows]), chosen, value)
+    run = cheapest.for_operations(float(later.size) * len(rows))
+    run(costs, later, np.ascontiguousarray(stays[:, rows]), chosen, value)
     return rows, chosen, costs[np.arange(len(rows)), chosen]

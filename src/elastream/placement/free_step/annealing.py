@@ -10,6 +10,8 @@ Chance is a seed: the same seed gives the same placement.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -116,7 +118,7 @@ def _anneal(
             change = dearer * unit + dear * over / capacity
             if change > 0:
                 random = random * 48271 % 2147483647
-                if change > 20 * heat or random > 2147483647 * np.exp(-change / heat):
+                if change > 20 * heat or random > 2147483647 * math.exp(-change / heat):
                     continue
             for load in (loads[source], loads[target]):
                 overfull -= load > capacity

@@ -28,6 +28,8 @@ __all__ = ["content_choice"]
 
 _MOST_CONTENTS = 20_000
 _MOST_BRANCHES = 50_000_000
+_CHOICE_OPERATIONS = 20_000.0
+"""Inner steps a task that finding the contents takes, mostly."""
 _FIRST_WINDOW = 0.001
 """Width of the first window, as a share of the bound."""
 _WIDER = 3
@@ -112,9 +114,10 @@ def _within(step: WholeStep, prices: ContentPrices, window: int) -> _Contents | 
     tasks = [np.zeros((0, len(step.work)), dtype=np.bool_)]
     kinds = [np.zeros(0, dtype=np.int64)]
     room = _MOST_CONTENTS
+    search = _worth_at_least.for_operations(_CHOICE_OPERATIONS * len(step.work))
     for kind, most in enumerate(prices.best.tolist()):
         away = step.away(np.arange(len(step.work)), kind) * step.state * prices.fractions
-        contents, count = _worth_at_least.compiled(
+        contents, count = search(
             step.work,
             prices.price - away,
             step.capacity,
@@ -145,7 +148,9 @@ def _worth_at_least(
         if worth[j] > 0:
             useful += 1
             rank[j] = np.inf if work[j] == 0 else float(worth[j]) / float(work[j])
-    order = np.argsort(-rank)  # by efficiency, then the worthless from better to worse
+    order = np.argsort(
+        -rank, kind="mergesort"
+    )  # by efficiency, then the worthless from better to worse
     work_of_first = np.zeros(n + 1, dtype=np.int64)
     worth_of_first = np.zeros(n + 1, dtype=np.int64)
     for t in range(n):

@@ -36,6 +36,8 @@ from elastream.placement.linear_programs import Rows, linear_program
 
 __all__ = ["ContentPrices", "content_prices"]
 
+_PRICING_OPERATIONS = 2000.0
+"""Inner steps a task and node that all knapsacks take, over some rounds of new prices."""
 _ROOM = 1 << 16
 """Length of the lists that a knapsack may build."""
 _LARGEST = 1 << 61
@@ -200,13 +202,14 @@ def _price(
     kinds: list[int] = []
     best: list[int] = []
     every = np.arange(len(step.work))
+    solve = knapsack.for_operations(_PRICING_OPERATIONS * len(step.work) * len(step.nodes))
     for kind in range(step.holders + (step.idle > 0)):
         loading = step.away(every, kind)
         tasks = np.flatnonzero(priced | ~loading)
         away = loading[tasks]
         worth = price[tasks] - np.where(away, step.state[tasks] * fractions, 0)
         for copy in range(step.idle if kind == step.holders else 1):
-            content, value, most = knapsack.compiled(step.work[tasks], worth, step.capacity, _ROOM)
+            content, value, most = solve(step.work[tasks], worth, step.capacity, _ROOM)
             if copy == 0:
                 best.append(int(most))
             if value == 0:

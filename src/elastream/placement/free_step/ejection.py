@@ -46,7 +46,7 @@ def eject(
 ) -> int:
     """Place the tasks at -1, changing ``place`` and ``loads``; return how many are left over."""
     tasks, nodes, columns = len(work), len(open_nodes), copies.shape[1]
-    waiting = np.argsort(work)
+    waiting = np.argsort(work, kind="mergesort")
     left = 0
     for task in waiting:
         if place[task] < 0:
@@ -167,7 +167,7 @@ def go_home(
     newer = np.full(tasks, -1)
     for task in range(tasks):
         enchain(task, place[task], newest, older, newer)
-    order = np.argsort(-state)
+    order = np.argsort(-state, kind="mergesort")
     changed = True
     while changed and effort > 0:
         changed = False

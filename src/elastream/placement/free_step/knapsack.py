@@ -40,7 +40,7 @@ def knapsack(weights: Ints, profits: Ints, capacity: int, room: int) -> Solution
     for t in range(len(useful)):
         if weights[useful[t]] > 0:
             efficiency[t] = profits[useful[t]] / weights[useful[t]]
-    items = useful[np.argsort(-efficiency)]
+    items = useful[np.argsort(-efficiency, kind="mergesort")]
     trace = np.empty(room, dtype=np.int64)
     pairs = np.empty((4, room + 2), dtype=np.int64)
     chosen, best, bound, _ = fill(weights[items], profits[items], capacity, 0, trace, pairs)

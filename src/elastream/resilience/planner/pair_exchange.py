@@ -235,8 +235,11 @@ def _improve(fixed: _Fixed, place: Ints, loads: Floats, budget: float) -> tuple[
         clean += 1
         _measure_rest(fixed, rows, a, b, rest, most)
         visits += points * nodes / 4
-        overload_rest = over.sum() - over[a] - over[b]
-        value = -over.sum()
+        overload = 0.0
+        for i in range(nodes):
+            overload += over[i]
+        overload_rest = overload - over[a] - over[b]
+        value = -overload
         if value == 0.0:
             value, _ = _value(fixed.points, rows[a], rows[b], rest, most, -1.0)
         while a != b and visits < budget:
