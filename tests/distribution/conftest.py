@@ -124,6 +124,13 @@ def _link_libraries(site: Path, extras: tuple[str, ...]) -> None:
                 (site / top).symlink_to(home / top)
 
 
+def installed_bytes(*extras: str) -> int:
+    """Return the size of what ``pip install elastream[EXTRAS]`` installs, the product left out."""
+    libraries = {each.metadata["Name"]: each for each in _libraries(project(), extras)}
+    files = [file.locate() for each in libraries.values() for file in each.files or ()]
+    return sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).exists())
+
+
 def _libraries(product: dict[str, Any], extras: tuple[str, ...]) -> Iterator[Distribution]:
     """Yield what ``pip install elastream[EXTRAS]`` would bring besides the product."""
     named = product["optional-dependencies"]

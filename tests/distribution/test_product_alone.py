@@ -7,10 +7,29 @@ from pathlib import Path
 
 import pytest
 from tests.distribution.conftest import Environment, MakeEnvironment, project
+from tests.replication.test_commands import PROBLEM as REPLICATION
+
+from elastream.cli.main import main
 
 pytestmark = pytest.mark.xdist_group("distribution")  # the wheels are built once
 
 STEP = {"work": [1, 1, 1, 1], "state": [1, 1, 1, 1], "current": [[0, 4]], "nodes": 2, "tau": 0}
+UNEVEN = {
+    "work": [19, 77, 33, 40, 49, 85, 22, 16, 53, 89],
+    "state": [424, 534, 763, 190, 833, 41, 590, 28, 719, 655],
+    "current": [[0, 4], [4, 7], [7, 10]],
+}
+CHAIN = {"sizes": [2, 3, 4], "matrix": [[0.3, 0.6, 0.1], [0.3, 0.4, 0.3], [0.1, 0.5, 0.4]]}
+TARGETS = [{"nodes": 4, "tau": 0.6}, {"nodes": 2, "tau": 0.3}]
+PROBLEMS: dict[str, dict[str, object]] = {
+    "free-ahead": UNEVEN | {"nodes": 4, "tau": 0.3, "futures": [{"odds": 1, "targets": TARGETS}]},
+    "free-step": UNEVEN | {"nodes": 4, "tau": 0.05},
+    "replication": REPLICATION,
+    "resilient": {"load": [[1, 0], [1, 0], [0, 1], [0, 1], [1, 1]], "capacity": [1, 1, 2]},
+    "sequence": UNEVEN | {"targets": TARGETS, "gamma": 0.8},
+    "single-step": UNEVEN | {"nodes": 4, "tau": 0.6},
+    "transition": UNEVEN | {"nodes": 4, "tau": 0.6, "chain": CHAIN | {"gamma": 0.8}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +52,22 @@ def test_help_and_version_work(base: Environment) -> None:
     assert "study" not in told.stdout, "what is not installed is not offered"
 
 
-def test_planners_need_no_extra(base: Environment) -> None:
-    problem = base.folder / "problem.json"
-    problem.write_text(json.dumps(STEP))
-    for planner in ("single-step", "free-step"):
-        ended = base.run("plan", planner, str(problem))
-        assert json.loads(ended.stdout)["cost"] == 2, ended.stderr
+def test_the_base_has_neither_numba_nor_scipy(base: Environment) -> None:
+    libraries = {path.name for path in base.site.iterdir()}
+    assert {"highspy", "numpy"} <= libraries
+    assert not {"llvmlite", "numba", "pyspark", "scipy"} & libraries
+
+
+@pytest.mark.parametrize("planner", sorted(PROBLEMS))
+def test_a_planner_in_the_base_says_what_it_says_with_all_libraries(
+    base: Environment, planner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = tmp_path / "problem.json"
+    problem.write_text(json.dumps(PROBLEMS[planner]))
+    ended = base.run("plan", *planner.split(), str(problem))
+    code = main(["plan", *planner.split(), str(problem)])
+    assert (ended.returncode, ended.stderr) == (code, "") == (0, "")
+    assert json.loads(ended.stdout) == json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
