@@ -24,7 +24,6 @@ from elastream.core.events import (
     Instruction,
     Learn,
     Log,
-    Pause,
     Place,
     Plan,
     QueryJoined,
@@ -157,8 +156,6 @@ class Harness:
                     return self.cluster.copy(wanted, ticket=Ticket())
                 case Place(query=query, wanted=wanted):
                     return self.cluster.place(query, wanted, ticket=Ticket())
-                case Pause(query=query, places=places):
-                    return self.cluster.pause(query, places, ticket=Ticket())
                 case Ask(question=Think(work=work)):
                     return work()
                 case Ask() | Learn() | Repartition():

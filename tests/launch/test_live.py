@@ -71,55 +71,6 @@ counted(SparkSession.builder.getOrCreate(), "second")
 raise ValueError("of its own")
 """
 
-PAUSED = """
-import sys, threading
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 4).getOrCreate()
-rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()
-counts = rows.selectExpr("value % 7 AS key").groupBy("key").count()
-found, batches, locals_seen, enough = {}, [], set(), threading.Event()
-context = spark.sparkContext
-
-
-def thread_locals():
-    names = ("spark.scheduler.pool", "own")
-    tags = [*spark.getTags(), *(tag for tag in context.getJobTags() if tag == "job")]
-    return (*map(context.getLocalProperty, names), *tags)
-
-
-def keep(frame, batch):
-    batches.append(batch)
-    locals_seen.add(thread_locals())
-    found.update({row["key"]: row["count"] for row in frame.collect()})
-    if batch == int(sys.argv[2]):
-        enough.set()
-
-
-context.setLocalProperty("spark.scheduler.pool", "pool")
-context.setLocalProperty("own", "value")
-context.addJobTag("job")
-spark.addTag("tag")
-writer = counts.writeStream.outputMode("update").queryName("paused").foreachBatch(keep)
-query = writer.option("checkpointLocation", sys.argv[1]).start()
-context.setLocalProperty("own", "of the next query")
-first = query.runId
-assert query.awaitTermination(1) is False and query.isActive
-while query.runId == first:
-    assert query.isActive
-    spark.streams.awaitAnyTermination(1)
-threading.Thread(target=lambda: enough.wait() and query.stop()).start()
-spark.streams.awaitAnyTermination()
-spark.streams.resetTerminated()
-query.awaitTermination()
-assert not query.isActive and query.runId != first
-assert batches == sorted(set(batches)), batches
-assert locals_seen == {("pool", "value", "tag", "job")}, locals_seen
-rows = 50 * len(batches)  # none was cut, or it was repeated
-assert found == {key: len(range(key, rows, 7)) for key in range(7)}, (found, rows)
-print("exact")
-"""
-
 LEFT_OPEN = """
 import atexit, os, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -222,17 +173,6 @@ def test_a_program_that_leaves_everything_open_ends_as_under_python(tmp_path: Pa
     assert ("join", "left") in kinds
     assert [kind for kind, _ in kinds].count("detach") == 1
     assert list(scratch.glob("elastream-*")) == []
-
-
-@pytest.mark.slow
-def test_a_program_that_knows_nothing_of_pauses_goes_on_through_them(tmp_path: Path) -> None:
-    log, program = tmp_path / "decisions.jsonl", written(tmp_path, PAUSED)
-    options = f"--mechanism pause --goal tests.launch.goals:eager --log {log}"
-    ran = by_elastream(program, str(tmp_path / "checkpoint"), "60", options=options)
-    assert (ran.returncode, ran.stdout.strip()) == (0, "exact"), ran.stderr
-    done = [each for each in read_decisions(log) if each.kind == "done"]
-    assert done
-    assert done[0].figures["paused_s"] > 0
 
 
 @pytest.mark.slow

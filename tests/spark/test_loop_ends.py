@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, until
+from tests.spark.stopping import stop_and_start
 from tests.spark.streams import aggregation
 
 from elastream import Attachment, Decision, Goal, Observed, Wanted, attach
@@ -21,8 +22,6 @@ from elastream.spark.sessions.embedded_cluster import scratch_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-PAUSES = replace(BY_HAND, mechanism="pause")
 
 
 @pytest.fixture
@@ -62,14 +61,6 @@ def await_tasks(attachment: Attachment) -> None:
     until(lambda: len(attachment.where()) == 4, "all tasks were seen")
 
 
-def swap(attachment: Attachment) -> None:
-    """Ask every task to go to the other executor."""
-    await_tasks(attachment)
-    first, second = [each.id for each in attachment.executors()]
-    there = attachment.where()
-    attachment.move({task: second if at == first else first for task, at in there.items()})
-
-
 def share_a_loop(one: Attachment, other: Attachment) -> bool:
     return one.monitor is other.monitor
 
@@ -91,7 +82,7 @@ def test_detaching_twice_leaves_the_loop_of_a_newer_attachment_alone(
 
 
 def test_restart_functions_leave_with_the_attachment_that_brought_them(
-    start: Callable[[], StreamingQuery],
+    spark: SparkSession, start: Callable[[], StreamingQuery]
 ) -> None:
     query, starts = start(), list[str]()
 
@@ -102,13 +93,14 @@ def test_restart_functions_leave_with_the_attachment_that_brought_them(
 
         return start_again
 
-    with attach(query, PAUSES, restart=start_by("older")) as older:
-        newer = attach(query, PAUSES, restart=start_by("newer"))
-        swap(older)
-        assert older.wait(PATIENCE_S)
+    with attach(query, BY_HAND, restart=start_by("older")) as older:
+        newer = attach(query, BY_HAND, restart=start_by("newer"))
+        await_tasks(older)
+        stop_and_start(older._application.restarter)
         newer.detach()
-        swap(older)
-        assert older.wait(PATIENCE_S)
+        (runs,) = spark.streams.active
+        until(lambda: [each.runId for each in older.queries] == [runs.runId], "it is watched")
+        stop_and_start(older._application.restarter)
     assert starts == ["newer", "older"]
 
 
@@ -174,16 +166,19 @@ def test_whoever_attaches_while_the_last_waits_for_a_pause_joins_its_loop(
         assert may_start.wait(PATIENCE_S)
         return start()
 
-    first = attach(query, PAUSES, restart=start_again)
-    swap(first)
+    first = attach(query, BY_HAND, restart=start_again)
+    await_tasks(first)
+    restarter = first._application.restarter
+    pause = threading.Thread(target=stop_and_start, args=(restarter,), daemon=True)
+    pause.start()
     assert stopped.wait(PATIENCE_S)
     leaves = threading.Thread(target=first.detach, daemon=True)
     leaves.start()
     until(lambda: not first._application._wanted, "it lets go")
-    with attach(spark, PAUSES, restart={"counting": start}) as second:
+    with attach(spark, BY_HAND, restart={"counting": start}) as second:
         assert share_a_loop(first, second)
         may_start.set()
+        pause.join(PATIENCE_S)
         leaves.join(PATIENCE_S)
-        assert second.wait(PATIENCE_S)
         await_tasks(second)
         assert not second._application.ends

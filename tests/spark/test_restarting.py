@@ -8,32 +8,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.spark.running_query import BY_HAND, PATIENCE_S, back_to_two, committed_rows, until
+from tests.spark.stopping import stop_and_start
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
 
-from elastream import Attachment, Decision, attach, stop_gracefully
+from elastream import Attachment, attach, stop_gracefully
 from elastream.core.ports import Ticket
-from elastream.launch.restarts import CaughtQueries
-from elastream.model.errors import QueryStoppedError, SparkError
+from elastream.model.errors import ProblemError, QueryStoppedError, SparkError
 from elastream.spark.internals.spark_internals import PrivateDoor
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
-from elastream.spark.steer.pauser import SparkPauser
 from elastream.spark.steer.repartitioner import SparkRepartitioner
 from elastream.spark.steer.restarting import BOUND_S, QueryRestarter, Restart, try_for_a_while
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-PAUSES = replace(BY_HAND, mechanism="pause")
 
 
 class Clock:
@@ -138,14 +133,6 @@ def await_tasks(attachment: Attachment, number: int = 4) -> None:
     until(lambda: len(attachment.where()) == number, "all tasks were seen")
 
 
-def swap(attachment: Attachment) -> None:
-    """Ask every task to go to the other executor."""
-    await_tasks(attachment)
-    first, second = [each.id for each in attachment.executors()]
-    there = attachment.where()
-    attachment.move({task: second if at == first else first for task, at in there.items()})
-
-
 def break_sources(folder: Path) -> Callable[[], None]:
     """Let a query of this checkpoint fail when it opens its sources; return what mends that."""
     sources = folder / "counting" / "sources"
@@ -186,16 +173,12 @@ def assert_exact(spark: SparkSession, folder: Path) -> None:
 def test_a_query_that_does_not_start_at_once_is_started_until_it_runs(
     spark: SparkSession, folder: Path, start: Restart, *, after: bool
 ) -> None:
-    told = list[Decision]()
     restart = failing(start, 1 if after else 2, after=after)
-    with attach(start(), PAUSES, log=told.append, restart=restart) as attachment:
-        swap(attachment)
-        assert attachment.wait(PATIENCE_S)
+    with attach(start(), BY_HAND) as attachment:
+        await_tasks(attachment)
+        stop_and_start(restarter(attachment, restart, Clock()))
         await_tasks(attachment)
         assert [query.name for query in attachment.queries] == ["counting"]
-    kinds = [each.kind for each in told]
-    assert "done" in kinds
-    assert "abandon" not in kinds
     assert_exact(spark, folder)
 
 
@@ -205,12 +188,9 @@ def test_a_query_that_stays_stopped_is_reported_with_its_checkpoint_and_what_sta
     clock = Clock()
     with attach(start(), BY_HAND) as attachment:
         await_tasks(attachment)
-        pauser = SparkPauser(restarter(attachment, failing(start, 1000), clock))
-        with (
-            caplog.at_level(logging.ERROR),
-            pytest.raises(QueryStoppedError) as raised,
-        ):
-            pauser.pause("counting", {}, ticket=Ticket())
+        restarts = restarter(attachment, failing(start, 1000), clock)
+        with caplog.at_level(logging.ERROR), pytest.raises(QueryStoppedError) as raised:
+            stop_and_start(restarts)
         assert clock.now_s == BOUND_S
         why = str(raised.value)
         assert why.startswith(
@@ -242,15 +222,14 @@ def test_a_run_that_fails_to_open_its_sources_is_followed_by_another(
     clock = Clock()
     with attach(writer.start(), BY_HAND) as attachment:
         await_tasks(attachment)
-        pauser = SparkPauser(restarter(attachment, start_again, clock))
-        pauser.pause("counting", attachment.where(), ticket=Ticket())
+        stop_and_start(restarter(attachment, start_again, clock), places=attachment.where())
         assert clock.waits == [1.0]
         assert [query.name for query in spark.streams.active] == ["counting"]
         await_tasks(attachment)
 
 
 def test_a_query_that_fails_while_it_is_stopped_is_reported_as_stopped_and_not_started(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, folder: Path
 ) -> None:
     fault = threading.Event()
 
@@ -270,10 +249,9 @@ def test_a_query_that_fails_while_it_is_stopped_is_reported_as_stopped_and_not_s
     writer = writer.queryName("counting").option("checkpointLocation", str(folder / "counting"))
     with attach(writer.start(), BY_HAND) as attachment:
         await_tasks(attachment)
-        pauser = SparkPauser(restarter(attachment, start_again, Clock()))
-        monkeypatch.setattr("elastream.spark.steer.pauser.stop_gracefully", stop_failing)
+        restarts = restarter(attachment, start_again, Clock())
         with pytest.raises(QueryStoppedError, match="is STOPPED: it has failed of itself:") as said:
-            pauser.pause("counting", {}, ticket=Ticket())
+            stop_and_start(restarts, stop=stop_failing)
     assert f"its checkpoint is file:{folder}/counting; start it there with" in str(said.value)
 
 
@@ -336,30 +314,31 @@ def test_whoever_leaves_impatiently_lets_the_start_under_way_be_the_last(
         failed.set()
         raise OSError("no answer")
 
-    told = list[Decision]()
-    attachment = attach(start(), PAUSES, log=told.append, restart=start_again)
-    swap(attachment)
-    assert failed.wait(PATIENCE_S)
-    attachment.detach(patient=False)
-    assert not attachment.paused()
-    assert not spark.streams.active
-    assert any("counting is STOPPED" in each.reason for each in told)
+    attachment = attach(start(), BY_HAND, restart=start_again)
+    await_tasks(attachment)
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(stop_and_start, attachment._application.restarter)
+        assert failed.wait(PATIENCE_S)
+        attachment.detach(patient=False)
+        assert not attachment.paused()
+        assert not spark.streams.active
+        with pytest.raises(QueryStoppedError, match="counting is STOPPED"):
+            stopping.result(PATIENCE_S)
 
 
-def test_the_log_says_of_a_query_that_stays_stopped_that_it_is_and_what_was_started_instead(
+def test_a_function_that_starts_another_query_is_called_once_and_the_query_stays_stopped(
     spark: SparkSession, folder: Path, start: Restart
 ) -> None:
     def start_another() -> StreamingQuery:
         writer = aggregation(spark).writeStream.format("noop").outputMode("update")
         return writer.option("checkpointLocation", str(folder / "another")).start()
 
-    told = list[Decision]()
-    with attach(start(), PAUSES, log=told.append, restart=start_another) as attachment:
-        swap(attachment)
-        assert attachment.wait(PATIENCE_S)
-    (given_up,) = [each for each in told if each.kind == "abandon"]
-    assert "counting is STOPPED: it was not started again in 1 try: what was" in given_up.reason
-    assert "was not paused" not in given_up.reason
+    with attach(start(), BY_HAND) as attachment:
+        await_tasks(attachment)
+        restarts = restarter(attachment, start_another, Clock())
+        why = "counting is STOPPED: it was not started again in 1 try: what was"
+        with pytest.raises(QueryStoppedError, match=why):
+            stop_and_start(restarts)
     assert [query.name for query in spark.streams.active] == [None]
 
 
@@ -410,95 +389,28 @@ def test_a_query_counts_as_paused_until_it_runs_also_where_the_loop_fails_meanwh
         assert may_start.wait(PATIENCE_S)
         return start()
 
-    with attach(start(), PAUSES, restart=start_again) as attachment:
-        swap(attachment)
+    with ThreadPoolExecutor(1) as pool, attach(start(), BY_HAND, restart=start_again) as attachment:
+        await_tasks(attachment)
+        stopping = pool.submit(stop_and_start, attachment._application.restarter)
         assert stopped.wait(PATIENCE_S)
         monkeypatch.setattr("elastream.core.driver.step", fail)
         until(attachment.monitor.ended.is_set, "the loop has failed")
         assert attachment.paused("counting")
         assert not attachment.await_queries(0.5)
         may_start.set()
-        until(lambda: not attachment.paused(), "the query runs")
+        stopping.result(PATIENCE_S)
+        assert not attachment.paused()
         assert not attachment.await_queries(0.5)
 
 
-def test_a_program_that_waits_for_a_query_that_did_not_start_again_sees_it_fail(
-    spark: SparkSession, folder: Path, start: Restart, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paused: list[str] = []
-    caught = CaughtQueries(lambda name: name in paused)
-    for owner, name, method in caught.hooks():
-        monkeypatch.setattr(owner, name, method)
-    query = start()
-    start_again = caught.restarts["counting"]
-    stop_gracefully(query)
-    other = aggregation(spark).writeStream.format("noop").outputMode("update")
-    other = other.queryName("counting").option("checkpointLocation", str(folder / "other"))
-    in_the_way = other.start()
-    paused.append("counting")
-    with pytest.raises(Exception, match="counting"):
-        start_again()
-    paused.clear()
-    with pytest.raises(StreamingQueryException, match="counting was stopped for a change and did"):
-        query.awaitTermination()
-    in_the_way.stop()
-    start_again()
-    stop_gracefully(query)
-    assert query.awaitTermination(600)
-
-
-def test_a_program_does_not_see_a_start_that_is_followed_by_another(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paused: list[str] = []
-    caught = CaughtQueries(lambda name: name in paused)
-    for owner, name, method in caught.hooks():
-        monkeypatch.setattr(owner, name, method)
-    query = rates(spark, folder).start()
-    until(lambda: query.lastProgress is not None, "it has run")
-    stop_gracefully(query)
-    paused.append("counting")
-    mend = break_sources(folder)
-    caught.restarts["counting"]()
-    until(lambda: query._jsq.exception().isDefined(), "that run has failed")
-    with ThreadPoolExecutor(2) as waiting:
-        ends = [
-            waiting.submit(query.awaitTermination),
-            waiting.submit(spark.streams.awaitAnyTermination),
-        ]
-        mend()
-        caught.restarts["counting"]()
-        paused.clear()
-        assert query.isActive
-        stop_gracefully(query)
-        for each in ends:
-            each.result(PATIENCE_S)
-
-
-def test_a_query_is_started_again_with_what_spark_keeps_for_the_thread_that_started_it(
-    spark: SparkSession, start: Restart, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ("spark.scheduler.pool", "spark.jobGroup.id", "spark.job.description")
-    context, seen = spark.sparkContext, list[list[str | None]]()
-    begin = DataStreamWriter.start
-
-    def noted(writer: DataStreamWriter) -> StreamingQuery:
-        seen.append([context.getLocalProperty(name) for name in names])
-        return begin(writer)
-
-    monkeypatch.setattr(DataStreamWriter, "start", noted)
-    caught = CaughtQueries(lambda _: False)
-    for owner, name, method in caught.hooks():
-        monkeypatch.setattr(owner, name, method)
-    before = [context.getLocalProperty(name) for name in names]
-    context.setLocalProperty("spark.scheduler.pool", "pool")
-    context.setJobGroup("group", "what it is")
+def test_a_query_without_a_checkpoint_of_its_own_is_not_stopped(spark: SparkSession) -> None:
+    writer = aggregation(spark).writeStream.outputMode("update").queryName("fleeting")
+    query = writer.format("noop").trigger(processingTime="300 milliseconds").start()
     try:
-        query = start()
+        with attach(query, BY_HAND, restart=lambda: query) as attachment:
+            await_tasks(attachment)
+            with pytest.raises(ProblemError, match="no checkpointLocation"):
+                attachment._application.restarter.resumable("fleeting")
+        assert query.isActive
     finally:
-        for name, value in zip(names, before, strict=True):
-            context.setLocalProperty(name, value)  # type: ignore[arg-type]
-    stop_gracefully(query)
-    caught.restarts["counting"]()
-    assert seen == [["pool", "group", "what it is"]] * 2
-    assert [context.getLocalProperty(name) for name in names] == before
+        query.stop()

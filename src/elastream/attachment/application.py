@@ -78,7 +78,6 @@ class Application:
         from elastream.spark.observe.roll import ExecutorRoll
         from elastream.spark.steer.copies import SparkStateCopies
         from elastream.spark.steer.executors import SparkExecutorPool
-        from elastream.spark.steer.pauser import SparkPauser
         from elastream.spark.steer.placement import SparkStatePlacement
         from elastream.spark.steer.repartitioner import SparkRepartitioner
         from elastream.spark.steer.restarting import QueryRestarter
@@ -108,7 +107,6 @@ class Application:
             _Lessons(folder),
             self.copies,
             SparkRepartitioner(door, self.restarter),
-            SparkPauser(self.restarter),
         )
         self.controller = Controller(
             runtime,
@@ -237,8 +235,7 @@ class Application:
         if self.paused() or any(map(self._wants, self.door.queries.active())):
             return True
         after = self.controller.state
-        asked = (after.paused_ms, after.pauses) != (before.paused_ms, before.pauses)
-        return asked or self.paused()
+        return after.paused_ms != before.paused_ms or self.paused()
 
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)

@@ -212,8 +212,8 @@ def attach(
     own name: requests for any other name are refused.
 
     ``restart`` starts the query again on its checkpoint and returns it, for a policy with
-    ``repartition`` or the mechanism ``"pause"``; for several queries, or a session, a function for
-    each by the query's name, in a mapping that may grow as queries are started.
+    ``repartition``; for several queries, or a session, a function for each by the query's name, in
+    a mapping that may grow as queries are started.
     Wait for such queries with :meth:`Attachment.await_queries`: a handle of one ends with a pause.
 
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
@@ -271,7 +271,7 @@ def _restarts(policy: Policy, wanted: Wanted, restart: Restarts) -> Mapping[str,
 
         expect_repartitioning()
     if restart is None:
-        if policy.repartition or (policy.mechanism == "pause" and not policy.advise_only):
+        if policy.repartition:
             why = "the policy lets queries be paused; give functions that start them again"
             raise ProblemError("restart", why)
         return {}

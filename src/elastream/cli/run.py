@@ -32,10 +32,6 @@ _PLANNER = typer.Option(
     "--planner",
     help="How the tasks that move are chosen: free-step, free-ahead, single-step or transition.",
 )
-_MECHANISM = typer.Option(
-    "--mechanism",
-    help="How changes are carried out: live, or pause: queries are stopped and started again.",
-)
 _ADVISE = typer.Option("--advise-only", help="Decide and log, but change nothing.")
 _FORCE = typer.Option(
     "--force", help="Override settings of the program with which nothing can be steered."
@@ -66,7 +62,6 @@ def run(
     master: Annotated[str | None, _MASTER] = None,
     goal: Annotated[str, _GOAL] = "utilisation",
     planner: Annotated[str, _PLANNER] = "free-step",
-    mechanism: Annotated[str, _MECHANISM] = "live",
     advise_only: Annotated[bool, _ADVISE] = False,
     force: Annotated[bool, _FORCE] = False,
     log: Annotated[Path | None, _LOG] = None,
@@ -91,7 +86,7 @@ def run(
         raise ProblemError("APP", "is missing; give a program, a Python file")
     if max_executors is None:
         raise ProblemError("max_executors", "is needed: it bounds what the program may cost")
-    from elastream.core.policy import Policy, mechanism_named
+    from elastream.core.policy import Policy
     from elastream.launch.program import Program
     from elastream.launch.settings import RunSettings, goal_given
 
@@ -101,7 +96,6 @@ def run(
         min_executors=min_executors,
         goal=goal_given(goal, program.folder),
         planner=planner,
-        mechanism=mechanism_named(mechanism),
         advise_only=advise_only,
     )
     expect_installed("pyspark")

@@ -26,8 +26,6 @@ class Progress:
     """Batches of the queries that move, from the first move on."""
     worst_ms: Mapping[str, float] = field(default_factory=dict)
     """The longest of them, by query."""
-    paused_s: float = 0.0
-    """How long queries were stopped for it, together; 0 where it was live."""
     before_ms: Mapping[str, float] = field(default_factory=dict)
     """Median of a query's last batches before its first move."""
 

@@ -36,7 +36,6 @@ from elastream.core.events import (
     Learn,
     Log,
     MoveRequested,
-    Pause,
     Place,
     Plan,
     RecordSample,
@@ -87,7 +86,6 @@ _LANES: Final = {
     Ask: "think",
     Learn: "learn",
     Repartition: "pause",
-    Pause: "pause",
 }
 _NAMES: Final = {
     Place: "placing tasks",
@@ -99,7 +97,6 @@ _NAMES: Final = {
     Ask: "a question of the goal",
     Learn: "a lesson",
     Repartition: "a repartitioning",
-    Pause: "a pause",
 }
 
 
@@ -384,8 +381,6 @@ class Controller:
                     return self._learn(lesson, ticket)
                 case Repartition():
                     return self._repartitioned(action, ticket)
-                case Pause():
-                    return self._paused(action, ticket)
         except QueryStoppedError as error:
             return Stopped(_line(error))
         except Exception as error:
@@ -413,11 +408,6 @@ class Controller:
             order.query, order.partitions, order.places, ticket=ticket
         )
 
-    def _paused(self, order: Pause, ticket: Ticket) -> Any:
-        if self._runtime.pauser is None:
-            return Failure("there is no way to start a query again")
-        return self._runtime.pauser.pause(order.query, order.places, ticket=ticket)
-
     def _limit_s(self, action: Action) -> float:
         if isinstance(action, Place):
             return self._policy.timeouts.call_s
@@ -425,7 +415,7 @@ class Controller:
             return self._policy.timeouts.copy_s + _MARGIN_S
         if isinstance(action, Learn):
             return _LEARN_S
-        if isinstance(action, Repartition | Pause):
+        if isinstance(action, Repartition):
             return LONGEST_PAUSE_S + _MARGIN_S
         return self._policy.timeouts.action_s + _MARGIN_S
 

@@ -282,19 +282,6 @@ class Repartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Stop a query at a batch boundary, and start it again with its tasks where they are wanted.
-
-    Answered by :class:`~elastream.core.ports.Paused`.
-    """
-
-    ticket: int
-    query: str
-    places: Mapping[TaskId, str]
-    """The executors that its tasks shall be on then."""
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """Answer a goal's question."""
 
@@ -359,6 +346,6 @@ Event = (
     | AbandonRequested
     | DetachRequested
 )
-Action = Grow | Warm | Plan | Release | Copy | Place | Repartition | Pause | Ask | Learn
+Action = Grow | Warm | Plan | Release | Copy | Place | Repartition | Ask | Learn
 """An instruction that takes its time and is answered by an event with its ticket."""
 Instruction = Action | DropCopies | Rehearse | Cancel | Log | RecordSample

@@ -16,7 +16,6 @@ __all__ = [
     "BeginCopying",
     "BeginGrowing",
     "BeginMoving",
-    "BeginPausing",
     "BeginPlanning",
     "BeginReleasing",
     "BeginSettling",
@@ -66,21 +65,11 @@ class BeginCopying:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginPausing:
-    """Stop the queries whose tasks move, and start them again with the tasks in their places."""
-
-    change: Change
-    target: Destination
-
-
-@dataclass(frozen=True, slots=True)
 class BeginMoving:
     """Move tasks between batches, and verify each move by the next batch."""
 
     change: Change
     target: Destination
-    logged: bool = False
-    """Whether the log says already what moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +122,6 @@ Next = (
     | BeginSettling
     | BeginPlanning
     | BeginCopying
-    | BeginPausing
     | BeginMoving
     | BeginReleasing
     | Reconsider

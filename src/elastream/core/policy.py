@@ -7,7 +7,6 @@ A policy is checked when it is made, before anything starts; a wrong field is na
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
@@ -17,13 +16,11 @@ from elastream.model.errors import ProblemError
 from elastream.registry import GOALS, PLANNERS, installed, load
 
 __all__ = [
-    "Mechanism",
     "Movement",
     "Planner",
     "Policy",
     "Timeouts",
     "goal_named",
-    "mechanism_named",
     "planner_named",
 ]
 
@@ -33,10 +30,6 @@ Planner = str | MadePlanner
 ``free-step``: an executor holds any tasks. ``single-step``: it holds consecutive tasks.
 ``free-ahead`` and ``transition``: any, or consecutive, tasks, chosen with the changes to come in
 view, as learnt from past ones; free-step, or single-step, while too little is known."""
-
-Mechanism = Literal["live", "pause"]
-"""``live``: tasks move a few a batch, while the query runs. ``pause``: pause-and-resume, the query
-stops at a batch boundary and goes on with all its tasks where they are wanted (paper 004, 6.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +114,6 @@ class Policy:
     planner: Planner = "free-step"
     """How the tasks that move are chosen, where the goal does not say: one of the names, or a
     planner that was made for the application."""
-    mechanism: Mechanism = "live"
-    """How a change is carried out. ``"pause"`` needs functions that start queries again, the
-    ``restart`` of ``attach``; bounds for one batch, and copies of state, are of no use to it."""
     tau: float = 0.2
     """An executor may hold ``(1 + tau)`` times the mean load. Widened, and logged, where the tasks
     are too few or too uneven to be spread so evenly."""
@@ -169,7 +159,6 @@ class Policy:
         if not callable(self.planner) and self.planner not in installed(PLANNERS):
             known = ", ".join(sorted(installed(PLANNERS)))
             raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
-        mechanism_named(self.mechanism)
         if not isinstance(self.goal, Goal):
             raise ProblemError("goal", f"{shown(self.goal)} is no goal; try Utilisation()")
         self.goal.check(self.bounds)
@@ -214,14 +203,3 @@ def planner_named(name: str) -> MadePlanner | LearningPlanner:
     """Return a planner that is installed."""
     planner: MadePlanner | LearningPlanner = load(PLANNERS, name, field="planner")
     return planner
-
-
-def mechanism_named(name: str) -> Mechanism:
-    """Return the mechanism of that name."""
-    for known in get_args(Mechanism):
-        if name == known:
-            found: Mechanism = known
-            return found
-    raise ProblemError(
-        "mechanism", f"{shown(name)} is not one; use {', '.join(get_args(Mechanism))}"
-    )

@@ -23,7 +23,6 @@ __all__ = [
     "Learner",
     "Monitor",
     "Paused",
-    "Pauser",
     "Placed",
     "Repartitioner",
     "Runtime",
@@ -123,7 +122,7 @@ class StateCopies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """What came of stopping a query, to move it or to repartition it; it runs again."""
+    """What came of stopping a query to repartition it; it runs again."""
 
     began_ms: int
     """When it was asked to stop, by the loop's clock."""
@@ -150,17 +149,6 @@ class Repartitioner(Protocol):
         ``places``: the executors that its tasks shall be on then.
         The ticket is looked at before the query is asked to stop, and never after: a query that
         was stopped is started again. Raises ``QueryStoppedError`` where that does not succeed.
-        """
-
-
-class Pauser(Protocol):
-    """Moves the tasks of a query, which pauses for it."""
-
-    def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
-        """Return when the query runs again; raise where it was not paused, and say why.
-
-        The ticket is looked at before the query is asked to stop, and never after. Raises
-        ``QueryStoppedError`` where the query could not be started again.
         """
 
 
@@ -192,4 +180,3 @@ class Runtime:
     learner: Learner | None = None
     copies: StateCopies | None = None
     repartitioner: Repartitioner | None = None
-    pauser: Pauser | None = None

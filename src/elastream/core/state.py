@@ -244,8 +244,6 @@ class LoopState:
     """The last change of the number of partitions of each query, by name."""
     paused_ms: int | None = None
     """When a query was last asked to pause for one."""
-    pauses: int = 0
-    """How often a query was asked to pause for a change of places."""
     shown_ms: int | None = None
     """When the last scene was taken."""
     unshown: tuple[BatchObservation, ...] = ()

@@ -38,14 +38,12 @@ from elastream.core.migrator.growing import begin_growing
 from elastream.core.migrator.moving import begin_moving
 from elastream.core.migrator.planning import begin_planning
 from elastream.core.migrator.releasing import begin_releasing
-from elastream.core.migrator.resuming import begin_pausing
 from elastream.core.migrator.settling import begin_settling
 from elastream.core.migrator.warming import begin_warming
 from elastream.core.next import (
     BeginCopying,
     BeginGrowing,
     BeginMoving,
-    BeginPausing,
     BeginPlanning,
     BeginReleasing,
     BeginSettling,
@@ -170,10 +168,8 @@ def _begun(state: LoopState, following: Next) -> Turn:
             return begin_planning(state, change)
         case BeginCopying(change, target):
             return begin_copying(state, change, target)
-        case BeginPausing(change, target):
-            return begin_pausing(state, change, target)
-        case BeginMoving(change, target, logged):
-            return begin_moving(state, change, target, logged=logged)
+        case BeginMoving(change, target):
+            return begin_moving(state, change, target)
         case BeginReleasing(change, executors):
             return begin_releasing(state, change, executors)
         case Reconsider(query, late):

@@ -3,8 +3,7 @@
 Every classic session stands on a SparkContext, however it is asked for: by the builder, by
 ``SparkContext(conf=…)``, by ``SparkContext.getOrCreate``. So the context's beginning adds settings,
 the session's beginning attaches, the context's end lets go before Spark ends, and the two methods
-of the builder refuse Spark Connect. Queries are caught only where they may be paused
-(:mod:`~elastream.launch.restarts`). Nothing is put into the environment or onto the path of
+of the builder refuse Spark Connect. Nothing is put into the environment or onto the path of
 modules, so the Python workers of executors know nothing of it.
 
 What is refused is one line on standard error, and ends the program by an exception that is no
@@ -59,8 +58,6 @@ def hooked(session: LaunchedSession) -> Iterator[None]:
         (builder, "getOrCreate", _without_connect(builder.getOrCreate)),
         (builder, "create", _without_connect(builder.create)),
     ]
-    if session.caught is not None:
-        changes += session.caught.hooks()
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     for owner, name, method in changes:
         setattr(owner, name, method)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from elastream.attachment import Attachment, attach
 from elastream.launch.given import MASTER, Given, settings_around
 from elastream.launch.reporting import report
-from elastream.launch.restarts import CaughtQueries
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.embedded_cluster import environment_with
@@ -41,9 +40,6 @@ class LaunchedSession:
         """The application of this context that was attached, by Spark's id."""
         self._overridden: dict[str, str] = {}
         """Settings of the program that do not hold, with what holds in their place."""
-        pauses = settings.policy.mechanism == "pause"
-        self.caught = CaughtQueries(self._paused) if pauses else None
-        """The program's queries, where they may be paused."""
         # Before the program registers anything: its own last functions may still use the session
         atexit.register(self._end_cluster)
         os.register_at_fork(after_in_child=self._disown)
@@ -100,12 +96,7 @@ class LaunchedSession:
             log=settings.log,
             page=settings.page,
             page_names=settings.page_names,
-            restart=None if self.caught is None else self.caught.restarts,
         )
-
-    def _paused(self, query: str) -> bool:
-        attachment = self._attachment
-        return attachment is not None and attachment.paused(query)
 
     def _await_executors(self, spark: SparkSession) -> None:
         """Wait for the first executor of a cluster of our own."""

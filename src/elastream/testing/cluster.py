@@ -26,7 +26,7 @@ from elastream.core.events import (
     QueryLeft,
     Status,
 )
-from elastream.core.ports import Copied, Paused, Placed, Ticket
+from elastream.core.ports import Copied, Placed, Ticket
 from elastream.model.checks import amount, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
@@ -63,8 +63,6 @@ class ClusterSettings:
     copy_s: float | None = None
     """How long it takes to copy state ahead of tasks that will move; ``None``: nobody can, and
     tasks load their state in the batch that moves them."""
-    pause_s: float | None = None
-    """How long a query stands still that pauses for a change; ``None``: nobody can pause one."""
     pool_s: float = 0.0
     """How long it takes to bring executors, to warm them, and to take them away, each."""
     status_s: float = 1.0
@@ -78,7 +76,6 @@ class ClusterSettings:
         amount("pool_s", self.pool_s)
         amount("load_ms", self.load_ms)
         amount("copy_s", self.copy_s or 0.0)
-        amount("pause_s", self.pause_s or 0.0)
         positive("status_s", self.status_s)
 
 
@@ -205,20 +202,6 @@ class SimulatedCluster:
     def drop(self) -> None:
         """Drop every copy that was not taken over."""
         self.copies = {}
-
-    def pause(self, query: str, places: Mapping[TaskId, str], *, ticket: Ticket) -> Paused:
-        """Stop a query and start it again with its tasks there; its state is loaded anew.
-
-        Rows that wait, and those that come meanwhile, wait for its first batch.
-        """
-        ticket.check()
-        before, pause_s = self.queries[query], self.settings.pause_s or 0.0
-        self.end_query(query, "the query was paused")
-        self.begin_query(before.workload)
-        resumed = self.queries[query]
-        resumed.preferred.update(places)
-        resumed.take_over(before, self.now_ms + 1000 * pause_s)
-        return Paused(round(self.now_ms), {"stop": 0.0, "start": pause_s})
 
     def where(self) -> dict[TaskId, str]:
         """Return the executor id of every task that has one."""

@@ -87,7 +87,6 @@ class SimulatedLoop(Controller):
                 probe,
                 learner,
                 None if cluster.settings.copy_s is None else cluster,
-                pauser=None if cluster.settings.pause_s is None else cluster,
             ),
             policy,
             written,

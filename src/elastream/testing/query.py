@@ -50,13 +50,6 @@ class SimulatedQuery:
         """Whether no batch runs and no row waits for one."""
         return self._running is None and int(self._waiting) == 0
 
-    def take_over(self, before: SimulatedQuery, begins_ms: float) -> None:
-        """Go on where an earlier run stopped, from a moment on; its batch under way is repeated."""
-        rows = 0 if before._running is None else before._running.rows
-        self._waiting = before._waiting + rows
-        self._batch = before._batch - (before._running is not None)
-        self._trigger_ms = begins_ms
-
     def arrive(self, from_ms: float, until_ms: float) -> None:
         """Let rows arrive."""
         middle_s = (from_ms + until_ms) / 2000

@@ -27,8 +27,6 @@ from elastream_lab.studies.replication.on_spark import (
 )
 from elastream_lab.studies.replication.on_spark_picture import draw_runs
 from elastream_lab.studies.replication.table_five import (
-    LIVE,
-    PAUSE,
     Moment,
     Outcome,
     earlier_outcomes,
@@ -82,17 +80,12 @@ def test_a_batch_quicker_than_usual_is_no_negative_downtime() -> None:
     assert downtime_s(batches(1, 3, 5, 6, 7), [Span(5100, 5200)]) == 0
 
 
-def test_runs_are_chosen_by_weighting_and_mechanism() -> None:
-    assert chosen_runs([], []) == RUNS
-    assert [each.name for each, _ in chosen_runs(["cost", "baseline"], [LIVE])] == [
-        "baseline",
-        "cost",
-    ]
+def test_runs_are_chosen_by_weighting() -> None:
+    assert chosen_runs([]) == RUNS
+    assert [each.name for each in chosen_runs(["cost", "baseline"])] == ["baseline", "cost"]
     every = "use baseline, balanced, response time, cost"
     with pytest.raises(ProblemError, match=f"weightings: 'fast' is not one; {every}"):
-        chosen_runs(["fast"], [])
-    with pytest.raises(ProblemError, match="mechanisms: 'kill' is not one; use live, pause"):
-        chosen_runs([], ["kill"])
+        chosen_runs(["fast"])
     partly = table_five(made_outcomes()[:1], HOW)
     assert not partly.trend_holds
     assert "Not all runs" in partly.says
@@ -100,13 +93,12 @@ def test_runs_are_chosen_by_weighting_and_mechanism() -> None:
 
 def made_outcomes() -> list[Outcome]:
     made = []
-    for weighting, mechanism in RUNS:
+    for weighting in RUNS:
         counted = weighting.name != "baseline"
-        down = (1.0 if counted else 9.0) if mechanism == PAUSE else 0.5
+        down = 1.0 if counted else 9.0
         made.append(
             Outcome(
                 weighting=weighting,
-                mechanism=mechanism,
                 seconds=60.0,
                 response_ms=2000.0,
                 outside_ms=1900.0,
@@ -129,9 +121,9 @@ def test_table_five_has_the_fields_of_the_contract_and_judges_the_trend() -> Non
     assert list(told) == ["study", "figure", "data", "rows", "trend_holds", "says"]
     json.dumps(told, allow_nan=False)
     assert told["trend_holds"]
-    wrong = [replace(each, exact=False) if each.mechanism == LIVE else each for each in made]
+    wrong = [replace(each, exact=each.weighting.name != "cost") for each in made]
     assert not table_five(wrong, HOW).trend_holds
-    slow = [replace(each, downtime_s=30.0) if each.mechanism == LIVE else each for each in made]
+    slow = [replace(each, downtime_s=30.0 - each.downtime_s) for each in made]
     assert not table_five(slow, HOW).trend_holds
 
 
@@ -175,11 +167,11 @@ def test_runs_that_are_joined_get_the_trips_that_those_of_their_kind_have_not_ha
         seeds.append(load.seed)
         yield None
 
-    done = {(each.weighting.name, each.mechanism): each for each in made_outcomes()}
+    done = {each.weighting.name: each for each in made_outcomes()}
     monkeypatch.setattr(on_spark, "prepared", prepared)
     monkeypatch.setattr(on_spark, "machine_times", lambda: None)
     monkeypatch.setattr(on_spark, "run", lambda *_args, **_named: None)
-    monkeypatch.setattr(on_spark, "_outcome", lambda _, weighting, how: done[weighting.name, how])
+    monkeypatch.setattr(on_spark, "_outcome", lambda _, weighting: done[weighting.name])
     spark: Any = None
     runs, settings = RUNS[:2], study_settings(60, seed=5)
     first = on_spark.outcomes(spark, settings, say=said.append, runs=runs, repeats=2)
@@ -276,4 +268,4 @@ def test_of_a_study_that_is_ended_the_runs_it_had_are_written_and_drawn(
     table, why = json.loads(figures.read_text())
     assert len(table["rows"]) == 1
     assert why["error"]
-    assert "baseline, pause" in picture.read_text()
+    assert "baseline: " in picture.read_text()

@@ -131,9 +131,7 @@ def main(folder: Path) -> int:
         teller.tell(decision=decision.kind, reason=decision.reason)
 
     policy = policy_of(scenario)
-    restarts = queries.restarts() if policy.mechanism == "pause" else None
-    attachment = attach(target, policy, log=[folders.log, decided], restart=restarts)
-    queries.paused = attachment.paused
+    attachment = attach(target, policy, log=[folders.log, decided])
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(attachment, teller.tell, ended), daemon=True)
     watcher.start()

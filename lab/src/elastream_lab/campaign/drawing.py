@@ -60,7 +60,6 @@ def _policy(dice: random.Random) -> PolicyDrawn:
     return PolicyDrawn(
         goal=dice.choice(("by hand", *GOALS)),
         planner=dice.choice(("free-step", "single-step", "transition", "free-ahead")),
-        mechanism=dice.choice(("live", "live", "live", "pause")),
         spares=dice.choice((0, 0, 1)),
         standbys=dice.choice((0, 1)),
         copy_least_bytes=dice.choice((0, 64 << 20)),
@@ -72,8 +71,6 @@ def _policy(dice: random.Random) -> PolicyDrawn:
 
 def _usual_phases(policy: PolicyDrawn, store: str) -> tuple[str, ...]:
     """Return the phases that a change of this application may have, whatever it is."""
-    if policy.mechanism == "pause":
-        return ("planning", "resuming", "resuming")
     copies = policy.copy_least_bytes == 0 and store != "hdfs"
     return ("planning", "copying", "moving", "moving") if copies else ("planning", "moving")
 

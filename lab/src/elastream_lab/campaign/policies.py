@@ -34,7 +34,6 @@ def policy_of(scenario: Scenario) -> Policy:
         max_executors=scenario.max_executors,
         goal=_GOALS[drawn.goal],
         planner=drawn.planner,
-        mechanism=drawn.mechanism,
         spares=drawn.spares,
         standbys=drawn.standbys,
         movement=Movement(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from elastream_lab.campaign.folders import Folders
@@ -31,8 +30,6 @@ class Queries:
         self._folders = folders
         self._tell = tell
         self.running: dict[str, StreamingQuery] = {}
-        self.paused: Callable[[str], bool] = lambda _: False
-        """Whether elastream has stopped a query, and will start it again."""
         self.started = 0
         """How often one was started."""
 
@@ -41,10 +38,7 @@ class Queries:
         for query in self._scenario.queries:
             before = self.running.get(query.name)
             if before is not None:
-                # A query is replaced before its pause is over, so it is looked for in this order
-                if before.isActive or self.paused(query.name):
-                    continue
-                if self.running[query.name] is not before:
+                if before.isActive:
                     continue
                 self._tell(failed=query.name, why=str(before.exception())[:400])
                 time.sleep(AGAIN_S)
@@ -54,15 +48,6 @@ class Queries:
             except Exception as error:
                 self._tell(failed=query.name, why=f"not started: {str(error)[:400]}")
                 time.sleep(AGAIN_S)
-
-    def restarts(self) -> dict[str, Callable[[], StreamingQuery]]:
-        """Return what starts each of them again."""
-        return {query.name: partial(self._restart, query) for query in self._scenario.queries}
-
-    def _restart(self, query: Query) -> StreamingQuery:
-        self.started += 1
-        self.running[query.name] = self._start(query)
-        return self.running[query.name]
 
     def finished(self) -> bool:
         """Tell whether all have answered all there is, and run.

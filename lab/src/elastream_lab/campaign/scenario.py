@@ -91,7 +91,6 @@ class PolicyDrawn:
 
     goal: str
     planner: str
-    mechanism: Literal["live", "pause"]
     spares: int
     standbys: int
     copy_least_bytes: int

@@ -28,10 +28,6 @@ _TICK = typer.Option("--tick", help="After how many posts it is told what is max
 _LEAST = typer.Option("--least", help="In how many posts of the window a frequent pattern is.")
 _WORDS = typer.Option("--most-words", help="How many words a pattern has at most.")
 _MOVES = typer.Option("--moves", help="How often all tasks change their executors meanwhile.")
-_MECHANISM = typer.Option(
-    "--mechanism",
-    help="How tasks move: live, or pause: the query is stopped and started again.",
-)
 _OUT = typer.Option("--out", help="Write what becomes and stops being maximal, as JSON lines.")
 _JSON = typer.Option("--json", help="Write the summary as JSON.")
 _LINE_EVERY_S = 10.0
@@ -51,7 +47,6 @@ def patterns(
     executors: Annotated[int, typer.Option("--executors")] = 2,
     partitions: Annotated[int, typer.Option("--partitions")] = 4,
     moves: Annotated[int, _MOVES] = 2,
-    mechanism: Annotated[str, _MECHANISM] = "live",
     out: Annotated[Path | None, _OUT] = None,
     json_file: Annotated[Path | None, _JSON] = None,
 ) -> None:
@@ -85,7 +80,6 @@ def patterns(
         executors=executors,
         partitions=partitions,
         moves=moves,
-        mechanism=mechanism,
     )
     checked_target("--out", out)
     checked_target("--json", json_file)

@@ -53,11 +53,6 @@ _RESPONSE = typer.Option(
     help="With --replicate: how long a trip may take in the mean, its wait for the batch included.",
 )
 _PERIOD = typer.Option("--period-s", help="With --replicate: how often it is solved.")
-_MECHANISM = typer.Option(
-    "--mechanism",
-    help="With --act: how plans are carried out: live, or pause: the query is stopped and started "
-    "again.",
-)
 _LINE_EVERY_S = 10.0
 _QUIET = ("hold", "wait")
 
@@ -79,7 +74,6 @@ def taxi(
     act: Annotated[bool, _ACT] = False,
     response_ms: Annotated[float, _RESPONSE] = 3000.0,
     period_s: Annotated[float, _PERIOD] = 60.0,
-    mechanism: Annotated[str, _MECHANISM] = "live",
     out: Annotated[Path | None, _OUT] = None,
     json_file: Annotated[Path | None, _JSON] = None,
     log: Annotated[Path | None, _LOG] = None,
@@ -119,7 +113,7 @@ def taxi(
         service_us=service_us,
         trigger_s=trigger_s,
     )
-    policy = _policy(replicate, act, response_ms, period_s, executors, mechanism)
+    policy = _policy(replicate, act, response_ms, period_s, executors)
     checked_target("--out", out)
     checked_target("--json", json_file)
     decision_log = None if log is None else DecisionLog(log)
@@ -148,9 +142,8 @@ def _policy(
     response_ms: float,
     period_s: float,
     executors: int,
-    mechanism: str,
 ) -> Policy | None:
-    from elastream.core.policy import Policy, mechanism_named
+    from elastream.core.policy import Policy
     from elastream.replication.goal.goal import Replication
 
     if not replicate:
@@ -160,7 +153,6 @@ def _policy(
             response_ms=response_ms,
             period_s=period_s,
             cooldown_s=min(15.0, period_s),
-            downtime="restart" if mechanism == "pause" else "pause",
         )
     except ProblemError as error:
         raise ProblemError(error.field.removeprefix("goal."), error.why) from None
@@ -170,7 +162,6 @@ def _policy(
         cooldown_s=min(15.0, period_s),
         timeouts=Timeouts(smoothing_s=max(2.0, period_s / 6)),
         advise_only=not act,
-        mechanism=mechanism_named(mechanism),
     )
 
 

@@ -7,7 +7,7 @@ checked. What it counts, and how that is computed anew, is the job's own affair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +59,6 @@ class RunningJob:
         self.spark = spark
         self.job = job
         self.queries: tuple[StreamingQuery, ...] = ()
-        self.paused: Callable[[], bool] = lambda: False
-        """Whether somebody has stopped a query who will start it again."""
         self.start()
 
     def start(self) -> None:
@@ -73,17 +71,10 @@ class RunningJob:
             if query.isActive:
                 stop_gracefully(query)
 
-    def restart(self) -> StreamingQuery:
-        """Start the only query again, and return it."""
-        self.start()
-        (query,) = self.queries
-        return query
-
     def check(self) -> None:
         """Raise ``SparkError`` where a query has ended by itself."""
         for query in self.queries:
-            # A query is replaced before its pause is over, so it is looked for in this order
-            if not query.isActive and not self.paused() and query in self.queries:
+            if not query.isActive:
                 name = query.name or "the query"
                 raise SparkError(f"{name} ended: {ending(query.exception())}")
 

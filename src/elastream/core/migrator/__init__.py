@@ -2,8 +2,6 @@
 
 ::
 
-                                                     ┌─► Resuming ──────┐ mechanism "pause"
-                                                     │                  ▼
     Steady ─► Growing ─► Warming ─► Settling ─► Planning ─► Copying ⇄ Moving ─► Releasing
       ▲          │                                 ▲  │        │        │           │
       │          │                    planned anew └──┼────────┴────────┴───────────┤

@@ -123,8 +123,6 @@ def _figures(state: LoopState, change: Change) -> dict[str, Number]:
         "replans": change.replans,
         "seconds": round(state.passed_s(change.asked_ms), 1),
     }
-    if progress.paused_s:
-        figures["paused_s"] = round(progress.paused_s, 2)
     if progress.worst_ms:
         worst = max(progress.worst_ms, key=lambda query: _slowdown(change, query))
         figures["worst_batch_ms"] = round(progress.worst_ms[worst], 1)

@@ -26,7 +26,7 @@ from elastream.core.events import (
 from elastream.core.goal import Failure, MadePlanner
 from elastream.core.learning import LearningPlanner, chosen_planner
 from elastream.core.migrator.ending import abandon_change, note_waiting, plan_again
-from elastream.core.next import BeginCopying, BeginPausing, Rest
+from elastream.core.next import BeginCopying, Rest
 from elastream.core.policy import planner_named
 from elastream.core.routes import Route, RouteOrder
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
@@ -92,7 +92,7 @@ class Planning(Phase):
         order = [self.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
-        return state, (log,), _carry_out(state, change, target)
+        return state, (log,), BeginCopying(change, target)
 
     def _still_true(self, state: LoopState) -> bool:
         """Whether the executors are there and every task that has one is where it was."""
@@ -139,7 +139,7 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         target = _by_hand(observed, change.placement)
         if not target.goal.keys() & change.placement.keys():
             return abandon_change(state, change, "its tasks have left with their queries")
-        return state, (), _carry_out(state, change, target)
+        return state, (), BeginCopying(change, target)
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
@@ -159,15 +159,6 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         change=change, ticket=ticket, since_ms=state.now_ms, order=order, tasks=tasks, nodes=nodes
     )
     return replace(state, phase=planning), (Plan(ticket, order, tasks, nodes),), None
-
-
-def _carry_out(
-    state: LoopState, change: Change, target: Destination
-) -> BeginCopying | BeginPausing:
-    """Return what brings tasks where they shall be, as the policy wants it done."""
-    if state.policy.mechanism == "pause":
-        return BeginPausing(change, target)
-    return BeginCopying(change, target)
 
 
 def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]) -> Turn:
@@ -202,8 +193,6 @@ def _order(
         target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=planner.contiguous)),
         copies=_copies(state, tasks, places, nodes),
     )
-    if policy.mechanism == "pause":  # all that moves does so while its query stands still
-        return RouteOrder(problem, planner, None, None, notes)
     return RouteOrder(
         problem, planner, policy.movement.moves_per_batch, policy.movement.bytes_per_batch, notes
     )

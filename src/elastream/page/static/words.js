@@ -18,7 +18,6 @@ const PHASE_WORDS = {
   settling: "letting the queries settle",
   planning: "choosing which partitions move",
   copying: "copying state ahead",
-  resuming: "pausing queries to move their state",
   moving: "moving state",
   releasing: "giving executors back",
   pausing: "pausing a query for more partitions",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from elastream.attachment import Attachment, attach
-from elastream.core.policy import Policy, mechanism_named
+from elastream.core.policy import Policy
 from elastream.goals.by_hand import ByHand
 from elastream.model.checks import amount, count
 from elastream.model.errors import ProblemError
@@ -57,8 +57,6 @@ class PatternsSettings:
     partitions: int = 4
     moves: int = 2
     """How often all tasks change their executors in the replay."""
-    mechanism: str = "live"
-    """How they do."""
 
     def __post_init__(self) -> None:
         count("seed", self.seed)
@@ -68,7 +66,6 @@ class PatternsSettings:
         count("executors", self.executors, least=1, most=16)
         count("partitions", self.partitions, least=1, most=200)
         count("moves", self.moves, most=100)
-        mechanism_named(self.mechanism)
         expect_columns(self.input, {"time": self.time, "text": self.text})
 
 
@@ -133,7 +130,6 @@ def run(made: PatternsRun, spark: SparkSession, *, show: Callable[[PatternsRun],
         min_executors=settings.executors,
         max_executors=settings.executors,
         goal=ByHand(),
-        mechanism=mechanism_named(settings.mechanism),
     )
     expected = mined(job.posts(spark), settings.mining)
     made.ticks = len(expected)
@@ -142,8 +138,7 @@ def run(made: PatternsRun, spark: SparkSession, *, show: Callable[[PatternsRun],
         replay = Replay(job.feeds, stream.check)
         made.doing = "warming the query"
         replay.lead_in([job.recording.rows // _LEAD_SHARE], batches=_LEAD_BATCHES)
-        with attach(stream.queries[0], policy, restart=stream.restart) as attachment:
-            stream.paused = attachment.paused
+        with attach(stream.queries[0], policy) as attachment:
             made.doing = "replaying"
             replay.begin()
             for turn in range(1, settings.moves + 1):

@@ -240,9 +240,7 @@ class _Steering:
                 self._policy,
                 log=self._decided,
                 backlog=replay_backlog(self._job.recording, self._job.clock),
-                restart=self._stream.restart,
             )
-            self._stream.paused = self._attachment.paused
         return self
 
     def __exit__(self, *_: object) -> None:

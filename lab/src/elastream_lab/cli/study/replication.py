@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from elastream_lab.applications.taxi.run import TaxiSettings
     from elastream_lab.studies.figure import Figure
     from elastream_lab.studies.replication.hour import Hour
-    from elastream_lab.studies.replication.on_spark import Run
+    from elastream_lab.studies.replication.table_five import SparkWeighting
 
 __all__ = ["replication"]
 
@@ -50,7 +50,6 @@ _REPEATS = typer.Option(
 _WEIGHTINGS = typer.Option(
     "--weightings", help="With --on-spark: some of baseline,balanced,response time,cost."
 )
-_MECHANISMS = typer.Option("--mechanisms", help="With --on-spark: some of live,pause.")
 _INPUT = typer.Option(
     "--input",
     help="Of the hour: a load, times and counts in the first two columns; with --on-spark: trips "
@@ -90,7 +89,6 @@ def replication(
     seconds: Annotated[float, _SECONDS] = 60.0,
     repeats: Annotated[int, _REPEATS] = 1,
     weightings: Annotated[str, _WEIGHTINGS] = "",
-    mechanisms: Annotated[str, _MECHANISMS] = "",
     since: Annotated[str | None, _SINCE] = None,
     until: Annotated[str | None, _UNTIL] = None,
     service_us: Annotated[float, _SERVICE] = 30_000.0,
@@ -105,9 +103,9 @@ def replication(
     Solving times too, as in section 7.
 
     The hour takes half a minute. Table IV takes minutes, nearly all for the generic integer
-    program: --milp-seconds 0 leaves that out. --on-spark runs the taxi query with the loop, live
-    and by pause-and-resume: six runs of a minute and some each. --hosts runs it across hosts that
-    are network namespaces, with the delays between them unknown to the plan and known.
+    program: --milp-seconds 0 leaves that out. --on-spark runs the taxi query with the loop: four
+    runs of a minute and some each. --hosts runs it across hosts that are network namespaces, with
+    the delays between them unknown to the plan and known.
 
       elastream study replication --part hour --picture hour.png
       elastream study replication --part hour --input requests.csv.gz
@@ -141,7 +139,7 @@ def replication(
             part=TimeSlice(since, until),
             service_us=service_us,
         )
-        runs = chosen_runs(_listed(weightings), _listed(mechanisms))
+        runs = chosen_runs(_listed(weightings))
         count("repeats", repeats, least=1)
         _on_spark(console, json_file, picture, settings, runs, repeats, measured or ())
         return
@@ -194,7 +192,7 @@ def _on_spark(
     json_file: Path | None,
     picture: Path | None,
     settings: TaxiSettings,
-    runs: Sequence[Run],
+    runs: Sequence[SparkWeighting],
     repeats: int,
     measured: Sequence[Path],
 ) -> None:

@@ -2,8 +2,8 @@
 
 Table V and figure 6, at a size that two cores bear: three executors in place of five machines, an
 hour of trips in minutes, a decision a minute of that hour but not more than one in ten seconds, and
-a service time that is slept in countByWindow, so that executors help at all. The paper's
-mechanism, pause-and-resume, is tried beside live migration, with the same loop.
+a service time that is slept in countByWindow, so that executors help at all. State moves live,
+where the paper pauses and resumes.
 
 *Downtime* is what all batches that a reconfiguration affects come later than usual, together
 (:mod:`~elastream_lab.studies.replication.affected`); the response time is told with and without
@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from elastream.core.policy import Policy, Timeouts, mechanism_named
+from elastream.core.policy import Policy, Timeouts
 from elastream.model.errors import ProblemError
 from elastream.replication.goal.goal import Replication
 from elastream_lab.applications.taxi.recorded_trips import TimeSlice
@@ -33,8 +33,6 @@ from elastream_lab.studies.replication.table_five import (
     BALANCED,
     BASELINE,
     COST,
-    LIVE,
-    PAUSE,
     RESPONSE,
     Moment,
     Outcome,
@@ -44,7 +42,7 @@ from elastream_lab.studies.replication.table_five import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["RUNS", "Run", "chosen_runs", "how_run", "outcomes", "replicas_at", "study_settings"]
+__all__ = ["RUNS", "chosen_runs", "how_run", "outcomes", "replicas_at", "study_settings"]
 
 _LEAST_PERIOD_S: Final = 10.0
 _DECISIONS: Final = 60
@@ -61,19 +59,8 @@ _GOAL: Final = Replication(
     effort=7.5e8,
 )
 """Replicas are what costs, as in the paper; the number of executors is fixed."""
-_PAUSE_MS: Final = 3000.0
-"""t_sync of pause-and-resume here: what stopping and starting takes; the paper raises it to 6 s."""
 
-Run = tuple[SparkWeighting, str]
-"""A weighting, and how changes are carried out."""
-RUNS: Final[tuple[Run, ...]] = (
-    (BASELINE, PAUSE),
-    (BALANCED, PAUSE),
-    (BASELINE, LIVE),
-    (BALANCED, LIVE),
-    (RESPONSE, LIVE),
-    (COST, LIVE),
-)
+RUNS: Final = (BASELINE, BALANCED, RESPONSE, COST)
 """What is run, in this order."""
 
 
@@ -126,21 +113,13 @@ def _period_s(settings: TaxiSettings) -> float:
     return max(_LEAST_PERIOD_S, settings.replay_s / _DECISIONS)
 
 
-def chosen_runs(weightings: Sequence[str], mechanisms: Sequence[str]) -> tuple[Run, ...]:
-    """Return the runs of these weightings and mechanisms, in their order; none named: all."""
-    names = list(dict.fromkeys(weighting.name for weighting, _ in RUNS))
+def chosen_runs(weightings: Sequence[str]) -> tuple[SparkWeighting, ...]:
+    """Return the runs of these weightings, in their order; none named: all."""
+    names = [weighting.name for weighting in RUNS]
     for name in weightings:
         if name not in names:
             raise ProblemError("weightings", f"{name!r} is not one; use {', '.join(names)}")
-    for name in mechanisms:
-        if name not in (LIVE, PAUSE):
-            raise ProblemError("mechanisms", f"{name!r} is not one; use {LIVE}, {PAUSE}")
-    return tuple(
-        (weighting, mechanism)
-        for weighting, mechanism in RUNS
-        if (not weightings or weighting.name in weightings)
-        and (not mechanisms or mechanism in mechanisms)
-    )
+    return tuple(each for each in RUNS if not weightings or each.name in weightings)
 
 
 def outcomes(
@@ -148,55 +127,50 @@ def outcomes(
     settings: TaxiSettings,
     *,
     say: Callable[[str], None],
-    runs: Sequence[Run] = RUNS,
+    runs: Sequence[SparkWeighting] = RUNS,
     repeats: int = 1,
     earlier: Sequence[Outcome] = (),
 ) -> Iterator[Outcome]:
-    """Run weightings and mechanisms, one after the other, in one session.
+    """Run weightings, one after the other, in one session.
 
     Made trips have another seed in every repeat, those in ``earlier`` runs of the same included. A
     run of which the host of a virtual machine kept much of the time is run once more, as often as
     there are runs in all; the quieter try counts.
     """
-    had = Counter((each.weighting, each.mechanism) for each in earlier)
+    had = Counter(each.weighting for each in earlier)
     host = QuietHost(say, tries=repeats * len(runs))
     for repeat in range(repeats):
-        for weighting, mechanism in runs:
-            load = replace(settings, seed=settings.seed + had[weighting, mechanism] + repeat)
-            say(f"{mechanism}, weighting {weighting.name}, {repeat + 1} of {repeats}")
-            found = _measured(spark, load, weighting, mechanism)
+        for weighting in runs:
+            load = replace(settings, seed=settings.seed + had[weighting] + repeat)
+            say(f"weighting {weighting.name}, {repeat + 1} of {repeats}")
+            found = _measured(spark, load, weighting)
             if host.try_again(found.stolen, "it"):
-                again = _measured(spark, load, weighting, mechanism)
+                again = _measured(spark, load, weighting)
                 found = min(found, again, key=lambda each: each.stolen)
             yield found
 
 
-def _measured(
-    spark: SparkSession, load: TaxiSettings, weighting: SparkWeighting, mechanism: str
-) -> Outcome:
+def _measured(spark: SparkSession, load: TaxiSettings, weighting: SparkWeighting) -> Outcome:
     with prepared(load) as taxi:
         began = machine_times()
-        policy = _policy(load, weighting, mechanism)
+        policy = _policy(load, weighting)
         run(taxi, spark, show=lambda _: None, policy=policy)
         stolen = stolen_share(began, machine_times())
-        return replace(_outcome(taxi, weighting, mechanism), stolen=stolen)
+        return replace(_outcome(taxi, weighting), stolen=stolen)
 
 
-def _policy(settings: TaxiSettings, weighting: SparkWeighting, mechanism: str) -> Policy:
+def _policy(settings: TaxiSettings, weighting: SparkWeighting) -> Policy:
     goal = replace(_GOAL, weights=weighting.weights, period_s=_period_s(settings))
-    if mechanism == PAUSE:
-        goal = replace(goal, downtime="restart", sync_ms=_PAUSE_MS)
     return Policy(
         min_executors=settings.executors,
         max_executors=settings.executors,
         goal=goal,
         cooldown_s=6.0,
         timeouts=Timeouts(smoothing_s=4.0),
-        mechanism=mechanism_named(mechanism),
     )
 
 
-def _outcome(taxi: TaxiRun, weighting: SparkWeighting, mechanism: str) -> Outcome:
+def _outcome(taxi: TaxiRun, weighting: SparkWeighting) -> Outcome:
     import numpy as np
 
     start_ms, due_ms = float(taxi.start_ms or 0), taxi.trips.recording.due_ms
@@ -208,7 +182,6 @@ def _outcome(taxi: TaxiRun, weighting: SparkWeighting, mechanism: str) -> Outcom
     held = [sum(map(len, sample.replicas.values())) for sample in taxi.samples]
     return Outcome(
         weighting=weighting,
-        mechanism=mechanism,
         seconds=taxi.settings.replay_s,
         response_ms=float(rows.mean()),
         outside_ms=float(outside.mean()) if len(outside) else float(rows.mean()),

@@ -31,7 +31,7 @@ def draw_runs(runs: Sequence[Outcome], path: Path) -> None:
         for number, moment in enumerate(each.changes_s):
             name = "reconfiguration" if number == 0 else "_"
             axes.axvline(moment, color="tab:red", linewidth=0.8, linestyle=":", label=name)
-        title = f"{each.weighting.name}, {each.mechanism}: {each.downtime_percent:.1f} % downtime"
+        title = f"{each.weighting.name}: {each.downtime_percent:.1f} % downtime"
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("seconds")
         replicas = axes.twinx()
