@@ -19,7 +19,7 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elastream.core.policy import Policy, Timeouts
+    from elastream.core.policy import Policy
     from elastream_lab.applications.taxi.run import TaxiRun
 
 __all__ = ["taxi"]
@@ -143,7 +143,7 @@ def _policy(
     period_s: float,
     executors: int,
 ) -> Policy | None:
-    from elastream.core.policy import Policy
+    from elastream.core.policy import Policy, Timeouts
     from elastream.replication.goal.goal import Replication
 
     if not replicate:
