@@ -171,19 +171,19 @@ def _completed(command: Any, path: str) -> Any:
 
 
 def _signpost(name: str, line: str) -> Any:
-    def told() -> None:
+    def refuse() -> None:
         raise ElastreamError(line)
 
     anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
     app = typer.Typer(**_PLAIN)
-    app.command(name, hidden=True, context_settings=anything)(told)
+    app.command(name, hidden=True, context_settings=anything)(refuse)
     return typer.main.get_group(app).commands[name]
 
 
 def _help_in_source(entry: EntryPoint) -> str | None:
     """Return the help of a function or of a ``typer.Typer(help=...)``, read without importing it.
 
-    ``None`` where the source does not show it; then the command itself has to be asked.
+    ``None`` where the source does not show it: then the command has to be imported.
     """
     try:
         source = find_spec(entry.module).loader.get_source(entry.module)  # type: ignore[union-attr]

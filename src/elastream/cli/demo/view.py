@@ -41,7 +41,7 @@ class _Lines:
 
     def __init__(self, console: Screen) -> None:
         self._console = console
-        self._told = 0
+        self._printed = 0
         self._doing = ""
         self._page: str | None = None
         self._last_s = 0.0
@@ -53,12 +53,12 @@ class _Lines:
         if demo.page != self._page:
             self._page = demo.page
             self._console.print(f"shown on {demo.page}", soft_wrap=True)
-        for decision in demo.decisions[self._told :]:
+        for decision in demo.decisions[self._printed :]:
             if decision.kind not in _QUIET:
                 self._console.print(
                     f"  {decision.kind}: {decision.reason}", highlight=False, soft_wrap=True
                 )
-        self._told = len(demo.decisions)
+        self._printed = len(demo.decisions)
         if demo.samples and time.monotonic() - self._last_s > _LINE_EVERY_S:
             self._last_s = time.monotonic()
             self._console.print(_status(demo), soft_wrap=True)
@@ -72,8 +72,8 @@ def drawn(demo: Demo) -> RenderableType:
     parts: list[RenderableType] = [_status(demo), Text(), _curves(demo), Text()]
     if demo.scene is not None:
         parts.append(scene_map(demo.scene))
-    told = [d for d in demo.decisions if d.kind not in _QUIET][-_DECISIONS:]
-    parts += [Text(), *(_decision(decision) for decision in told)]
+    recent = [d for d in demo.decisions if d.kind not in _QUIET][-_DECISIONS:]
+    parts += [Text(), *(_decision(decision) for decision in recent)]
     if demo.decisions and demo.decisions[-1].kind in _QUIET:
         parts.append(literal(f"{demo.decisions[-1].kind}: {demo.decisions[-1].reason}", "dim"))
     slept = f"each word sleeps {demo.service_us:g} µs where its state is, in place of work"
