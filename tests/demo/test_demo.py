@@ -20,8 +20,7 @@ COMMAND = [sys.executable, "-m", "elastream.cli.main", "demo"]
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     folder = tmp_path_factory.mktemp("demo")
-    settings = ["--planner", "single-step", "--page", "0"]
-    settings += ["--json", "summary.json", "--log", "decisions.jsonl"]
+    settings = ["--page", "0", "--json", "summary.json", "--log", "decisions.jsonl"]
     done = subprocess.run(
         [*COMMAND, *settings], cwd=folder, capture_output=True, text=True, timeout=1800
     )
@@ -58,7 +57,7 @@ def test_the_demo_leaves_a_log_of_decisions(
 ) -> None:
     decisions = list(read_decisions(ran[1] / "decisions.jsonl"))
     assert decisions[0].kind == "attach"
-    assert decisions[0].reason.endswith("planner single-step")
+    assert decisions[0].reason.endswith("planner free-step")
     assert decisions[-1].kind == "detach"
     assert {"hold", "scale-out", "scale-in", "done"} <= {decision.kind for decision in decisions}
 
