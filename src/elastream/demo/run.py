@@ -39,8 +39,9 @@ _LOOK_S: Final = 0.3
 _WARMING_FILES: Final = 4
 _WARMING_POSTS: Final = 100
 _SPARE_TIMEOUT_S: Final = 60.0
-_MOST_QUIET_FILES: Final = 120
-"""How many files may come after the last one of the load while there are many executors."""
+_MOST_QUIET_FILES: Final = 20
+"""How many files may come after the last one of the load, ever more rarely, until a machine that is
+busy with other work scales in."""
 _STUCK_S: Final = 120.0
 
 
@@ -234,8 +235,12 @@ class _Stream:
 
         def feed() -> None:
             number = len(self._files) - first
-            due = time.time() * 1000 >= (demo.start_ms or 0) + 1000 * EVERY_S * number
-            if due and number < most and (number < len(sizes) or not has_scaled_in()):
+            late = max(0, number - len(sizes) + 1)  # files come ever more rarely after the load
+            due_ms = self._files[-1][0] + 1000 * EVERY_S * late
+            if not late:
+                due_ms = (demo.start_ms or 0) + 1000 * EVERY_S * number
+            wanted = not late or (number < most and not has_scaled_in())
+            if wanted and time.time() * 1000 >= due_ms:
                 self._come(sizes[min(number, len(sizes) - 1)])
             sample()
 
