@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
 
 from elastream.core.goal import MadePlanner
@@ -89,7 +90,8 @@ def route(order: RouteOrder) -> Route:
 
 def rehearse(tasks: int, nodes: int) -> None:
     """Plan something of this size, for what that loads and compiles."""
-    tasks = max(tasks, _COMPILED)
+    if find_spec("numba") is not None:
+        tasks = max(tasks, _COMPILED)
     work = tuple(1.0 + task % 7 for task in range(tasks))
     current = Assignment(tuple(task % nodes for task in range(tasks)), nodes)
     problem = StepProblem(work, (1,) * tasks, current, Target(nodes + 1, 0.5))

@@ -30,7 +30,8 @@ R = TypeVar("R")
 _PLAIN_OPERATIONS = 400_000
 """Up to this many inner steps plain Python takes less time than loading the compiler."""
 _SLOW_OPERATIONS = 4_000_000
-"""From this many inner steps on plain Python takes 2 s or more, compiled code some 0.02 s."""
+"""So many inner steps take plain Python 2 s: single-step of 5,000 tasks on 60 nodes takes 2.1 s,
+and 0.013 s compiled."""
 _reported: set[str] = set()
 """What the log has said in this process."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -73,7 +74,9 @@ def listed(problem: FreeAheadProblem) -> Listed | None:
     if not all(flags.any() for flags in serves.values()):
         return None
     state = np.array(step.state, dtype=np.float64)
-    between = np.array([[_moved(state, p, q) for q in members] for p in members])
+    between = np.zeros((len(members), len(members)))
+    for p, q in combinations(range(len(members)), 2):
+        between[p, q] = between[q, p] = _moved(state, members[p], members[q])
     here = np.array(step.current.nodes_of_tasks)
     now = np.array([_moved(state, here, q) for q in members])
     later = _later(problem, serves, between, float(state.sum()))
