@@ -173,7 +173,7 @@ def test_a_problem_without_a_plan_exits_with_3_and_a_reason(
     [
         ({}, "load: is missing"),
         ({"load": [[1]]}, "capacity: is missing"),
-        (EXAMPLE | GRAPH, "graph: stands in place of load"),
+        (EXAMPLE | GRAPH, "graph: replaces load"),
         (EXAMPLE | {"lowerbound": [0]}, "lowerbound: is not a field"),
         (EXAMPLE | {"lower_bound": None}, "lower_bound: None is not a list"),
         (EXAMPLE | {"lower_bound": [0]}, "lower_bound: has 1 entries where 2 are needed"),
@@ -188,7 +188,7 @@ def test_a_problem_without_a_plan_exits_with_3_and_a_reason(
         (with_operators(O1 | {"price": 1}), "graph.operators[0].price: is not a field"),
         (with_operators(O1 | {"inputs": []}), "graph.operators[0].inputs: operator 'o1' reads no"),
         (with_operators(O1 | {"inputs": ["I9"]}), "graph.operators[0].inputs[0]: no stream is"),
-        (with_operators(O1 | {"inputs": ["o1"]}), "graph.operators[0].inputs: the streams run in"),
+        (with_operators(O1 | {"inputs": ["o1"]}), "graph.operators[0].inputs: the streams form"),
         (with_operators(O1, O1), "graph.operators[1].name: 'o1' is the name of another stream"),
         (with_operators(JOIN | {"window": 0, "inputs": ["I1", "I2"]}), "window: 0 is not positive"),
         (with_operators(O1 | {"cost": 0}), "graph: no operator has any load"),

@@ -101,7 +101,7 @@ def test_a_placement_that_still_fits_is_left_alone() -> None:
 
 @pytest.mark.parametrize(
     ("alive", "why"),
-    [("a", "1 executor gone and 0 come"), ("abc", "0 executors gone and 1 come")],
+    [("a", "1 executor removed and 0 added"), ("abc", "0 executors removed and 1 added")],
 )
 def test_executors_that_come_or_go_need_a_new_placement(alive: str, why: str) -> None:
     memory = placed(two_queries())
@@ -116,7 +116,7 @@ def test_a_query_that_was_started_again_needs_a_new_placement() -> None:
     again = {**seen.queries, "r": replace(seen.queries["r"], run="run 2")}
     memory = replace(memory, batches={**memory.batches, ("r", "run 2"): 2})
     found = wanted(memory, replace(seen, queries=again))
-    assert found.reason.endswith("queries have come, gone or been started again")
+    assert found.reason.endswith("queries were started, stopped or restarted")
 
 
 def test_batches_of_runs_that_have_ended_are_forgotten() -> None:
@@ -177,7 +177,7 @@ def busy_executor(heavy: Sequence[int], work: Sequence[float] = (0.7, 0.2, 0.2, 
 def test_an_executor_that_is_too_busy_gives_light_tasks_away_in_time() -> None:
     found = busy_executor(heavy=[0])
     assert (found.need, found.firm) == ("rebalance", False)
-    assert found.reason == "executor a is 1.10 busy, light tasks may leave it"
+    assert found.reason == "executor a is 1.10 busy, its light tasks may move"
 
 
 def test_heavy_tasks_stay_however_busy_it_gets() -> None:

@@ -1,1 +1,1 @@
-"""Pure planners, one algorithm a file: a problem in, a plan out, no clock, no I/O, no Spark."""
+"""Pure planners, one algorithm per file: a problem in, a plan out, no clock, no I/O, no Spark."""

@@ -1,8 +1,8 @@
-"""The certificate: is a plan valid, and what does it really cost and weigh.
+"""The certificate: check that a plan is valid, and recompute its cost and loads.
 
-Shares no code with the planners and none with the constructors of plans: it reads the fields of
-problem and plan and recomputes everything in exact rational arithmetic. Tests and benchmarks pass
-every plan through it; a plan with no faults holds what it says.
+It shares no code with the planners or the constructors of plans: it reads the fields of problem and
+plan and recomputes everything in exact rational arithmetic. Tests and benchmarks check every plan
+with it. A plan without faults is valid, and its figures are true.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from elastream.model.plan import SequencePlan, StepPlan
 __all__ = ["Certificate", "certify_sequence", "certify_step"]
 
 _ROUNDING = Fraction(3, 10**9)
-"""Relative slack for figures that planners compute in floating point."""
+"""Relative tolerance for figures that planners compute in floating point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What an independent reading of a plan found."""
+    """Result of an independent check of a plan."""
 
     faults: tuple[str, ...]
-    """Each a sentence about something the plan claims and does not hold; empty for a good plan."""
+    """One sentence for each claim of the plan that does not hold; empty for a good plan."""
     cost: Fraction
     """State that really has to be loaded, in bytes."""
     max_load: Fraction
@@ -38,7 +38,7 @@ def certify_step(
 ) -> Certificate:
     """Check ``plan`` against ``problem``.
 
-    ``contiguous`` asks that every node holds consecutive tasks, ``balanced`` that no node is
+    ``contiguous`` requires that every node holds consecutive tasks; ``balanced`` that no node is
     over the load limit and that no more nodes are used than allowed.
     """
     before, after = problem.current.nodes_of_tasks, plan.assignment.nodes_of_tasks
@@ -80,7 +80,7 @@ def certify_step(
 
 
 def certify_sequence(problem: SequenceProblem, plan: SequencePlan) -> Certificate:
-    """Check every step of ``plan`` from where the step before left the tasks, and both totals."""
+    """Check every step of ``plan`` from the assignment the previous step left, and both totals."""
     if len(plan.steps) != len(problem.targets):
         wrong = f"{len(plan.steps)} steps for {len(problem.targets)} migrations"
         return Certificate((wrong,), Fraction(0), Fraction(0))
@@ -90,12 +90,12 @@ def certify_sequence(problem: SequenceProblem, plan: SequencePlan) -> Certificat
     current = problem.current
     for number, (target, step) in enumerate(zip(problem.targets, plan.steps, strict=True)):
         before = StepProblem(problem.work, problem.state, current, target)
-        found = certify_step(before, step, contiguous=True)
-        faults += [f"step {number}: {fault}" for fault in found.faults]
-        cost += found.cost
-        weighted += weight * found.cost
+        certificate = certify_step(before, step, contiguous=True)
+        faults += [f"step {number}: {fault}" for fault in certificate.faults]
+        cost += certificate.cost
+        weighted += weight * certificate.cost
         weight *= Fraction(problem.gamma)
-        max_load = max(max_load, found.max_load)
+        max_load = max(max_load, certificate.max_load)
         current = step.assignment
     faults += _differing("cost", plan.cost, cost)
     faults += _differing("weighted_cost", plan.weighted_cost, weighted)
@@ -106,9 +106,9 @@ def certify_sequence(problem: SequenceProblem, plan: SequencePlan) -> Certificat
     return Certificate(tuple(faults), cost, max_load)
 
 
-def _differing(name: str, said: Number, found: Fraction) -> Iterator[str]:
-    if abs(Fraction(said) - found) > _ROUNDING * max(abs(found), Fraction(1, 10**12)):
-        yield f"{name} is said to be {said} and is {float(found)}"
+def _differing(name: str, claimed: Number, actual: Fraction) -> Iterator[str]:
+    if abs(Fraction(claimed) - actual) > _ROUNDING * max(abs(actual), Fraction(1, 10**12)):
+        yield f"{name} is said to be {claimed} and is {float(actual)}"
 
 
 def _overloads(

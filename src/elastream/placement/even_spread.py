@@ -1,16 +1,17 @@
-"""How evenly tasks can be spread over nodes at all, fast enough to ask at every batch.
+"""The most even spread of tasks over nodes, fast enough to compute at every batch.
 
 With few tasks, or one heavy task, no placement meets a tight load limit: six equal tasks on four
-nodes leave two on one of them, a third above the mean. Whoever asks for a limit asks here first.
+nodes leave two on one of them, a third above the mean. This module computes which limit is
+attainable.
 
 *Any tasks on any node*: longest processing time first (Graham 1969), within 4/3 of the optimum.
-Each task goes to the node that holds least, kept in a heap: O(m log m + m log n).
+Each task goes to the node with the least load, kept in a heap: O(m log m + m log n).
 
 *Consecutive tasks*: the exact optimum. Nodes are filled one after the other up to a limit, O(m),
-and the least limit for which they suffice is found by bisection. A fill says more than yes or no:
-where the nodes suffice, the fullest of them is a limit that does; where they do not, the least
-load that was refused is the next limit that changes anything. So both ends of the range are loads
-of intervals, and they meet in the optimum, after some twenty fills for 20,000 tasks.
+and the least limit at which they suffice is found by bisection. Each fill also narrows the range:
+if the nodes suffice, the load of the fullest is a limit that suffices; if not, the least load that
+was rejected is the next limit that changes anything. So both ends of the range are loads of
+intervals, and they meet in the optimum, after about twenty fills for 20,000 tasks.
 
 Loads are added in floating point, from the first task to the last, so a plain loop gives the same
 numbers.
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["attainable_tau", "even_bounds", "even_max_load"]
 
 _FILL_OPERATIONS = 150.0
-"""Inner steps a task that all fills of a bisection take."""
+"""Inner steps per task of all fills of a bisection."""
 _PILE_OPERATIONS = 20.0
-"""Inner steps a task and level of the heap."""
+"""Inner steps per task and level of the heap."""
 
 
 def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguous: bool) -> float:
-    """Return ``tau``, or the least known one at which the tasks can be spread."""
+    """Return ``tau``, or the least known value at which the tasks can be spread."""
     total = sum(work)
     if total <= 0 or nodes < 1:
         return tau
@@ -48,16 +49,16 @@ def attainable_tau(work: tuple[float, ...], nodes: int, tau: float, *, contiguou
 
 
 def even_max_load(work: Sequence[float], nodes: int, *, contiguous: bool) -> float:
-    """Return the load of the fullest node when ``work`` is spread over ``nodes`` evenly.
+    """Return the load of the fullest node when ``work`` is spread evenly over ``nodes``.
 
-    With ``contiguous`` every node gets consecutive tasks, and no spread of those is more even.
-    Without, the load is at most a third above that of the most even spread.
+    With ``contiguous`` every node gets consecutive tasks, and no such spread is more even. Without,
+    the load is at most a third above that of the most even spread.
     """
     if contiguous:
         return _most_even(work, nodes)[1]
     used = max(1, min(nodes, len(work)))
     pile = _pile.for_operations(_PILE_OPERATIONS * len(work) * used.bit_length())
-    rising = _listed(work) if pile is _pile.plain else _array(work)
+    rising = _as_list(work) if pile is _pile.plain else _array(work)
     rising.sort()
     first, later = rising[-used:], rising[:-used][::-1]
     return float(pile(first, later)) if len(work) else 0.0
@@ -66,7 +67,7 @@ def even_max_load(work: Sequence[float], nodes: int, *, contiguous: bool) -> flo
 def even_bounds(work: Sequence[float], nodes: int) -> list[int]:
     """Return the ends ``0 = b_0 <= ... <= b_k = m`` of at most ``nodes`` intervals, k of them.
 
-    The fullest interval is as light as intervals can be.
+    The load of the fullest interval is minimal.
     """
     return _most_even(work, nodes)[0]
 
@@ -74,7 +75,7 @@ def even_bounds(work: Sequence[float], nodes: int) -> list[int]:
 def _most_even(work: Sequence[float], nodes: int) -> tuple[list[int], float]:
     """Return the bounds of the most even intervals, and the load of the fullest."""
     fill = _fill.for_operations(_FILL_OPERATIONS * len(work))
-    loads = _listed(work) if fill is _fill.plain else _array(work)
+    loads = _as_list(work) if fill is _fill.plain else _array(work)
     best, high = [0, len(work)], float(sum(work))
     low = limit = max(max(work, default=0.0), high / nodes)
     bounds: Any = [0] * (min(nodes, len(work)) + 1)
@@ -92,8 +93,8 @@ def _most_even(work: Sequence[float], nodes: int) -> tuple[list[int], float]:
     return best, float(high)
 
 
-def _listed(work: Sequence[float]) -> Any:
-    """Return the amounts for plain Python, which goes through a list much faster."""
+def _as_list(work: Sequence[float]) -> Any:
+    """Return the amounts as a list, which plain Python reads much faster."""
     return [float(amount) for amount in work]
 
 
@@ -108,10 +109,10 @@ def _array(work: Sequence[float]) -> Any:
 def _fill(
     work: NDArray[np.float64], limit: float, bounds: NDArray[np.int64]
 ) -> tuple[int, float, float]:
-    """Fill one node after the other up to ``limit``, and write where they end to ``bounds``.
+    """Fill one node after the other up to ``limit``, and write their ends to ``bounds``.
 
-    Returns how many are filled, 0 if these are too few; the load of the fullest; and the least
-    load that was refused.
+    Returns the number of filled nodes, 0 if they do not suffice; the load of the fullest; and the
+    least load that was rejected.
     """
     count, load, fullest, refused = 0, 0.0, 0.0, inf
     bounds[0] = 0
@@ -132,9 +133,9 @@ def _fill(
 
 @kernel
 def _pile(heap: NDArray[np.float64], later: NDArray[np.float64]) -> float | np.float64:
-    """Put each amount on the node that holds least; return the load of the fullest.
+    """Put each amount on the node with the least load; return the load of the fullest.
 
-    ``heap`` is what the nodes hold at first, in rising order.
+    ``heap`` are the initial loads, in rising order.
     """
     nodes = len(heap)
     for amount in later:

@@ -60,7 +60,7 @@ class Kernel(Generic[P, R]):
         return self._compiled
 
     def for_operations(self, operations: float) -> Callable[P, R]:
-        """Return the form that finishes first for so many inner steps."""
+        """Return the form that finishes first for this many inner steps."""
         if operations <= _PLAIN_OPERATIONS and sys.modules.get("numba") is None:
             return self.plain
         run = self.compiled

@@ -39,7 +39,7 @@ class Rows:
     def of(
         cls, row: ArrayLike, column: ArrayLike, value: ArrayLike, least: ArrayLike, most: ArrayLike
     ) -> Rows:
-        """Return constraints. One value serves all entries, one limit serves as many as ``most``.
+        """Return constraints. One value serves all entries, one limit serves all rows of ``most``.
 
         ``most`` has one number for each row.
         """
@@ -79,22 +79,22 @@ class LinearSolution:
     x: Floats
     cost: float
     row_dual: Floats
-    """How much the cost rises with the limit of each row."""
+    """Increase of the cost with the limit of each row."""
     upper_dual: Floats
-    """How much the cost rises with the upper limit of each variable; never positive."""
+    """Increase of the cost with the upper limit of each variable; never positive."""
     iterations: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerSolution:
-    """What is known of an integer program."""
+    """Outcome of an integer program."""
 
     x: Floats | None
     """The best solution found."""
     bound: float
-    """No solution costs less; infinite where there is none."""
+    """No solution costs less; infinite if there is none."""
     proven: bool
-    """Whether ``x`` is optimal within the gap that was allowed, or there is no solution."""
+    """Whether ``x`` is optimal within the allowed gap, or there is no solution."""
 
     @property
     def infeasible(self) -> bool:
@@ -112,7 +112,7 @@ def linear_program(
 ) -> LinearSolution | None:
     """Solve by the dual simplex method, all variables at least 0.
 
-    ``None`` where there is no optimum, or where it takes more ``iterations``.
+    ``None`` if there is no optimum, or if it takes more ``iterations``.
     """
     import highspy
 
@@ -142,9 +142,9 @@ def integer_program(
     branches: int,
     gap: float = 0.0,
 ) -> IntegerSolution:
-    """Solve within so many ``branches``, up to a relative ``gap``.
+    """Solve within this number of ``branches``, up to a relative ``gap``.
 
-    Variables are from 0 to 1 and ``whole`` unless something else is given.
+    Variables are from 0 to 1 and ``whole`` unless given otherwise.
     """
     import highspy
 

@@ -1,4 +1,4 @@
-"""The planners of a running application that need no knowledge of the future."""
+"""The planners of a running application that need no forecast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elastream.model.plan import Infeasible, StepPlan
 __all__ = ["FREE_STEP", "SINGLE_STEP"]
 
 _PROOF_EFFORT = 500_000
-"""A query that needs more executors should not wait long for the proof that a plan is the best."""
+"""A query that needs more executors should not wait long for the proof that a plan is optimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class _FreeStep:
     contiguous: bool = False
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        from elastream.placement.free_step.planner import free_step  # brings NumPy
+        from elastream.placement.free_step.planner import free_step  # imports NumPy
 
         return free_step(problem, effort=_PROOF_EFFORT)
 
@@ -31,12 +31,12 @@ class _SingleStep:
     contiguous: bool = True
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        from elastream.placement.ssm.single_step import single_step  # brings NumPy
+        from elastream.placement.ssm.single_step import single_step  # imports NumPy
 
         return single_step(problem)
 
 
 FREE_STEP: Final = _FreeStep()
-"""An executor holds any tasks."""
+"""An executor may hold any tasks."""
 SINGLE_STEP: Final = _SingleStep()
 """Every executor holds consecutive tasks (SSM)."""

@@ -1,12 +1,12 @@
-"""Matchings in bipartite graphs: the most valuable assignment, and one of the most pairs.
+"""Matchings in bipartite graphs: maximum value, and maximum size.
 
-:func:`most_valuable` gives every row a column of its own, or every column a row where there are
-fewer columns. Rows are assigned one after the other along the shortest augmenting path, with dual
-values that keep reduced costs non-negative (Jonker and Volgenant 1987; rectangular as in Crouse
-2016). O(n² m) for n rows and m columns, n <= m.
+:func:`most_valuable` gives every row a column of its own, or every column a row if there are fewer
+columns. Rows are assigned one after the other along the shortest augmenting path, with dual values
+that keep reduced costs non-negative (Jonker and Volgenant 1987; rectangular as in Crouse 2016).
+O(n² m) for n rows and m columns, n <= m.
 
-:func:`most_pairs` is Hopcroft and Karp (1973): shortest augmenting paths, many at a time.
-O(edges * sqrt(nodes)).
+:func:`most_pairs` is Hopcroft and Karp (1973): shortest augmenting paths, many at a time. O(edges *
+sqrt(nodes)).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 def most_valuable(value: Floats) -> tuple[Ints, Ints]:
-    """Return the rows that are matched, ascending, and the column of each, at the largest sum."""
+    """Return the matched rows, ascending, and the column of each, at the largest sum."""
     rows, columns = value.shape
     if columns < rows:
         matched, partners = most_valuable(value.T)

@@ -1,12 +1,12 @@
-"""State sizes as machine integers: sums and comparisons are exact, and fractions have room.
+"""State sizes as machine integers: exact sums and comparisons, with room for fractions.
 
-A size is a whole number of *ticks*, a power of two of them to the byte, so that all sizes together
-are a little under a given number of ticks. What does not fit is rounded down: a cost in ticks is
-never more than the true one, so a lower bound in ticks is one in bytes.
+A size is a whole number of *ticks*, a power of two of them per byte, chosen so that the total of
+all sizes is a little under a given number of ticks. What does not fit is rounded down: a cost in
+ticks is never more than the true one, so a lower bound in ticks is one in bytes.
 
 What that proves: a plan of whole sizes is optimal only if it meets its bound to the byte. Fractions
-are rounded as floats anyway; there a plan is optimal if none costs less by more than one part in
-10⁹.
+are rounded as floats anyway; there a plan is optimal if no other costs less by more than one part
+in 10⁹.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from elastream.model.plan import StepPlan, step_plan
 __all__ = ["PROVEN", "Ticks", "is_proven", "plan_with_bound", "rounded_down", "sums_as_floats"]
 
 PROVEN: Final = 10**9
-"""Where sizes are fractions a plan is optimal if none costs less by more than one part in so many.
-"""
+"""If sizes are fractions, a plan is optimal if no other costs less by more than one part in this
+many."""
 
 _FLOAT_BITS = 53
 """Whole numbers below two to this power are exact as floats."""
@@ -56,14 +56,14 @@ class Ticks:
 
     @classmethod
     def for_floats(cls, state: Sequence[Number]) -> Ticks:
-        """Return sizes whose sums are exact as floats too: bytes where they serve."""
+        """Return sizes whose sums are exact as floats too: in bytes if possible."""
         if _all_whole(state) and sums_as_floats(state):
             return cls(tuple(map(int, state)), 0)
         return cls.of(state, bits=_FLOAT_BITS)
 
 
 def sums_as_floats(state: Sequence[Number]) -> bool:
-    """Whether sums of these sizes as floats are as exact as the sizes: not where they are rounded.
+    """Return whether float sums of these sizes are as exact as the sizes.
 
     Sums of fractions are rounded like fractions themselves, and count as exact here.
     """
@@ -71,14 +71,14 @@ def sums_as_floats(state: Sequence[Number]) -> bool:
 
 
 def is_proven(cost: Fraction, bound: Fraction, *, whole: bool) -> bool:
-    """Whether a bound proves that nothing costs less; ``whole`` says that all sizes are whole."""
+    """Return whether a bound proves that nothing costs less; ``whole``: all sizes are whole."""
     return cost <= bound or (not whole and (cost - bound) * PROVEN <= cost)
 
 
 def plan_with_bound(
     problem: StepProblem, nodes_of_tasks: tuple[int, ...], bound: Fraction
 ) -> StepPlan:
-    """Return the plan with a proven bound on the cost of any, called optimal where it meets it."""
+    """Return the plan with a proven bound on any cost; it is optimal if it meets the bound."""
     whole = _all_whole(problem.state)
     lower_bound = math.ceil(bound) if whole else rounded_down(bound)
     plan = step_plan(problem, nodes_of_tasks, lower_bound=lower_bound)
@@ -88,7 +88,7 @@ def plan_with_bound(
 
 
 def rounded_down(bound: Fraction) -> float:
-    """Return the largest float that is not above the bound."""
+    """Return the largest float not above the bound."""
     near = float(bound)
     return math.nextafter(near, -math.inf) if Fraction(near) > bound else near
 

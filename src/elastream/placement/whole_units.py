@@ -23,14 +23,14 @@ _MACHINE = 2**63
 
 
 def in_units(numbers: Iterable[Number]) -> tuple[list[int], int]:
-    """Return the numbers in units, and how many units make one; 1 where all are whole."""
+    """Return the numbers in units, and the number of units in one; 1 if all are whole."""
     ratios = [number.as_integer_ratio() for number in numbers]
     units_in_one = max((denominator for _, denominator in ratios), default=1)
     return [top * (units_in_one // bottom) for top, bottom in ratios], units_in_one
 
 
 def of_units(units: int, units_in_one: int) -> Number:
-    """Return so many units as a number: whole where one is the unit, else rounded once."""
+    """Return a number of units as an amount: whole if the unit is 1, else rounded once."""
     return int(units) if units_in_one == 1 else int(units) / units_in_one
 
 

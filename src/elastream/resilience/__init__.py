@@ -1,4 +1,4 @@
-"""Placements that stand as many loads as possible (paper 003): a wing of elastream."""
+"""Placements that tolerate as many loads as possible (ROD, paper 003): a wing of elastream."""
 
 from elastream.lazy import lazy_names
 

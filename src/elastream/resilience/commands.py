@@ -1,4 +1,4 @@
-"""``elastream plan resilient``: where operators start, so that bursts need no move."""
+"""``elastream plan resilient``: place operators once so that bursts need no move."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["resilient", "resilient_problem"]
 
 
 class MethodName(StrEnum):
-    """The methods, as they are written on the command line."""
+    """The methods, as written on the command line."""
 
     REFINED = "refined"
     ROD = "rod"
@@ -40,14 +40,14 @@ def resilient(
     method: Annotated[MethodName, _METHOD] = MethodName.REFINED,
     draw: Annotated[bool, _DRAW] = False,
 ) -> None:
-    """Operators on nodes that bear as many input rates as possible.
+    """Place operators on nodes so that as many input rates as possible are feasible.
 
-    Fields: load (a row for each operator, CPU cycles for a unit of each input stream), capacity
-    (of each node), lower_bound (what each rate never falls below; may be left out), fixed (what
-    each operator takes at any rates; may be left out), unplaced (a row for each node, what it needs
-    wherever operators are; may be left out). In place of load there may be a graph with inputs,
-    operators and transfer_cost. tasks and executors, which a measured problem has, name operators
-    and nodes; the plan repeats them.
+    Fields: load (a row for each operator, CPU cycles per unit of each input stream), capacity (of
+    each node), lower_bound (the lowest value of each rate; optional), fixed (the load of each
+    operator at any rates; optional), unplaced (a row for each node, its load wherever operators
+    are; optional). Instead of load there may be a graph with inputs, operators and transfer_cost.
+    tasks and executors, which a measured problem has, name operators and nodes; the plan repeats
+    them.
     """
     from elastream.resilience.planner.planner import resilient as planner
 
@@ -80,28 +80,28 @@ def resilient(
 
 
 def resilient_problem(data: Fields) -> tuple[ResilientProblem, LoadModel | None]:
-    """Return the problem, and the load model where the file has a graph."""
+    """Return the problem, and the load model if the file has a graph."""
     if "graph" not in data:
         may_be = ("lower_bound", "graph", "fixed", "unplaced", *_NAMES)
         expect_fields("", data, required=("load", "capacity"), optional=may_be)
         problem = ResilientProblem.of(
             data["load"],
             data["capacity"],
-            _given(data, "lower_bound"),
-            fixed=_given(data, "fixed"),
-            unplaced=_given(data, "unplaced"),
+            _optional_list(data, "lower_bound"),
+            fixed=_optional_list(data, "fixed"),
+            unplaced=_optional_list(data, "unplaced"),
             tasks=_tasks(data),
             executors=_executors(data),
         )
         return problem, None
     if "load" in data:
-        raise ProblemError("graph", "stands in place of load; give one of them")
+        raise ProblemError("graph", "replaces load; give only one of them")
     from elastream.resilience.planner.load_model import linear_load
 
     optional = ("lower_bound", "unplaced", *_NAMES)
     expect_fields("", data, required=("graph", "capacity"), optional=optional)
     model = linear_load(_graph(data["graph"]))
-    least, unplaced = _given(data, "lower_bound"), _given(data, "unplaced")
+    least, unplaced = _optional_list(data, "lower_bound"), _optional_list(data, "unplaced")
     tasks, executors = _tasks(data), _executors(data)
     problem = model.problem(data["capacity"], least, unplaced, tasks=tasks, executors=executors)
     return problem, model
@@ -138,8 +138,8 @@ def _operator(field: str, data: object) -> GraphOperator:
     )
 
 
-def _given(data: Fields, field: str) -> list[Any] | None:
-    """Return the list; left out is not the same as null, which is refused."""
+def _optional_list(data: Fields, field: str) -> list[Any] | None:
+    """Return the list or None if the field is left out; a null is rejected."""
     if field not in data:
         return None
     if not isinstance(data[field], list):
@@ -149,7 +149,9 @@ def _given(data: Fields, field: str) -> list[Any] | None:
 
 
 def _tasks(data: Fields) -> list[TaskId]:
-    return [_task(f"tasks[{j}]", entry) for j, entry in enumerate(_given(data, "tasks") or ())]
+    return [
+        _task(f"tasks[{j}]", entry) for j, entry in enumerate(_optional_list(data, "tasks") or ())
+    ]
 
 
 def _task(field: str, data: object) -> TaskId:
@@ -164,8 +166,8 @@ def _task(field: str, data: object) -> TaskId:
 
 
 def _executors(data: Fields) -> list[str]:
-    given = _given(data, "executors") or ()
-    return [_name(f"executors[{i}]", name) for i, name in enumerate(given)]
+    names = _optional_list(data, "executors") or ()
+    return [_name(f"executors[{i}]", name) for i, name in enumerate(names)]
 
 
 def _name(field: str, name: object) -> str:
@@ -187,8 +189,8 @@ def _draw(plan: ResilientPlan, model: LoadModel | None) -> None:
         table.add_column(name, justify="right")
     table.add_column("operators")
     for node, row in enumerate(plan.weights):
-        held = [str(j) for j, place in enumerate(plan.allocation) if place == node]
-        table.add_row(str(node), *(f"{weight:.3f}" for weight in row), " ".join(held))
+        held_here = [str(j) for j, place in enumerate(plan.allocation) if place == node]
+        table.add_row(str(node), *(f"{weight:.3f}" for weight in row), " ".join(held_here))
     Screen(stderr=True).print(table)
 
 

@@ -1,19 +1,19 @@
-"""Resilient: tasks placed so that bursts need no move at all (ROD, paper 003).
+"""Resilient goal: place tasks so that bursts need no move at all (ROD, paper 003).
 
-A stream's rate changes faster than state can follow. ROD places operators, here (query, operator,
-partition) pairs, so that no executor is overloaded at as many combinations of input rates as
-possible. It plans at the start, after an executor was lost or has come, and after a restart of a
-query; a good placement needs no other occasion.
+The rate of a stream changes faster than state can follow. ROD places operators, here (query,
+operator, partition) triples, so that no executor is overloaded for as many combinations of input
+rates as possible. It plans at the start, after an executor was lost or added, and after a restart
+of a query. A good placement needs no other occasion.
 
-*Costs* come from the running queries, as a trial run would tell them (section 7.1): the cores that
-a task keeps busy over the rows a second that its query reads. *Capacity* is an executor's cores
-less what it does outside stateful tasks. Queries that read the same stream share a variable; say so
-in ``inputs``.
+*Costs* come from the running queries, as in a trial run (section 7.1): the number of cores that a
+task keeps busy over the rows per second that its query reads. *Capacity* is an executor's cores
+minus its work outside stateful tasks. Queries that read the same stream share a variable; declare
+that in ``inputs``.
 
 *Heavy stays, light moves* (section 1: operators with large state are for the resilient placement,
-lighter ones "can be moved more frequently"): the tasks with the largest states, ``heavy_share`` of
-all state together, stay where ROD put them. The others may move where an executor is busier than
-``busiest``, which needs patience as any change does.
+lighter ones "can be moved more frequently"). The tasks with the largest states, ``heavy_share`` of
+all state together, stay where ROD placed them. The others may move away from an executor busier
+than ``busiest``, after the same patience as any other change.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from elastream.resilience.model.problem import ResilientProblem
 __all__ = ["LightPlanner", "Resilient", "ResilientPlanner", "heavy_tasks"]
 
 _LEAST_CAPACITY: Final = 0.1
-"""However much an executor does besides, so much of its cores counts as free."""
+"""At least this share of an executor's cores counts as free, whatever else it does."""
 _AS_GOOD: Final = 0.98
-"""A placement with other names for the nodes may bear so much of what the planned one bears."""
+"""A placement that keeps more state in place is used if it tolerates this share of the planned
+one."""
 _NOTHING: Final = 1e-9
 
 Method = Literal["refined", "rod"]
@@ -53,31 +54,32 @@ Method = Literal["refined", "rod"]
 
 @dataclass(frozen=True, slots=True)
 class ResilientMemory:
-    """For what the last placement was made, and what has been measured since."""
+    """What the last placement was made for, and the batches measured since."""
 
     executors: frozenset[str] = frozenset()
     runs: frozenset[tuple[str, str]] = frozenset()
     """Queries with their runs."""
     heavy: Mapping[TaskId, str] = field(default_factory=dict)
-    """Where the placement has the heavy tasks."""
+    """The executor of each heavy task in that placement."""
     batches: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Batches of each run that were heard of."""
+    """Number of batches of each run received so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resilient(Goal):
-    """The widest set of rates that the executors bear without a move."""
+    """Tolerate the widest set of rates that is possible without a move."""
 
     method: Method = "refined"
-    """``rod``: the paper's. ``refined``: that, improved on, which takes longer."""
+    """``rod``: the paper's. ``refined``: the same with an improvement step, which takes longer."""
     heavy_share: float = 0.8
-    """Tasks with the largest states, this share of all state together, stay where they were put."""
+    """Tasks with the largest states, this share of all state together, stay where they were
+    placed."""
     busiest: float = 0.9
-    """Utilisation above which an executor gives light tasks away."""
+    """Utilisation above which an executor hands over light tasks."""
     batches: int = 5
-    """So many batches of every query are measured before its first placement."""
+    """Number of batches of every query to measure before the first placement."""
     inputs: Mapping[str, str] = field(default_factory=dict)
-    """The stream that a query reads, by query; those not named each read one of their own."""
+    """The stream that a query reads, by query; each query not listed reads a stream of its own."""
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -91,14 +93,14 @@ class Resilient(Goal):
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Name in the log."""
         return f"resilient, by {self.method}"
 
     def check(self, bounds: GoalBounds) -> None:
-        """Contradict nothing."""
+        """Accept any bounds."""
 
     def memory(self) -> ResilientMemory:
-        """Remember no placement yet."""
+        """Return an empty memory."""
         return ResilientMemory()
 
     def heard(
@@ -118,7 +120,7 @@ class Resilient(Goal):
     def wanted(
         self, memory: ResilientMemory, observed: Observed
     ) -> tuple[ResilientMemory, Wanted, tuple[Question, ...]]:
-        """Want a placement where executors or queries are others than it was made for."""
+        """Request a placement if the executors or queries differ from those of the last one."""
         bounded = within_bounds(observed)
         if bounded is not None:
             return memory, bounded, ()
@@ -127,7 +129,7 @@ class Resilient(Goal):
     def planner(
         self, memory: ResilientMemory, observed: Observed, executors: int
     ) -> MadePlanner | None:
-        """Return who places all tasks, or light ones alone where the placement still holds."""
+        """Return the planner for all tasks, or for light tasks if the placement still holds."""
         if not any(query.load.measured for query in observed.queries.values()):
             return None
         placed = memory.executors == observed.alive and memory.runs == _runs(observed)
@@ -140,7 +142,7 @@ class Resilient(Goal):
     def reached(
         self, memory: ResilientMemory, observed: Observed, *, done: bool
     ) -> ResilientMemory:
-        """Remember what the placement was made for."""
+        """Record what the placement was made for."""
         if not done:
             return memory
         heavy = {task: observed.where(task) for task in heavy_tasks(observed, self.heavy_share)}
@@ -160,27 +162,29 @@ class Resilient(Goal):
             queries = counted(len(runs), "query", "queries")
             reason = f"a placement for {counted(alive, 'executor')} and {queries}, {why}"
             return Wanted("rebalance", alive, reason, busy, {"wanted": alive}, firm=True)
-        held = _held(observed)
-        fullest = max(held, key=lambda executor: held[executor])
-        if held[fullest] > self.busiest and self._helps(memory, observed, fullest):
-            reason = f"executor {fullest} is {held[fullest]:.2f} busy, light tasks may leave it"
+        utilisation = _utilisations(observed)
+        fullest = max(utilisation, key=lambda executor: utilisation[executor])
+        if utilisation[fullest] > self.busiest and self._helps(memory, observed, fullest):
+            reason = (
+                f"executor {fullest} is {utilisation[fullest]:.2f} busy, its light tasks may move"
+            )
             return Wanted("rebalance", alive, reason, busy, {"wanted": alive})
-        reason = f"placed for the rates to come, busiest executor {held[fullest]:.2f}"
+        reason = f"placed for the rates to come, busiest executor {utilisation[fullest]:.2f}"
         return Wanted("hold", alive, reason, busy)
 
     def _helps(self, memory: ResilientMemory, observed: Observed, fullest: str) -> bool:
-        """Whether the fullest executor holds a light task that would not make another as full."""
-        held = _held(observed)
-        least = min(held.values())
+        """Return whether moving a light task off the fullest executor would lower the maximum."""
+        utilisation = _utilisations(observed)
+        least = min(utilisation.values())
         return any(
             task not in memory.heavy
             and observed.where(task) == fullest
-            and _NOTHING < load.work < held[fullest] - least - _NOTHING
+            and _NOTHING < load.work < utilisation[fullest] - least - _NOTHING
             for task, load in observed.tasks()
         )
 
     def _problem(self, observed: Observed) -> ResilientProblem:
-        """Return the costs of all tasks in the order of tasks, and what each executor has free."""
+        """Return the costs of all tasks, in their order, and the free capacity of each executor."""
         streams = sorted({self.inputs.get(name, name) for name in observed.queries})
         place = {stream: k for k, stream in enumerate(streams)}
         load = []
@@ -194,12 +198,12 @@ class Resilient(Goal):
             max(_LEAST_CAPACITY * executor.cores, executor.cores - observed.outside(executor.id))
             for executor in observed.executors
         ]
-        return ResilientProblem.of(_not_nothing(load), capacity)
+        return ResilientProblem.of(_equal_if_unmeasured(load), capacity)
 
 
 @dataclass(frozen=True, slots=True)
 class ResilientPlanner:
-    """Places all tasks by ROD; nodes that are alike take the names that keep the most state."""
+    """Places all tasks by ROD; equal nodes are named so that the most state stays in place."""
 
     problem: ResilientProblem
     """Costs by task, capacity by node."""
@@ -208,30 +212,32 @@ class ResilientPlanner:
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Name in the log."""
         return self.method
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        """Return the placement on as many nodes as are wanted."""
+        """Return the placement on the target number of nodes."""
         from elastream.resilience.planner.planner import resilient
 
         nodes = self._nodes(problem)
         capacity = [self._capacity(node) for node in nodes]
-        asked = ResilientProblem.of(self.problem.load, capacity)
-        plan = resilient(asked, self.method)
+        requested = ResilientProblem.of(self.problem.load, capacity)
+        plan = resilient(requested, self.method)
         if isinstance(plan, Infeasible):
             return plan
-        if self._bears(asked, problem, nodes) >= _AS_GOOD * plan.borne.ratio:
+        if self._tolerated(requested, problem, nodes) >= _AS_GOOD * plan.borne.ratio:
             return step_plan(problem, problem.current.nodes_of_tasks)
-        chosen = self._renamed(asked, problem, nodes, plan.allocation)
+        chosen = self._renamed(requested, problem, nodes, plan.allocation)
         return step_plan(problem, tuple(nodes[node] for node in chosen))
 
     def explain(self, plan: StepPlan) -> str:
-        """Return what the log should say about it."""
+        """Return the explanation for the log."""
         return f"{self.method} on {len(set(plan.assignment.nodes_of_tasks))} executors"
 
-    def _bears(self, asked: ResilientProblem, problem: StepProblem, nodes: Sequence[int]) -> float:
-        """Return what the present placement bears; nothing where it is on other nodes."""
+    def _tolerated(
+        self, requested: ResilientProblem, problem: StepProblem, nodes: Sequence[int]
+    ) -> float:
+        """Return how much the present placement tolerates; 0 if it uses other nodes."""
         import numpy as np
 
         from elastream.resilience.planner.normalised import normalise
@@ -239,22 +245,22 @@ class ResilientPlanner:
 
         place = {node: number for number, node in enumerate(nodes)}
         current = problem.current.nodes_of_tasks
-        space = normalise(asked)
+        space = normalise(requested)
         if not set(current) <= place.keys() or isinstance(space, Infeasible):
             return 0.0
         if len(space.nodes) != len(nodes):
             return 0.0
-        return describe(asked, space, np.array([place[node] for node in current])).borne.ratio
+        return describe(requested, space, np.array([place[node] for node in current])).borne.ratio
 
     def _nodes(self, problem: StepProblem) -> list[int]:
-        """Return the nodes that shall hold tasks: those with the most state where some leave."""
-        wanted, there = problem.target.nodes, len(self.problem.capacity)
-        if wanted >= there:
-            return list(range(wanted))
-        held = [0.0] * there
+        """Return the nodes that will hold tasks: those with the most state if some are removed."""
+        target, nodes = problem.target.nodes, len(self.problem.capacity)
+        if target >= nodes:
+            return list(range(target))
+        state_of_node = [0.0] * nodes
         for task, node in enumerate(problem.current.nodes_of_tasks):
-            held[node] += problem.state[task]
-        most = sorted(range(there), key=lambda node: (-held[node], node))[:wanted]
+            state_of_node[node] += problem.state[task]
+        most = sorted(range(nodes), key=lambda node: (-state_of_node[node], node))[:target]
         return sorted(most)
 
     def _capacity(self, node: int) -> float:
@@ -263,12 +269,12 @@ class ResilientPlanner:
 
     def _renamed(
         self,
-        asked: ResilientProblem,
+        requested: ResilientProblem,
         problem: StepProblem,
         nodes: Sequence[int],
         allocation: Sequence[int],
     ) -> Sequence[int]:
-        """Return the allocation with the nodes' parts swapped so that the most state stays."""
+        """Return the allocation with nodes permuted so that the most state stays in place."""
         import numpy as np
 
         from elastream.placement.matchings import most_valuable
@@ -283,12 +289,12 @@ class ResilientPlanner:
                 stays[part, home] += problem.state[task]
         _, homes = most_valuable(stays)
         renamed = np.array([int(homes[part]) for part in allocation])
-        space = normalise(asked)
+        space = normalise(requested)
         if isinstance(space, Infeasible) or len(space.nodes) != len(nodes):
             return allocation
-        before = describe(asked, space, np.array(allocation)).borne.ratio
-        after = describe(asked, space, renamed).borne.ratio
-        return renamed.tolist() if after >= _AS_GOOD * before else allocation
+        unchanged_ratio = describe(requested, space, np.array(allocation)).borne.ratio
+        renamed_ratio = describe(requested, space, renamed).borne.ratio
+        return renamed.tolist() if renamed_ratio >= _AS_GOOD * unchanged_ratio else allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +307,7 @@ class LightPlanner:
     contiguous: bool = False
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        """Return the plan that moves the least, with what the heavy tasks weigh out of reach."""
+        """Return the plan that moves the least; the load of heavy tasks is fixed."""
         beyond = sum(problem.state) + 1
         state = tuple(
             size + beyond if task in self.heavy else size for task, size in enumerate(problem.state)
@@ -309,51 +315,51 @@ class LightPlanner:
         outcome = route(RouteOrder(replace(problem, state=state), FREE_STEP, None, None)).outcome
         if isinstance(outcome, Infeasible):
             return outcome
-        before = problem.current.nodes_of_tasks
-        after = tuple(
-            before[task] if task in self.heavy else node
+        before_nodes = problem.current.nodes_of_tasks
+        after_nodes = tuple(
+            before_nodes[task] if task in self.heavy else node
             for task, node in enumerate(outcome.assignment.nodes_of_tasks)
         )
-        return step_plan(problem, after)
+        return step_plan(problem, after_nodes)
 
 
 def heavy_tasks(observed: Observed, share: float) -> list[TaskId]:
     """Return the tasks with the largest states that together have ``share`` of all state."""
     tasks = sorted(observed.tasks(), key=lambda entry: (-entry[1].state_bytes, entry[0]))
-    wanted = share * sum(load.state_bytes for _, load in tasks)
-    found: list[TaskId] = []
+    target_bytes = share * sum(load.state_bytes for _, load in tasks)
+    heavy: list[TaskId] = []
     passed = 0.0
     for task, load in tasks:
-        if passed >= wanted or load.state_bytes == 0:
+        if passed >= target_bytes or load.state_bytes == 0:
             break
-        found.append(task)
+        heavy.append(task)
         passed += load.state_bytes
-    return found
+    return heavy
 
 
 def _runs(observed: Observed) -> frozenset[tuple[str, str]]:
     return frozenset((query.name, query.run) for query in observed.queries.values())
 
 
-def _held(observed: Observed) -> dict[str, float]:
-    """Return how busy each executor is."""
-    held = {executor.id: observed.outside(executor.id) for executor in observed.executors}
+def _utilisations(observed: Observed) -> dict[str, float]:
+    """Return the utilisation of each executor."""
+    utilisation = {executor.id: observed.outside(executor.id) for executor in observed.executors}
     for task, load in observed.tasks():
         where = observed.where(task)
-        if where in held:
-            held[where] += load.work
-    return {each.id: held[each.id] / each.cores for each in observed.executors}
+        if where in utilisation:
+            utilisation[where] += load.work
+    return {each.id: utilisation[each.id] / each.cores for each in observed.executors}
 
 
 def _difference(memory: ResilientMemory, observed: Observed) -> str:
-    lost, came = memory.executors - observed.alive, observed.alive - memory.executors
-    if lost or came:
-        return f"{counted(len(lost), 'executor')} gone and {len(came)} come"
-    return "queries have come, gone or been started again"
+    lost, added = memory.executors - observed.alive, observed.alive - memory.executors
+    if lost or added:
+        return f"{counted(len(lost), 'executor')} removed and {len(added)} added"
+    return "queries were started, stopped or restarted"
 
 
-def _not_nothing(load: list[list[float]]) -> list[list[float]]:
-    """Return the costs; all alike where nothing has been measured."""
+def _equal_if_unmeasured(load: list[list[float]]) -> list[list[float]]:
+    """Return the costs, or equal costs if nothing has been measured."""
     if any(cost > 0 for row in load for cost in row):
         return load
     return [[1.0] * len(row) for row in load]

@@ -215,10 +215,10 @@ def test_every_new_variable_is_needed(graph: QueryGraph) -> None:
         (lambda: graph([], op("o", ["I"])), "inputs: is empty"),
         (lambda: graph(["I"], op("I", ["I"])), "operators[0].name: 'I' is the name of another"),
         (lambda: graph(["I", "I"], op("o", ["I"])), "inputs[1]: 'I' is the name of another"),
-        (lambda: graph(["I"], op("o", ["o"])), "operators[0].inputs: the streams run in a cycle"),
+        (lambda: graph(["I"], op("o", ["o"])), "operators[0].inputs: the streams form a cycle"),
         (
             lambda: graph(["I"], op("x", ["I", "b"]), op("a", ["x"]), op("b", ["a"])),
-            "the streams run in a cycle: 'x -> a -> b -> x'",
+            "the streams form a cycle: 'x -> a -> b -> x'",
         ),
         (lambda: GraphOperator.of("o", ["I"], 1, kind="sort"), "kind: 'sort' is not known"),
         (lambda: GraphOperator.of("o", ["I"], 1, window=3), "window: is given, but"),

@@ -105,7 +105,7 @@ def test_a_lower_bound_that_no_packing_bears_is_infeasible() -> None:
     outcome = resilient(ResilientProblem.of([[2], [2], [2]], [3, 3], [0.9]))
     assert isinstance(outcome, Infeasible)
     assert outcome.reason == (
-        "no placement bears anything above the lower bound: some node needs 1.2 times its capacity"
+        "no placement is feasible above the lower bound: some node needs 1.2 times its capacity"
     )
 
 

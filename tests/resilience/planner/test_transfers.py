@@ -193,7 +193,8 @@ def test_operators_that_cannot_be_parted_are_packed_as_one() -> None:
     heavy = space_of(ResilientProblem.of([[1, 0]] * 3, [2, 2], [1.2, 0], arcs))
     outcome = packing_at_bound(heavy)
     assert outcome == Infeasible(
-        "operators 1, 2, which cannot be parted, need 1.2 times the largest node at the lower bound"
+        "operators 1, 2, which cannot be separated, need 1.2 times the largest node at the lower "
+        "bound"
     )
     light = space_of(ResilientProblem.of([[1, 0]] * 3, [2, 2], [0.9, 0], arcs))
     packed = packing_at_bound(light)

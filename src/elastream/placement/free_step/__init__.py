@@ -1,1 +1,1 @@
-"""Free-step: any task to any node, the least state moved."""
+"""Free step: any task on any node, moving the least state."""

@@ -1,11 +1,11 @@
-"""Simulated annealing of a placement: exchanges that make it cheaper, overfull nodes on the way.
+"""Simulated annealing of a placement: cheaper exchanges, with overfull nodes in between.
 
-Where nodes must be filled almost full, no single move from a good placement to a better one stays
-within the capacity; annealing passes through overfull ones. Moves: a task to another node, often
-home or to a copy of its state, or two tasks change places; each is weighed in constant time by the
-state it moves and the work over capacity it makes, which gets dearer as the temperature falls.
-Amounts are in units of what a node holds on average, so that one schedule serves all problems.
-Chance is a seed: the same seed gives the same placement.
+If nodes must be filled almost full, no single move from a good placement to a better one stays
+within the capacity; annealing passes through overfull ones. Moves: a task goes to another node,
+often home or to a copy of its state, or two tasks are swapped. Each is evaluated in constant time
+by the state it moves and the overload it causes, whose price rises as the temperature falls.
+Amounts are in units of the mean state of a node, so that one schedule serves all problems. The
+random numbers depend only on the seed: the same seed gives the same placement.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CHEAP, _DEAR = 5.0, 50.0
 def anneal(
     step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_], *, trials: int, seed: int
 ) -> Ints | None:
-    """Return the cheapest placement within the capacity seen in so many trials, if any.
+    """Return the cheapest placement within the capacity seen in this many trials, if any.
 
-    In ``place`` every task has a node, overfull ones allowed.
+    In ``place`` every task has a node; nodes may be overfull.
     """
     sweeps = max(1, trials // len(place))
     best = place.copy()
@@ -112,8 +112,8 @@ def _anneal(
                     dearer += state[other]
                 if at_home(other, source, home, copies):
                     dearer -= state[other]
-            after, then = loads[source] - moved, loads[target] + moved
-            over = max(0, after - capacity) + max(0, then - capacity)
+            after, target_load = loads[source] - moved, loads[target] + moved
+            over = max(0, after - capacity) + max(0, target_load - capacity)
             over -= max(0, loads[source] - capacity) + max(0, loads[target] - capacity)
             change = dearer * unit + dear * over / capacity
             if change > 0:
@@ -122,9 +122,9 @@ def _anneal(
                     continue
             for load in (loads[source], loads[target]):
                 overfull -= load > capacity
-            for load in (after, then):
+            for load in (after, target_load):
                 overfull += load > capacity
-            loads[source], loads[target] = after, then
+            loads[source], loads[target] = after, target_load
             cost += dearer
             place[task] = target
             if other >= 0:
@@ -139,7 +139,7 @@ def _anneal(
 
 @kernel
 def at_home(task: int, node: int, home: Ints, copies: Ints) -> bool:
-    """Return whether the task loads nothing on the node."""
+    """Return whether the task loads no state on the node."""
     there = home[task] == node
     for column in range(copies.shape[1]):
         there = there or copies[task, column] == node

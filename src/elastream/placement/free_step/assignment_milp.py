@@ -29,11 +29,11 @@ __all__ = ["assignment_milp", "proven"]
 _ATTEMPTS = 6
 _LARGEST_COEFFICIENT = 1e6
 _RESOLUTION = 5e-10
-"""HiGHS tells costs apart that differ by so much of the cost."""
+"""Costs closer than this share of the cost are equal to HiGHS."""
 
 
 def proven(dual_bound: float, scale: float) -> int:
-    """Return the whole cost that a solver's bound on the scaled cost proves."""
+    """Return the whole cost proven by a solver's bound on the scaled cost."""
     if not math.isfinite(dual_bound):
         return 0
     bound = dual_bound / scale
@@ -87,7 +87,7 @@ def _solve(step: WholeStep, covers: list[Ints], effort: float) -> IntegerSolutio
 
 
 def _rows(step: WholeStep, covers: list[Ints]) -> Rows:
-    """Return the constraints; a column for each x, node by node for each task, then each y."""
+    """Return the constraints; one column per x, node by node for each task, then one per y."""
     tasks, nodes = len(step.work), len(step.nodes)
     scale = min(1.0, _LARGEST_COEFFICIENT / max(1, step.capacity))
     x = np.arange(tasks * nodes)

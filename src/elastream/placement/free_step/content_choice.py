@@ -1,13 +1,13 @@
-"""The cheapest choice of contents, proven by leaving out only contents no better plan can use.
+"""The cheapest choice of contents, with proof: skips only contents that no better plan can use.
 
-Prices (:mod:`~elastream.placement.free_step.content_prices`) prove a bound, and say of each content
-how far any placement that uses it must lie above that bound: by what the content is worth less than
-the best on its node. So all placements within a window above the bound consist of contents within
-the window. These are enumerated, depth first with Dantzig's bound, and a set-partitioning program
-over them (HiGHS; coefficients 0 and 1, the capacity no longer appears) finds the cheapest
-placement. If that lies in the window it is optimal; if not, nothing lies in the window, the bound
-rises by it and the window widens, until the cheapest known placement is met or there are too
-many contents. After Baldacci, Christofides and Mingozzi (2008), who enumerate routes so.
+Prices (:mod:`~elastream.placement.free_step.content_prices`) prove a bound. For each content they
+also prove how far any placement that uses it lies above that bound: by the difference of its worth
+to the best on its node. So all placements within a window above the bound consist of contents
+within the window. These are enumerated, depth first with Dantzig's bound, and a set-partitioning
+program over them (HiGHS; coefficients 0 and 1, the capacity no longer appears) finds the cheapest
+placement. If that lies in the window it is optimal. If not, nothing lies in the window: the bound
+rises by it and the window widens, until it reaches the cheapest known placement or there are too
+many contents. After Baldacci, Christofides and Mingozzi (2008), who enumerate routes this way.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _WIDER = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contents:
-    """Contents and the nodes they are for."""
+    """Contents and their nodes."""
 
     tasks: NDArray[np.bool_]
-    """A row for each content."""
+    """One row per content."""
     kind: Ints
-    """The holder each is for, or ``holders`` for any idle node."""
+    """The holder of each, or ``holders`` for any idle node."""
 
 
 def content_choice(
     step: WholeStep, prices: ContentPrices, known: Ints | None, *, effort: float
 ) -> Answer:
-    """Return the cheapest placement found (``known`` at least) and what is proven.
+    """Return the cheapest placement found (at worst ``known``) and the proven bound.
 
     ``effort`` limits each of the programs; their sizes grow from one to the next.
     """
@@ -82,7 +82,7 @@ def _scale(step: WholeStep) -> float:
 
 
 def _choose(step: WholeStep, contents: _Contents, branches: int) -> IntegerSolution:
-    """Choose contents that hold every task once, at least cost."""
+    """Choose contents that hold every task once, at minimum cost."""
     count = len(contents.kind)
     away = step.away(np.arange(len(step.work))[None, :], contents.kind[:, None])
     content, task = np.nonzero(contents.tasks)
@@ -139,7 +139,7 @@ def _worth_at_least(
 ) -> tuple[NDArray[np.bool_], int]:
     """Return the sets of tasks that fit and are worth ``least`` or more, and their number.
 
-    The number is -1 where there are more than ``room``, or more than ``branches`` to look at.
+    The number is -1 if there are more than ``room``, or more than ``branches`` to visit.
     """
     n = len(work)
     rank = worth.astype(np.float64)

@@ -1,25 +1,26 @@
-"""Prices of tasks, and the lower bound they prove, by column generation.
+"""Prices of tasks and the lower bound they prove, by column generation.
 
 A *content* is a set of tasks that fits on one node; on node i it costs the state of those of its
-tasks that load it there. A placement chooses a content for each of at most ``allowed``
-nodes so that every task is in one. With a price ``u[j]`` on every task the choice falls apart
-into one knapsack a node, and for any prices
+tasks that load it there. A placement chooses a content for each of at most ``allowed`` nodes so
+that every task is in one. With a price ``u[j]`` on every task the choice decomposes into one
+knapsack per node, and for any prices
 
-    sum_j u[j]  -  the ``allowed`` largest of  max over contents S of (u(S) - cost of S on node i)
+  sum_j u[j]  -  the ``allowed`` largest of  max over contents S of (u(S) - cost of S on node i)
 
 is a lower bound on the state moved (Lagrange). ``u = state`` gives the bound of the first rung of
-free-step: what each node can keep. Better prices are the dual values of the linear program over
-all contents, found by generating contents that still pay (Gilmore and Gomory 1961). The bound is
-far stronger than that of the usual program where nodes must be filled almost full.
+free-step: the state that each node can keep. Better prices are the dual values of the linear
+program over all contents, found by generating contents with negative reduced cost (Gilmore and
+Gomory 1961). The bound is far stronger than that of the usual program if nodes must be filled
+almost full.
 
-Some tasks may do without new prices and keep ``u = state``, or 0 where they have a copy, which only
-weakens the bound: the heaviest are priced first, as they do not fit into the room that happens to
-be left. Here every task may get a price, which suits small problems; large ones are for
+Some tasks may keep ``u = state``, or 0 if they have a copy, which only weakens the bound. The
+heaviest are priced first, because they do not fit into leftover room. Here every task may get a
+price, which suits small problems; large ones are for
 :mod:`~elastream.placement.free_step.scarce_room`.
 
-Prices are rounded to whole numbers and every bound is computed anew in whole numbers, so no
-rounding of the linear program enters it. A task may go uncovered at a fine; while such tasks
-remain the fine is raised, until the bound passes any possible cost: then no placement exists.
+Prices are rounded to whole numbers and every bound is recomputed in whole numbers, so no rounding
+of the linear program enters it. A task may stay uncovered at a fine. While such tasks remain the
+fine is raised, until the bound passes any possible cost: then no placement exists.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ __all__ = ["ContentPrices", "content_prices"]
 _PRICING_OPERATIONS = 2000.0
 """Inner steps a task and node that all knapsacks take, over some rounds of new prices."""
 _ROOM = 1 << 16
-"""Length of the lists that a knapsack may build."""
+"""Maximum length of the lists of a knapsack."""
 _LARGEST = 1 << 61
 """Sums of prices stay below this."""
 _FINEST = 1 << 20
 _STEEPEST = 1 << 10
-"""A task may go uncovered at a fine of so many times all state, where the numbers have room."""
+"""Maximum fine of an uncovered task in multiples of all state, if the numbers have room."""
 _INERTIA = 0.9
-"""Weight of the best prices so far in the first prices tried; the dual values alone swing wildly
+"""Weight of the best prices so far in the first prices tried; the dual values alone oscillate
 (Wentges 1997 calls this smoothing)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContentPrices:
-    """Prices of the tasks of a step, in fractions of a unit of state, and what they prove."""
+    """Prices of the tasks of a step, in fractions of a unit of state, and the bound they prove."""
 
     price: Ints
     """Price of each task."""
     fractions: int
-    """How many fractions make one unit of state."""
+    """Number of fractions in one unit of state."""
     best: Ints
-    """The most that a content can be worth: on each holder, then on an idle node if there are."""
+    """Maximum worth of a content: on each holder, then on an idle node if there are any."""
     least_used: int
-    """The same on the last of the nodes that would be used if each were filled by itself."""
+    """The same on the last of the nodes that would be used if each were filled separately."""
     bound: int
     """No placement moves less, in fractions."""
 
@@ -71,20 +72,20 @@ class ContentPrices:
         return max(0, -(-self.bound // self.fractions))
 
     def worths(self, step: WholeStep) -> Ints:
-        """Return for every node the most that its content can be worth."""
+        """Return for every node the maximum worth of its content."""
         return np.append(self.best[: step.holders], np.repeat(self.best[step.holders :], step.idle))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contents:
-    """Some contents, as the linear program sees them."""
+    """Some contents, as the linear program needs them."""
 
     covers: NDArray[np.bool_]
-    """A row for each content, a column for each priced task."""
+    """One row per content, one column per priced task."""
     kind: Ints
-    """The holder each is for, or ``holders`` for any idle node."""
+    """The holder of each, or ``holders`` for any idle node."""
     cost: Ints
-    """State that moves, less the (fixed) prices of the tasks in it that are not priced."""
+    """State that moves, minus the (fixed) prices of its tasks that are not priced."""
 
     def joined(self, other: _Contents, chosen: NDArray[np.bool_]) -> _Contents:
         return _Contents(
@@ -103,11 +104,11 @@ def content_prices(
     iterations: int,
     known: ContentPrices | None = None,
 ) -> ContentPrices:
-    """Return the prices of the best bound found in so many iterations.
+    """Return the prices of the best bound found in this many iterations.
 
-    ``start`` is any placement within the capacity, unplaced tasks at -1. Only so many of the
-    ``heaviest`` tasks get new prices; the others keep the ``known`` or the first ones. The
-    search ends early when the bound reaches ``upper_bound``; a bound above all state says that
+    ``start`` is any placement within the capacity, with unplaced tasks at -1. Only the ``heaviest``
+    tasks, in that number, get new prices; the others keep the ``known`` or the first ones. The
+    search ends early when the bound reaches ``upper_bound``; a bound above all state proves that
     nothing fits.
     """
     total = int(step.state.sum())
@@ -149,11 +150,11 @@ class _Master:
     price: NDArray[np.float64]
     """Dual values of the priced tasks."""
     rent: NDArray[np.float64]
-    """What a content must be worth on each kind of node to be of use."""
+    """Minimum worth of a useful content on each kind of node."""
     value: float
-    """Its cost, fines included, less what the solver may be off by."""
+    """Its cost, including fines, minus the tolerance of the solver."""
     uncovered: float
-    """How many tasks pay the fine."""
+    """Number of tasks that pay the fine."""
 
     def gain(self, contents: _Contents) -> NDArray[np.float64]:
         """Return how much each content would lower the cost, if it can: its reduced cost."""
@@ -164,7 +165,7 @@ class _Master:
 def _solve(
     step: WholeStep, contents: _Contents, priced: NDArray[np.bool_], fine: int
 ) -> _Master | None:
-    """Cover every priced task by fractions of contents, at least cost; None if HiGHS gives up."""
+    """Cover every priced task by fractions of contents at minimum cost; None if HiGHS gives up."""
     count, tasks = contents.covers.shape
     cost = np.concatenate([contents.cost, np.full(tasks, fine)]) / fine * 1e4
     content, task = np.nonzero(contents.covers)
@@ -223,7 +224,7 @@ def _price(
 
 
 def _contents_of(step: WholeStep, place: Ints, priced: NDArray[np.bool_]) -> _Contents:
-    """Return what each node of a placement holds."""
+    """Return the content of each node of a placement."""
     nodes = np.unique(place[place >= 0]).tolist()
     held = [np.flatnonzero(place == node) for node in nodes]
     return _contents(step, held, [min(node, step.holders) for node in nodes], priced)

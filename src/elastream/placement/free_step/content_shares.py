@@ -1,19 +1,19 @@
-"""The cheapest mixture of contents: a linear program, or an integer one, over some contents.
+"""The cheapest mixture of contents: a linear or integer program over some contents.
 
-Every holder has a content that it holds by default; a share of any other may take its place, and
-shares on idle nodes may be added::
+Every holder has a default content. A share of any other may replace it, and shares on idle nodes
+may be added::
 
-    minimise   cost of the defaults + what each share costs more than the default it replaces
-    such that  every priced task is covered, or pays a fine where it is not
+    minimise   cost of the defaults + extra cost of each share over the default it replaces
+    such that  every priced task is covered, or pays a fine
                the shares of a holder sum to at most 1, those on idle nodes to at most their number
                at most ``allowed`` nodes hold anything
 
 A content costs the state of its tasks that load it there. A task that is not priced need not be
-covered: it is taken to find room wherever it goes, and costs its state unless a node keeps it; one
-with a copy is taken to find room there, and costs nothing.
-Since defaults have no column, nodes that nothing is known to be better for do not burden the
-program; defaults taken from its last solution keep it near the next. Dual values of the covering
-rows are prices of tasks, those of the other rows rents of nodes.
+covered: it is assumed to find room wherever it goes, and costs its state unless a node keeps it;
+one with a copy is assumed to find room there, and costs nothing. Defaults have no column, so nodes
+for which nothing better is known do not burden the program; defaults taken from its last solution
+keep it near the next. Dual values of the covering rows are prices of tasks, those of the other rows
+rents of nodes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["Mixture", "mixture", "whole_mixture"]
 Floats = NDArray[np.float64]
 
 _SCALE = 1e4
-"""The fine, as the solver sees it."""
+"""The fine in the solver's units."""
 _PIVOT_STEPS = 5
-"""A pivot of the simplex method takes so many inner steps a row."""
+"""Inner steps per row of a pivot of the simplex method."""
 _MOST_BRANCHES = 1000
 
 
@@ -48,11 +48,11 @@ class Mixture:
     price: Floats
     """Dual value of each priced task; the first price of the others."""
     rent: Floats
-    """What a content must be worth on each kind of node to be of use."""
+    """Minimum worth of a useful content on each kind of node."""
     cost: float
-    """State that moves, and fines."""
+    """State that moves, plus fines."""
     uncovered: float
-    """How many tasks pay the fine."""
+    """Number of tasks that pay the fine."""
     steps: int
     """Inner steps that the solver took, by our count."""
 
@@ -64,23 +64,23 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Program:
-    """Costs and rows; a column for each content that is no default."""
+    """Costs and rows; one column for each content that is not a default."""
 
     columns: Ints
     cost: Floats
     fixed_cost: float
     """Cost of the defaults."""
     cover: Rows
-    """How often each priced task is covered more, or less, than by default, and how often it must
-    be."""
+    """By how much each priced task is covered more, or less, than by default, and the required
+    amount."""
     most: Floats
-    """How much of each column there may be, where no other is for the same kind of node."""
+    """Upper limit of each column, if no other is for the same kind of node."""
     kinds: Ints
-    """The kinds of node that several columns are for."""
+    """The kinds of node with several columns."""
     on_kind: Rows
-    """Which of these each column is for."""
+    """The kind of each of these columns."""
     used: Rows
-    """How many nodes more, or less, each column uses than by default: one row."""
+    """Number of nodes that each column uses more, or less, than by default: one row."""
 
 
 def mixture(
@@ -94,7 +94,7 @@ def mixture(
 ) -> Mixture | None:
     """Return the cheapest mixture, or ``None`` if that takes too many steps.
 
-    ``default[i]`` is the content that holder i holds if no other is chosen.
+    ``default[i]`` is the content of holder i if no other is chosen.
     """
     program = _program(step, contents, default, priced)
     count, width = len(priced), len(program.columns)
@@ -140,7 +140,7 @@ def mixture(
 def _defaults_alone(
     step: WholeStep, contents: Contents, default: Ints, program: _Program
 ) -> Mixture:
-    """Return the only mixture where there is nothing to choose and nothing to cover."""
+    """Return the only mixture if there is nothing to choose and nothing to cover."""
     price = step.first_price.astype(np.float64)
     return Mixture(
         share=_shares(step, contents, default, program, price[:0]),
@@ -162,7 +162,7 @@ def whole_mixture(
 ) -> Floats | None:
     """Return the shares of the cheapest mixture found that splits no content, if any.
 
-    None as well where the program is too large for the ``effort``.
+    Also None if the program is too large for the ``effort``.
     """
     program = _program(step, contents, default, priced)
     branches = min(_MOST_BRANCHES, branches_of(effort, len(program.columns)))
@@ -223,7 +223,7 @@ def _program(step: WholeStep, contents: Contents, default: Ints, priced: Ints) -
 
 
 def _entries(first: Ints, rows: Ints, contents: Ints) -> tuple[Ints, Ints]:
-    """Return the rows of each of some contents, one after the other, and whose each is."""
+    """Return the rows of some contents, one after the other, and the content of each row."""
     sizes = first[contents + 1] - first[contents]
     whose = np.repeat(np.arange(len(contents)), sizes)
     offset = np.arange(len(whose)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -233,7 +233,7 @@ def _entries(first: Ints, rows: Ints, contents: Ints) -> tuple[Ints, Ints]:
 def _shares(
     step: WholeStep, contents: Contents, default: Ints, program: _Program, x: Floats
 ) -> Floats:
-    """Return the share of each content; the defaults have what the others leave."""
+    """Return the share of each content; the defaults get what the others leave."""
     share = np.zeros(len(contents.kind))
     share[program.columns] = x[: len(program.columns)]
     taken = np.bincount(contents.kind, weights=share, minlength=step.holders + 1)

@@ -2,15 +2,15 @@
 
 A *content* is a set of tasks that fits on one node. It is for a *kind* of node: for one holder, or
 for any idle node, since idle nodes are interchangeable. With a price on every task a content is
-worth the prices of its tasks less the state of those that load it there. The best content of a
-node is a knapsack, of the node's own tasks, which it holds or has a copy of, and of *guests*:
-tasks of others whose price exceeds their state. For any prices
+worth the prices of its tasks minus the state of those that load it there. The best content of a
+node is a knapsack over the node's own tasks, which it holds or has a copy of, and *guests*: tasks
+of others whose price exceeds their state. For any prices
 
-    sum of all prices  -  the ``allowed`` largest worths of best contents, one a node
+  sum of all prices  -  the ``allowed`` largest worths of best contents, one per node
 
 is a lower bound on the state moved (Lagrange): each placement chooses a content for each node, and
-every task is in one of them. A task with a copy is in the knapsacks of several nodes, which may
-all count it: the bound is valid and weak, and a price below its state makes it stronger.
+every task is in one of them. A task with a copy is in the knapsacks of several nodes, which may all
+count it: the bound is valid but weak, and a price below its state makes it stronger.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from elastream.placement.free_step.whole_step import Ints, WholeStep
 __all__ = ["BestContents", "Contents", "best_contents", "contents_of"]
 
 _ROUNDS = 10
-"""Where there are guests, prices are changing: this is asked so many times or more."""
+"""With guests, prices are still changing, and at least this many calls are expected."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,11 +35,11 @@ class Contents:
     """Some contents, numbered."""
 
     tasks: Ints
-    """The tasks of the first, of the second, and so on."""
+    """The tasks of the first, then of the second, and so on."""
     ends: Ints
     """Content c is ``tasks[ends[c]:ends[c + 1]]``; one entry more than there are contents."""
     kind: Ints
-    """The holder each is for, or ``holders`` for any idle node."""
+    """The holder of each, or ``holders`` for any idle node."""
 
     @property
     def owner(self) -> Ints:
@@ -63,7 +63,7 @@ class Contents:
         return Contents(self.tasks[np.repeat(wanted, sizes)], ends, self.kind[wanted])
 
     def worth(self, step: WholeStep, price: NDArray[Any], fractions: int = 1) -> NDArray[Any]:
-        """Return what each content is worth at the prices, in fractions of a unit of state."""
+        """Return the worth of each content at the prices, in fractions of a unit of state."""
         away = step.away(self.tasks, self.kind[self.owner])
         worth = price[self.tasks] - np.where(away, fractions * step.state[self.tasks], 0)
         sums = np.zeros(len(worth) + 1, dtype=worth.dtype)
@@ -76,11 +76,11 @@ class BestContents:
     """The best content of every node, for some prices."""
 
     contents: Contents
-    """One a holder, in order; then some for idle nodes with no task in common."""
+    """One per holder, in order; then some for idle nodes with no task in common."""
     bound: int
     """No placement moves less, in fractions of a unit of state."""
     most: Ints
-    """What the content of each node is worth at most, in fractions; ``step.nodes`` in order."""
+    """Maximum worth of the content of each node, in fractions; ``step.nodes`` in order."""
     steps: int
     """Inner steps that the search took."""
 
@@ -96,9 +96,9 @@ def best_contents(
 ) -> BestContents:
     """Return the best content of each node.
 
-    Prices are in ``fractions`` of a unit of state. Only ``guests`` may be where they load theirs.
-    Each knapsack may build lists of length ``room``. For a node that has no content better than the
-    ``known`` ones an empty one is returned.
+    Prices are in ``fractions`` of a unit of state. Only ``guests`` may be placed where they load
+    state. Each knapsack may build lists of length ``room``. For a node without a content better
+    than the ``known`` ones an empty one is returned.
     """
     least = np.zeros(step.holders + 1, dtype=np.int64)
     if known is not None:
@@ -118,10 +118,10 @@ def best_contents(
     )
     contents = Contents(tasks, ends, np.arange(step.holders))
     worth = np.zeros(step.idle, dtype=np.int64)
-    nobody, whole = own[:0], np.zeros(2, dtype=np.int64)
+    no_tasks, whole = own[:0], np.zeros(2, dtype=np.int64)
     for copy in range(step.idle):
         tasks, ends, (best,), more = solve(
-            step.work, price, abroad, nobody, whole, guests, least[-1:], step.capacity, room
+            step.work, price, abroad, no_tasks, whole, guests, least[-1:], step.capacity, room
         )
         steps += more
         if copy == 0:
@@ -137,7 +137,7 @@ def best_contents(
 
 
 def contents_of(step: WholeStep, place: Ints) -> Contents:
-    """Return what each node of a placement holds, in the order of nodes; nothing for none."""
+    """Return the content of each node of a placement, in the order of nodes; it may be empty."""
     placed = np.flatnonzero(place >= 0)
     tasks = placed[np.argsort(place[placed], kind="stable")]
     nodes, sizes = np.unique(place[placed], return_counts=True)
@@ -146,5 +146,5 @@ def contents_of(step: WholeStep, place: Ints) -> Contents:
 
 
 def _rate(worth: Ints, work: Ints) -> NDArray[np.float64]:
-    """Return worth to work; what has worth and no work comes first of all."""
+    """Return worth per work; items with worth and no work come first."""
     return np.where(work > 0, worth / np.maximum(work, 1), np.where(worth > 0, np.inf, 0.0))

@@ -1,19 +1,18 @@
-"""Places tasks that fit nowhere, and brings tasks home, by pushing others out.
+"""Place tasks that fit nowhere, and bring tasks home, by ejecting others.
 
 :func:`eject` is the guided ejection search of Nagata and Bräysy (2009): a task is put where making
-room costs least, the tasks pushed out wait to be placed in turn, and a task that was hard to place
-becomes dear to push out. On one node the tasks are pushed out that cost least for their work until
-one more makes room alone.
+room costs least, the ejected tasks wait to be placed in turn, and a task that was hard to place
+becomes expensive to eject. On one node the tasks with the least cost per work are ejected until one
+more makes room alone.
 
-Freeing an amount of work on a node costs at least that amount times the node's least price per
-unit of work, kept up to date node by node, so most nodes are passed over after one comparison:
-O(nodes) an ejection and the tasks of the few nodes that are looked at closely, where looking at
-all tasks took O(tasks).
+Freeing an amount of work on a node costs at least that amount times the node's least price per unit
+of work, kept up to date node by node, so most nodes are skipped after one comparison: O(nodes) per
+ejection plus the tasks of the few nodes that are examined, where examining all tasks took O(tasks).
 
-:func:`go_home` brings a moved task back if there is room, or if pushing out one cheaper task makes
-room and that one fits elsewhere: O(nodes) a task and the tasks on its home. A task is at home where
-it was and where a copy of its state is; it is tried on one after the other, so a task with copies
-takes so many times as long.
+:func:`go_home` brings a moved task back if there is room, or if ejecting one cheaper task makes
+room and that one fits elsewhere: O(nodes) per task and the tasks on its home. A task is at home
+where it was and where a copy of its state is. These are tried one after the other, so a task with
+copies takes proportionally longer.
 
 Both count their steps, and end when ``effort`` is used up.
 """
@@ -44,7 +43,7 @@ def eject(
     ejections: int,
     effort: int,
 ) -> int:
-    """Place the tasks at -1, changing ``place`` and ``loads``; return how many are left over."""
+    """Place the tasks at -1, changing ``place`` and ``loads``; return how many are left."""
     tasks, nodes, columns = len(work), len(open_nodes), copies.shape[1]
     waiting = np.argsort(work, kind="mergesort")
     left = 0
@@ -60,7 +59,7 @@ def eject(
     for task in range(tasks):
         if place[task] >= 0:
             enchain(task, place[task], newest, older, newer)
-    price = np.zeros(tasks)  # of pushing a task out
+    price = np.zeros(tasks)  # of ejecting a task
     for task in range(tasks):
         if place[task] >= 0:
             loss = float(state[task]) if at_home(task, place[task], home, copies) else 0.0
@@ -256,7 +255,7 @@ def enchain(task: int, node: int, newest: Ints, older: Ints, newer: Ints) -> Non
 
 @kernel
 def unchain(task: int, node: int, newest: Ints, older: Ints, newer: Ints) -> None:
-    """Take the task out of the chain of the node."""
+    """Remove the task from the chain of the node."""
     if newer[task] >= 0:
         older[newer[task]] = older[task]
     else:
@@ -267,7 +266,7 @@ def unchain(task: int, node: int, newest: Ints, older: Ints, newer: Ints) -> Non
 
 @kernel
 def at_home(task: int, node: int, home: Ints, copies: Ints) -> bool:
-    """Return whether the task loads nothing on the node."""
+    """Return whether the task loads no state on the node."""
     there = home[task] == node
     for column in range(copies.shape[1]):
         there = there or copies[task, column] == node
@@ -287,9 +286,9 @@ def refuge(
     open_nodes: NDArray[np.bool_],
     capacity: int,
 ) -> int:
-    """Return another node where a task with copies loads nothing and has room, or -1.
+    """Return another node with room where a task with copies loads no state, or -1.
 
-    The room is that after ``leaving`` has left ``source``.
+    The room is computed after ``leaving`` has left ``source``.
     """
     for column in range(-1, copies.shape[1]):
         to = home[task] if column < 0 else copies[task, column]

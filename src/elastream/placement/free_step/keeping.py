@@ -1,16 +1,16 @@
-"""The most state that each node can keep under the load limit, and which nodes stay in use.
+"""The most state that each node can keep under the load limit, and the nodes that stay in use.
 
-Each node by itself is a knapsack (:mod:`~elastream.placement.free_step.knapsack`): work for weight,
-state for profit. At most ``allowed`` nodes keep anything, so all state less the ``allowed`` largest
-of these is a lower bound on the state moved: the first rung of free-step.
+Each node alone is a knapsack (:mod:`~elastream.placement.free_step.knapsack`): work is the weight,
+state the profit. At most ``allowed`` nodes keep anything, so all state minus the ``allowed``
+largest of these is a lower bound on the state moved: the first rung of free-step.
 
-With copies, a node keeps the state of its tasks and of those it has a copy of: what any placement
-need not load is, node by node, in one of these larger knapsacks, so the bound holds. Several of
-them may count the same task, which makes it weak. The other bound tried lets tasks with copies go
-for nothing and take no room: the same of all other tasks alone. Both are the bound of
-:mod:`~elastream.placement.free_step.contents` at some prices. What stays is found without copies
-all the same: tasks that can stay at home should. A node whose tasks have copies elsewhere is the
-first to close.
+With copies, a node keeps the state of its tasks and of those it has a copy of. The state that a
+placement need not load is, node by node, in one of these larger knapsacks, so the bound holds.
+Several of them may count the same task, which makes it weak. The other bound tried lets tasks with
+copies cost nothing and take no room: the same bound for all other tasks alone. Both are the bound
+of :mod:`~elastream.placement.free_step.contents` at some prices. The tasks that stay are
+nevertheless computed without copies: tasks that can stay at home should. A node whose tasks have
+copies elsewhere closes first.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from elastream.placement.free_step.whole_step import Ints, WholeStep
 __all__ = ["Keeping", "keep"]
 
 _ROOM, _ROOM_OF_ALL = 1 << 20, 1 << 24
-"""How long the lists of a knapsack may get, and of all together."""
+"""Maximum length of the lists of one knapsack, and of all together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keeping:
-    """The tasks that stay where they are, each node by itself."""
+    """The tasks that stay, computed for each node separately."""
 
     alone: Ints
-    """Their nodes; -1 for tasks that do not fit there with the rest that stays."""
+    """Their nodes; -1 for tasks that do not fit there with the others that stay."""
     open_nodes: NDArray[np.bool_]
     """The nodes that may hold tasks afterwards."""
     lower_bound: int
     """No placement moves less state."""
     price: Ints
-    """The prices of the tasks that prove that."""
+    """The prices of the tasks that prove the bound."""
 
     @property
     def place(self) -> Ints:
@@ -52,8 +52,8 @@ class Keeping:
 def keep(step: WholeStep, worth: Ints | None = None) -> Keeping:
     """Return what each node can keep; the nodes that keep most stay open.
 
-    With ``worth``, the nodes worth most stay open: a task that finds no room elsewhere may be
-    worth more to its node than its state.
+    With ``worth``, the nodes worth most stay open: a task without room elsewhere may be worth more
+    to its node than its state.
     """
     none = np.zeros(0, dtype=np.int64)
     room = min(_ROOM, _ROOM_OF_ALL // step.holders)

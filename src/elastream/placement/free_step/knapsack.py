@@ -1,17 +1,18 @@
-"""The 0/1 knapsack: the most profit that fits, exactly, or with a proven bound.
+"""The 0/1 knapsack: the maximum profit that fits, exactly, or with a proven bound.
 
-Used by free-step: the most state a node can keep under the load limit, and, with prices for
-profits, the best content of a node in column generation.
+Used by free-step: for the most state a node can keep under the load limit, and, with prices as
+profits, for the best content of a node in column generation.
 
-Model: choose a set S with ``weights(S) <= capacity`` of greatest ``profits(S)``; all numbers
+Model: choose a set S with ``weights(S) <= capacity`` and maximum ``profits(S)``; all numbers are
 whole. Method: the list of undominated (weight, profit) pairs of the first t items in order of
-falling efficiency (Nemhauser and Ullmann 1969), less the pairs whose Dantzig bound, the rest
-filled greedily and the last item cut, does not exceed the best known profit (as in Pisinger's
-minknap 1997). Cost O(n log n) plus the lengths of the lists, which are short for all but
-contrived profits; when they would exceed ``room`` in all, the search stops with the best set so
-far and the highest bound still open.
+falling efficiency (Nemhauser and Ullmann 1969), without the pairs whose Dantzig bound (the rest
+filled greedily and the last item cut) does not exceed the best known profit, as in Pisinger's
+minknap (1997). Cost O(n log n) plus the lengths of the lists, which are short for all but contrived
+profits. When their total would exceed ``room``, the search stops with the best set so far and the
+highest open bound.
 
-:func:`knapsacks` does it for all nodes of a step, which differ in what is worth more at home.
+:func:`knapsacks` solves it for all nodes of a step, which differ in which tasks are worth more at
+home.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Solution: TypeAlias = tuple[NDArray[np.bool_], np.int64, np.int64]
 
 @kernel
 def knapsack(weights: Ints, profits: Ints, capacity: int, room: int) -> Solution:
-    """Return which items are taken, their profit, and a proven bound on any profit.
+    """Return the chosen items, their profit, and a proven bound on any profit.
 
-    Items of no profit are never taken. The bound equals the profit unless ``room`` ran out.
+    Items without profit are never chosen. The bound equals the profit unless ``room`` ran out.
     """
     useful = np.flatnonzero((profits > 0) & (weights <= capacity))
     efficiency = np.full(len(useful), np.inf)
@@ -61,15 +62,15 @@ def knapsacks(
     capacity: int,
     room: int,
 ) -> tuple[Ints, Ints, Ints, int]:
-    """Return the best content of each node and how many steps it took to find them.
+    """Return the best content of each node and the number of steps to find them.
 
-    The contents are their tasks, where those of each begin and end, and a bound on its worth.
-    Contents worth ``least`` are known: a node that has no better one is left empty here.
+    The contents are given by their tasks, the begin and end of each, and a bound on its worth.
+    Contents worth ``least`` are known: a node without a better one is left empty here.
 
     Node i may hold its own tasks ``own[first[i]:first[i + 1]]``, worth ``at_home`` each (a task may
-    be several nodes' own: where it is, and where copies of its state are), and ``guests`` from
-    other nodes, worth ``abroad`` each; both in falling order of worth to work, and
-    none heavier than the capacity. The lists of a node may be ``room`` long.
+    be own to several nodes: where it is, and where copies of its state are), and ``guests`` from
+    other nodes, worth ``abroad`` each. Both are in falling order of worth per work, and none is
+    heavier than the capacity. The lists of a node may be ``room`` long.
     """
     nodes = len(first) - 1
     trace = np.empty(room, dtype=np.int64)
@@ -119,9 +120,9 @@ def fill(
 ) -> tuple[NDArray[np.bool_], np.int64, np.int64, int]:
     """Solve the knapsack of items in falling order of efficiency; see :func:`knapsack`.
 
-    Nothing is taken where no profit above ``least`` is found: some set is known to have that.
-    Returned in addition is how long the lists were in all.
-    ``trace`` and the four rows of ``pairs`` are scratch space as long as the lists may get.
+    Nothing is chosen if no profit above ``least`` is found: some set is known to have that. The
+    total length of the lists is returned as well. ``trace`` and the four rows of ``pairs`` are
+    scratch space of the maximum list length.
     """
     n, room = len(weights), len(trace)
     weight_of_first = np.zeros(n + 1, dtype=np.int64)

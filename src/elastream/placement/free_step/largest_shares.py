@@ -1,8 +1,8 @@
-"""A placement from a mixture of contents: every node holds the content of its largest share.
+"""A placement from a mixture of contents: every node gets the content of its largest share.
 
-What the mixture splits is decided so, nodes of the largest shares first; a task that several of the
-contents hold stays at home if it can, or else goes to a copy of its state. What no content holds is
-left to be settled.
+Where the mixture splits contents this decides, nodes with the largest shares first. A task that
+several of the contents hold stays at home if it can, or else goes to a copy of its state. Tasks in
+no content are left for later.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from elastream.placement.free_step.whole_step import Ints, WholeStep
 __all__ = ["largest_shares"]
 
 _NONE, _HALF = 1e-6, 0.5
-"""Shares up to the first count for nothing; on an idle node it takes the second."""
+"""Shares up to the first value are ignored; an idle node is used from the second on."""
 
 
 def largest_shares(
     step: WholeStep, contents: Contents, share: Floats
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return where tasks are if each node holds the largest share, and the nodes in use.
+    """Return the placement with the largest share on each node, and the nodes in use.
 
-    Tasks in none of these are at -1; of nodes that are not in use, others are opened if allowed.
+    Tasks in none of these are at -1. Unused nodes are opened while more are allowed.
     """
     place = np.full(len(step.work), -1)
     open_nodes = np.zeros(len(step.nodes), dtype=np.bool_)

@@ -1,8 +1,8 @@
-"""Why tasks do not fit on the nodes, where counting shows it.
+"""Why tasks do not fit on the nodes, where counting proves it.
 
-Three arguments, each a proof a person can check: a task heavier than the limit; nodes that
-together cannot reach the total work, since no set of tasks comes near enough to the limit; and
-heavy tasks of which too few share a node. What passes all three may still not fit.
+Three arguments, each a proof a person can check: a task heavier than the limit; nodes that together
+cannot reach the total work, because no set of tasks comes near enough to the limit; and heavy tasks
+of which too few share a node. Tasks that pass all three may still not fit.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Packs tasks that have lost their node into the room that others leave, moving little more.
+"""Pack displaced tasks into the room that others leave, moving little more.
 
-Model: some tasks are placed, the rest are not; nodes have one capacity and a given set of them
-is open. :func:`settle` places the rest. A task that fits nowhere pushes others out of a node,
-those whose removal costs least, and they are placed in turn: the guided ejection search
-of Nagata and Bräysy (2009), whose penalties make a task that was hard to place hard to push out.
-:func:`return_home` then lowers the cost: a moved task goes back where it came from if there is
-room, or if pushing out one cheaper task makes room and that one fits elsewhere.
-:func:`level` moves tasks that travel anyway to the emptiest nodes, which costs nothing, and leaves
-those at home that need not travel.
+Model: some tasks are placed, the rest are not; all nodes have one capacity and a given set of them
+is open. :func:`settle` places the rest. A task that fits nowhere ejects others from a node, those
+whose removal costs least, and they are placed in turn: the guided ejection search of Nagata and
+Bräysy (2009), whose penalties make a task that was hard to place hard to eject. :func:`return_home`
+then lowers the cost: a moved task returns if there is room, or if ejecting one cheaper task makes
+room and that one fits elsewhere. :func:`level` spreads tasks that move anyway over the emptiest
+nodes, at no cost, and leaves those at home that need not move.
 
 A task is at home where it was and where a copy of its state is.
 
-No proof is made here: what does not settle may still fit.
+Nothing is proven here: tasks that are not settled may still fit.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from elastream.placement.free_step.whole_step import Ints, WholeStep
 __all__ = ["crowd", "level", "return_home", "settle"]
 
 _STEPS = 100_000_000
-"""Inner steps that a search may take; a second or less when compiled."""
+"""Maximum inner steps of a search; a second or less when compiled."""
 _EJECTIONS_A_TASK = 2000
 
 
@@ -36,7 +35,7 @@ def settle(
 ) -> Ints:
     """Return ``place`` with its unplaced tasks (-1) on open nodes, or some of them still unplaced.
 
-    Tasks that were placed may be pushed out to make room, in so many inner steps at most.
+    Placed tasks may be ejected to make room, within this number of inner steps.
     """
     place = _join_copies(step, place, open_nodes)
     start = _spread(step, place, open_nodes, step.capacity)
@@ -80,7 +79,7 @@ def return_home(
 def level(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_]) -> Ints:
     """Return a placement of the same cost or less, and no higher maximum load.
 
-    Tasks of no size, and those that could go to a copy, stay at home where that makes no node the
+    Tasks without state, and those that could go to a copy, stay at home if that makes no node the
     fullest. Tasks that go to a copy return first, as far as the capacity allows: that may make a
     node the fullest.
     """
@@ -95,12 +94,12 @@ def level(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_]) -> Ints:
 
 
 def crowd(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_]) -> Ints:
-    """Return ``place`` with the unplaced tasks on the nodes that hold least, overfull or not."""
+    """Place the unplaced tasks on the nodes with the least load, even if that overfills them."""
     return _spread(step, place, open_nodes, int(step.work.sum()))
 
 
 def _spread(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_], capacity: int) -> Ints:
-    """Place the unplaced tasks, heaviest first, each on the node that holds the least."""
+    """Place the unplaced tasks, heaviest first, each on the node with the least load."""
     spread, loads = place.copy(), step.loads(place)
     heap = [(int(loads[node]), int(node)) for node in np.flatnonzero(open_nodes)]
     heapq.heapify(heap)
@@ -137,9 +136,9 @@ def _leave_copies(step: WholeStep, place: Ints, open_nodes: NDArray[np.bool_]) -
 
 
 def _put_home(step: WholeStep, place: Ints, tasks: Ints, most: int) -> Ints:
-    """Return the tasks home, in this order, while no node holds more than ``most`` by that.
+    """Return the tasks home, in this order, while that puts no node above ``most``.
 
-    Where tasks have copies none is left out that could return.
+    If tasks have copies, every task that can return does.
     """
     place, loads = place.copy(), step.loads(place)
     again = True

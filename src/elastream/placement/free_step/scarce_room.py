@@ -40,29 +40,29 @@ __all__ = ["scarce_room"]
 _STEPS = 320_000_000
 """Inner steps for prices and mixtures: two or three seconds."""
 _DENSER = 8
-"""Where tasks have copies, contents have so many times as many of the priced tasks in them, and a
-pivot takes as much longer."""
+"""If tasks have copies, contents contain this many times as many priced tasks, and a pivot takes as
+much longer."""
 _PACKING_STEPS = 10_000_000
 """Inner steps for each placement."""
 _ROUNDS, _ROUNDS_A_PLACEMENT = 200, 8
 _HEAVY, _LIGHTER = 8, 3
-"""Tasks over this part of the capacity are priced first, then some that many times lighter."""
+"""Tasks over this part of the capacity are priced first, then tasks lighter by this factor."""
 _MOST_PRICED = 2000
 _ROOM = 1 << 16
 """Length of the lists that a knapsack may build."""
 _GUESTS = 10
-"""In a round a task is offered to so many nodes, those that gain most by it."""
+"""Number of nodes a task is offered to per round: those that gain most by it."""
 _INERTIA = 0.3
 """Weight of the best prices so far in the prices tried first."""
 _FEW = 10
-"""Where these lead to fewer new contents, the new prices are tried as they are."""
+"""If these lead to fewer new contents, the new prices are tried unchanged."""
 _LARGEST, _FINEST = 1 << 61, 1 << 20
 """Sums of prices stay below the first; a unit of state has the second number of fractions."""
 _PROGRAMS = 2
 _NO_GAIN = 1e-10
-"""Gains below this part of the fine are the solver's rounding."""
+"""Gains below this part of the fine are rounding errors of the solver."""
 _WHOLE, _UNCOVERED = 1 - 1e-6, 1e-6
-"""Shares beyond these count as whole, and as none."""
+"""Shares above the first count as whole, below the second as zero."""
 
 
 def scarce_room(step: WholeStep, kept: Keeping, known: Answer, *, effort: float) -> Answer:
@@ -84,14 +84,14 @@ def scarce_room(step: WholeStep, kept: Keeping, known: Answer, *, effort: float)
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """What is known so far, and the effort that is left."""
+    """Results so far, and the remaining effort."""
 
     step: WholeStep
     known: Answer
     contents: Contents
-    """First what each holder keeps by itself."""
+    """First what each holder keeps alone."""
     default: Ints
-    """The content that each holder holds if the program chooses no other."""
+    """The content of each holder if the program chooses no other."""
     priced: Ints
     heavy: float
     """Tasks of more work than this are priced if they are not covered."""
@@ -103,7 +103,7 @@ class _Search:
     """That bound, in fractions."""
     effort: float
     programs_left: int
-    """None where tasks have copies: with so many contents that cost nothing they take too long."""
+    """None if tasks have copies: with that many contents of no cost they take too long."""
     steps_left: int
 
     @classmethod
@@ -132,7 +132,7 @@ class _Search:
         )
 
     def mix(self) -> Mixture | None:
-        """Return the cheapest mixture; what it holds whole becomes the default."""
+        """Return the cheapest mixture; its whole contents become the default."""
         if self.steps_left <= 0:
             return None
         mixed = mixture(
@@ -150,10 +150,10 @@ class _Search:
         return mixed
 
     def generate(self, mixed: Mixture) -> bool:
-        """Add the contents that the prices call for; return whether there were any."""
+        """Add the contents that the prices make attractive; return whether there were any."""
         dual = self.step.first_price * self.fractions
-        asked = np.rint(mixed.price[self.priced] * self.fractions).astype(np.int64)
-        dual[self.priced] = np.maximum(asked, dual[self.priced])  # less would prove less
+        dual_prices = np.rint(mixed.price[self.priced] * self.fractions).astype(np.int64)
+        dual[self.priced] = np.maximum(dual_prices, dual[self.priced])  # less would prove less
         between = dual + np.rint(_INERTIA * (self.price - dual)).astype(np.int64)
         count = self._generate_at(between, mixed)
         if count < _FEW:
@@ -182,12 +182,12 @@ class _Search:
         """Price the heavy tasks that the mixture leaves uncovered; return whether there are any."""
         uncovered = self._uncovered(mixed)
         heavy = uncovered[self.step.work[uncovered] > self.heavy]
-        found = _heaviest(self.step, heavy, _MOST_PRICED - len(self.priced))
-        self.priced = np.concatenate([self.priced, found])
-        return len(found) > 0
+        heaviest = _heaviest(self.step, heavy, _MOST_PRICED - len(self.priced))
+        self.priced = np.concatenate([self.priced, heaviest])
+        return len(heaviest) > 0
 
     def place(self, share: Floats) -> None:
-        """Make a placement of the mixture."""
+        """Turn the mixture into a placement."""
         place, open_nodes = largest_shares(self.step, self.contents, share)
         place = settle(self.step, place, open_nodes, steps=_PACKING_STEPS)
         if place.min() >= 0:
@@ -195,7 +195,7 @@ class _Search:
             self.known = self.known.joined(Answer(place, 0), self.step)
 
     def refine(self, mixed: Mixture) -> bool:
-        """Do what is left when no content and no heavy task is; return whether that was anything.
+        """Continue when no content or heavy task is left to add; return whether this did anything.
 
         Raise the fine while tasks pay it; choose whole contents; or price lighter tasks.
         """
@@ -210,7 +210,7 @@ class _Search:
         return self.known.gap(self.step) > 0 and self.price_uncovered(mixed)
 
     def _choose_whole(self) -> None:
-        """Choose among the contents, none of them split, and make a placement of that."""
+        """Choose among the contents without splitting any, and turn the choice into a placement."""
         self.programs_left -= 1
         share = whole_mixture(
             self.step,
@@ -223,7 +223,7 @@ class _Search:
             self.place(share)
 
     def _uncovered(self, mixed: Mixture) -> Ints:
-        """Return the tasks without a price that the mixture does not cover in full."""
+        """Return the tasks without a price that the mixture does not fully cover."""
         share = np.append(mixed.share, np.zeros(len(self.contents.kind) - len(mixed.share)))
         covered = np.bincount(
             self.contents.tasks,
@@ -252,12 +252,12 @@ def _first_contents(step: WholeStep, kept: Keeping, place: Ints | None) -> Conte
 
 
 def _heaviest(step: WholeStep, tasks: Ints, most: int) -> Ints:
-    """Return the heaviest of the tasks, so many at most."""
+    """Return the heaviest of the tasks, at most this many."""
     return tasks[np.argsort(-step.work[tasks], kind="stable")[:most]]
 
 
 def _offered(step: WholeStep, contents: Contents, ranked: Ints) -> Ints:
-    """Return the contents, first ones first, that offer some guest one of its first nodes."""
+    """Return the contents that offer a guest one of its first nodes, in their order."""
     offers = np.zeros(len(step.work), dtype=np.int64)
     offered = []
     for content in ranked.tolist():

@@ -1,13 +1,13 @@
 """A step problem in whole numbers, so that loads, costs and bounds are compared exactly.
 
-Work is counted in units so small that rounding stays far inside
+The unit of work is so small that rounding stays far inside
 :data:`~elastream.model.migration.LOAD_TOLERANCE`: a node that holds at most the limit is never
-refused, one over the limit and its tolerance never accepted. State is rounded down, so that a
+rejected, one over the limit and its tolerance never accepted. State is rounded down, so that a
 bound found here is a bound on bytes. Whole amounts, and fractions that fit, are not rounded.
 
 The limit need not be the load of any set of tasks: the capacity is lowered to the heaviest load
-that some set reaches (subset sums, where their range is small), which sharpens every bound and
-often proves at once that the tasks do not fit.
+that some set reaches (subset sums, if their range is small), which sharpens every bound and often
+proves at once that the tasks do not fit.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ __all__ = ["NOWHERE", "Answer", "Ints", "WholeStep", "whole_step"]
 
 Ints: TypeAlias = NDArray[np.int64]
 _Ratio: TypeAlias = tuple[int, int]
-"""A number as a fraction in lowest terms: top and bottom."""
+"""A number as a fraction in lowest terms: numerator and denominator."""
 
 NOWHERE = -2
-"""No node, and not where an unplaced task is."""
+"""A marker for no node, different from that of an unplaced task."""
 _STATE_BITS = 51
 _WORK_BITS = 50
 _SHORT_DENOMINATOR = 100_000
 _CLOSE = 10**12
-"""A short fraction is taken for a load that differs from it by one part in so many at most."""
+"""A short fraction replaces a load that differs from it by at most one part in this many."""
 _SUBSET_SUM_BITS = 1 << 26
-"""Most bits that are shifted to find the reachable loads; beyond, the capacity stays as it is."""
+"""Maximum number of bits shifted to find the reachable loads; above it the capacity is
+unchanged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeStep:
     """The problem that the free-step searches solve.
 
-    Only nodes that matter are numbered here: those that hold tasks or copies now, then as many
-    idle ones as could ever be of use. All nodes have the same capacity.
+    Only relevant nodes are numbered here: those that hold tasks or copies now, then as many idle
+    ones as could ever be of use. All nodes have the same capacity.
     """
 
     work: Ints
@@ -58,29 +59,29 @@ class WholeStep:
     home: Ints
     """The node that holds the task now."""
     copies: Ints
-    """Further nodes on which a task loads nothing: a row a task, filled up with ``NOWHERE``, and as
-    many columns as one of them has copies; none where there are no copies."""
+    """Further nodes on which a task loads no state: one row per task, padded with ``NOWHERE``, with
+    as many columns as the largest number of copies; none if there are no copies."""
     nodes: Ints
     """The problem's own number of each node."""
     holders: int
-    """How many nodes hold tasks or copies now: the first ones."""
+    """Number of nodes that hold tasks or copies now: the first ones."""
     allowed: int
-    """How many nodes may hold tasks afterwards, at most ``len(nodes)``."""
+    """Number of nodes that may hold tasks afterwards, at most ``len(nodes)``."""
     capacity: int
     """The most a node may hold, in units of work."""
     work_unit: Fraction
     state_unit: Fraction
     state_error: Fraction
-    """No set of tasks is larger than its whole state says by more than this."""
+    """No set of tasks is larger than its whole state by more than this."""
 
     @property
     def idle(self) -> int:
-        """How many nodes hold nothing now; they are interchangeable."""
+        """Number of nodes that hold nothing now; they are interchangeable."""
         return len(self.nodes) - self.holders
 
     @property
     def own(self) -> tuple[Ints, Ints]:
-        """All pairs of a task and a node on which it loads nothing: first the homes."""
+        """All pairs of a task and a node on which it loads no state: first the homes."""
         every = np.arange(len(self.work))
         task, column = np.nonzero(self.copies != NOWHERE)
         nodes = np.concatenate([self.home, self.copies[task, column]])
@@ -93,10 +94,10 @@ class WholeStep:
 
     @property
     def first_price(self) -> Ints:
-        """The price of each task before any is found: its state, or nothing where it has a copy.
+        """Initial price of each task: its state, or 0 if it has a copy.
 
-        Several nodes would keep a task that has copies, and a bound would count it for each; at no
-        price it counts for none, as if it found room at one of them.
+        Several nodes would keep a task that has copies, and a bound would count it for each. At
+        price 0 it counts for none, as if it found room at one of them.
         """
         return np.where(self.copied, 0, self.state)
 
@@ -116,7 +117,7 @@ class WholeStep:
         return int(self.state[self.moved(place)].sum())
 
     def loads(self, place: Ints) -> Ints:
-        """Return the work on each node; tasks on node -1 are nowhere."""
+        """Return the work on each node; tasks on node -1 are unplaced."""
         loads = np.zeros(len(self.nodes), dtype=np.int64)
         placed = place >= 0
         np.add.at(loads, place[placed], self.work[placed])
@@ -130,15 +131,15 @@ class WholeStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What a search found within its limits."""
+    """Result of a search within its limits."""
 
     place: Ints | None
     """The cheapest placement found that fits."""
     lower_bound: int
-    """No placement costs less; above all state where none exists."""
+    """No placement costs less; above all state if none exists."""
 
     def gap(self, step: WholeStep) -> int:
-        """Return how far the bound is from a proof: of the cost, or that nothing fits."""
+        """Return the distance of the bound from a proof: of the cost, or that nothing fits."""
         known = int(step.state.sum()) + 1 if self.place is None else step.cost(self.place)
         return max(0, known - self.lower_bound)
 
@@ -153,8 +154,8 @@ class Answer:
 def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeStep:
     """Return the problem in whole numbers; no task may be heavier than the limit.
 
-    ``ceiling`` is the cost of a known plan: no better plan moves a larger task, so larger sizes
-    are cut to it, which leaves more digits for the smaller ones.
+    ``ceiling`` is the cost of a known plan: no better plan moves a larger task, so larger sizes are
+    cut to it, which leaves more digits for the smaller ones.
     """
     current = np.array(problem.current.nodes_of_tasks, dtype=np.int64)
     tasks = len(current)
@@ -182,7 +183,7 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
 
 
 def _copies(tasks: Ints, nodes: Ints, count: int) -> Ints:
-    """Return a row of nodes for each of so many tasks; the pairs are in the order of tasks."""
+    """Return a row of nodes for each of ``count`` tasks; the pairs are in the order of tasks."""
     sizes = np.bincount(tasks, minlength=count)
     column = np.arange(len(tasks)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     copies = np.full((count, int(sizes.max())), NOWHERE)
@@ -214,10 +215,10 @@ def _whole_state(sizes: Sequence[Number]) -> tuple[Ints, Fraction, Fraction]:
 
 
 def _simplest(work: Sequence[Number]) -> list[_Ratio]:
-    """Return the loads as the short fractions they stand for: three tenths for 0.1 + 0.2.
+    """Return the loads as the short fractions they represent: three tenths for 0.1 + 0.2.
 
-    The difference is a thousandth of the load tolerance or less. Loads that are no short
-    fractions stay as they are.
+    The difference is a thousandth of the load tolerance or less. Loads without a short fraction are
+    unchanged.
     """
     exact = [load.as_integer_ratio() for load in work]
     short: dict[_Ratio, _Ratio] = {}
@@ -230,7 +231,7 @@ def _simplest(work: Sequence[Number]) -> list[_Ratio]:
 
 
 def _shortened(load: _Ratio) -> _Ratio | None:
-    """Return the short fraction that the load is, or comes very close to, if there is one."""
+    """Return the short fraction that the load equals or nearly equals, if there is one."""
     top, bottom = load
     if bottom <= _SHORT_DENOMINATOR:
         return load
@@ -239,7 +240,7 @@ def _shortened(load: _Ratio) -> _Ratio | None:
 
 
 def _unit(numbers: Sequence[_Ratio], most: Fraction, bits: int) -> Fraction:
-    """Return the unit in which all numbers are whole, or the least that ``bits`` allow."""
+    """Return the unit in which all numbers are whole, or the smallest that ``bits`` allow."""
     finest = math.lcm(*{bottom for _, bottom in numbers})
     if most * finest < 1 << bits:
         return Fraction(1, finest)

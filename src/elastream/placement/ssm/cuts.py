@@ -1,9 +1,9 @@
-"""Between assignments and cuts: nodes do not matter for the future, only cuts do (lemma 4.2).
+"""Convert between assignments and cuts: only cuts matter for the future, not nodes (lemma 4.2).
 
-A *cut* splits the tasks into non-empty intervals. The nodes that a chosen cut's intervals go to
-follow from the cheapest matching with the current intervals
-(:mod:`~elastream.placement.ssm.partition_cost`). Copies of state have no part in choosing a cut,
-only in giving its intervals to nodes (:func:`nearest_copies`).
+A *cut* splits the tasks into non-empty intervals. The nodes of the intervals of a chosen cut follow
+from the cheapest matching with the current intervals
+(:mod:`~elastream.placement.ssm.partition_cost`). Copies of state do not affect the choice of a cut,
+only the assignment of its intervals to nodes (:func:`nearest_copies`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Cut = tuple[int, ...]
 
 
 def intervals_of(current: Assignment) -> tuple[Interval, ...]:
-    """Return the interval of each node, empty where it holds nothing."""
+    """Return the interval of each node, empty if it holds nothing."""
     intervals = current.intervals
     if intervals is None:
         raise ProblemError("current", "a node holds tasks that are not consecutive; try free-step")
@@ -41,7 +41,7 @@ def cut_of(current: Assignment) -> Cut:
 
 
 def nodes_of_cut(step: StepProblem, cut: Cut) -> tuple[int, ...]:
-    """Return the node of each task: that whose tasks stay in its interval, else the first spare.
+    """Return the node of each task: the one whose tasks stay in its interval, else the first spare.
 
     Of all nodes for the intervals of ``cut`` these move the least state, then the fewest tasks.
     """
@@ -60,18 +60,18 @@ def nodes_of_cut(step: StepProblem, cut: Cut) -> tuple[int, ...]:
 def nearest_copies(step: StepProblem, nodes_of_tasks: tuple[int, ...]) -> tuple[int, ...]:
     """Return the same intervals on the nodes where they load the least state.
 
-    They stay on theirs where no others load less. A matching of intervals and nodes, O(n³), and
-    only where there are copies.
+    They stay on their nodes if no others load less. A matching of intervals and nodes, O(n³), and
+    only if there are copies.
     """
     if not step.copies:
         return nodes_of_tasks
     firsts = [0, *(j for j in range(1, len(nodes_of_tasks)) if _cut_before(nodes_of_tasks, j))]
     interval_of = np.repeat(np.arange(len(firsts)), np.diff([*firsts, len(nodes_of_tasks)]))
-    there = np.zeros((len(firsts), step.nodes_after))
+    present = np.zeros((len(firsts), step.nodes_after))
     homes = [(task, node) for task, node in enumerate(step.current.nodes_of_tasks)]
     for task, node in (*homes, *step.copies):
-        there[interval_of[task], node] += step.state[task]
-    _, nodes = most_valuable(there)
+        present[interval_of[task], node] += step.state[task]
+    _, nodes = most_valuable(present)
     others = tuple(nodes[interval_of].tolist())
     return min(nodes_of_tasks, others, key=lambda placed: _loaded(step, placed))
 

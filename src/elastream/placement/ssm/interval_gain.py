@@ -50,7 +50,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _NONE = -(1 << 60)
-"""The gain of what cannot be reached: less than any sum of ticks, and far from overflow."""
+"""The gain of unreachable cells: less than any sum of ticks, and far from overflow."""
 
 
 @kernel
@@ -131,9 +131,9 @@ def most_kept(
     cuts: Ints,
     match: Ints,
 ) -> tuple[int, int]:
-    """Return the greatest gain with loads up to ``cap`` and the number of its intervals.
+    """Return the maximum gain with loads up to ``cap`` and the number of its intervals.
 
-    0 intervals where there is no gain of ``least`` or more.
+    0 intervals if no gain of ``least`` or more exists.
     """
     m = len(work) - 1
     levels = len(cuts) - 1
@@ -166,11 +166,11 @@ def ranges(
     high: Ints,
     offset: Ints,
 ) -> int:
-    """Find what is admissible under ``cap``; return how many cells the program then has.
+    """Compute the admissible ranges under ``cap``; return the number of cells of the program.
 
     ``work`` are prefix sums. Filled in: ``first[x]``, the least admissible start of an interval
     that ends at ``x``; and for every count ``l`` the range ``low[l] .. high[l]`` of prefixes and
-    the ``offset[l]`` of its cells. Returns 0 where the intervals allowed cannot hold all.
+    the ``offset[l]`` of its cells. Returns 0 if the allowed intervals cannot hold all tasks.
     """
     m = len(work) - 1
     levels = len(low) - 1

@@ -78,7 +78,7 @@ class Matching(NamedTuple):
     cost: Number
     """State that moves, in bytes."""
     continues: tuple[int | None, ...]
-    """For each new interval the old one whose tasks stay in it; ``None`` where none do."""
+    """For each new interval the old one whose tasks stay in it; ``None`` if none do."""
 
 
 class _Cell(NamedTuple):

@@ -43,7 +43,7 @@ from elastream.placement.state_ticks import Ticks, plan_with_bound
 __all__ = ["cheapest_intervals", "single_step"]
 
 _TICK_BITS = 58
-"""Sums of ticks stay below two to this power: far from what the program takes for impossible."""
+"""Sums of ticks stay below two to this power: far from the program's value for impossible."""
 _REFINEMENTS = 4
 
 
@@ -66,7 +66,7 @@ def single_step(problem: StepProblem) -> StepPlan | Infeasible:
 
 
 def _refined(problem: StepProblem, old: Sequence[Interval], plan: StepPlan) -> StepPlan:
-    """Plan again with more digits while rounding keeps the plan from its proof."""
+    """Plan again with more digits while rounding alone prevents a proof."""
     for _ in range(_REFINEMENTS):
         if plan.status == "optimal":
             break
@@ -82,10 +82,10 @@ def _refined(problem: StepProblem, old: Sequence[Interval], plan: StepPlan) -> S
 
 
 def cheapest_intervals(problem: StepProblem) -> tuple[int, ...] | None:
-    """Return the node of each task in some plan of least cost; one run, ties as they come.
+    """Return the node of each task in some plan of least cost; one run, arbitrary ties.
 
-    Copies only choose the nodes of its intervals. ``None`` where no plan exists or the tasks of a
-    node are not consecutive now.
+    Copies only choose the nodes of its intervals. ``None`` if no plan exists or the tasks of a node
+    are not consecutive now.
     """
     old = problem.current.intervals
     cuts = None if old is None else _solve(problem, old, problem.limit, flattest=False)
@@ -93,7 +93,7 @@ def cheapest_intervals(problem: StepProblem) -> tuple[int, ...] | None:
 
 
 def _with_copies(problem: StepProblem, nodes_of_tasks: tuple[int, ...]) -> StepPlan:
-    """Return the plan that loads less: of these intervals, or of those that ignore copied tasks."""
+    """Return the plan that loads less: with these intervals, or ignoring copied tasks."""
     copied = {task for task, _ in problem.copies}
     state = tuple(0 if task in copied else size for task, size in enumerate(problem.state))
     others = replace(problem, state=state, copies=frozenset())
@@ -114,9 +114,9 @@ class _Cuts:
 
     bounds: list[int]
     nodes: list[int | None]
-    """The node whose tasks stay in the interval; ``None`` where none do."""
+    """The node whose tasks stay in the interval; ``None`` if none do."""
     moved: Fraction
-    """State that moves, in bytes, its sizes rounded down: no solution moves less."""
+    """State that moves, in bytes, with sizes rounded down: no solution moves less."""
     exact: bool
     """Whether no size was rounded."""
 
@@ -163,9 +163,9 @@ def _solve(
 
 
 def _placed(problem: StepProblem, cuts: _Cuts) -> tuple[int, ...]:
-    """Give every interval a node: its own where tasks stay, else one that is spare.
+    """Give every interval a node: its own if tasks stay, else a spare one.
 
-    A spare node that holds some of the interval's tasks (of no size, or they would count as
+    A spare node that holds some of the interval's tasks (without state, or they would count as
     gain) is preferred, then the lowest number.
     """
     current = problem.current.nodes_of_tasks

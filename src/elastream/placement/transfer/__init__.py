@@ -1,1 +1,1 @@
-"""How a plan is carried out: mini-migrations, their order, and phases of transfers."""
+"""How a plan is carried out: mini-migrations, their order, and transfer phases."""

@@ -1,16 +1,16 @@
-"""Forecast of a migration: in which order its state travels, and how long that takes.
+"""Forecast of a migration: the order in which its state travels, and the time that takes.
 
-Model. Every node has a link of ``bytes_per_s`` in and as much out, the papers' uplink and downlink
-(000, section 5.1; 001, section 3). A plan goes in the mini-migrations that the loop would make of
-it (:mod:`~elastream.placement.transfer.mini_migrations`, limits for a whole batch), one after the
-other; the state of each goes in phases (:mod:`~elastream.placement.transfer.transfer_phases`). A
-transfer runs at the pace of the slower of its two links, so a byte of it counts as many bytes of
-the fastest link as it takes that long to carry.
+Model. Every node has a link of ``bytes_per_s`` in and the same out, the papers' uplink and downlink
+(000, section 5.1; 001, section 3). A plan is carried out in the mini-migrations that the core would
+form (:mod:`~elastream.placement.transfer.mini_migrations`, limits for a whole batch), one after the
+other; the state of each travels in phases (:mod:`~elastream.placement.transfer.transfer_phases`). A
+transfer runs at the pace of the slower of its two links, so each of its bytes counts as the number
+of bytes that the fastest link carries in that time.
 
 Then a batch's transfers take ``max over nodes of max(seconds to send, seconds to receive)``, each
-byte at the pace of its transfer. No schedule in which nodes send to one and receive from one at a
-time is quicker; where all links are alike, no schedule at all. With unlike links a fast node could
-do better by serving several slow ones at once. That is not modelled, nor is what a transfer costs
+byte at the pace of its transfer. No schedule in which a node sends to one and receives from one at
+a time is quicker; if all links are equal, no schedule at all. With unequal links a fast node could
+do better by serving several slow ones at once. That is not modelled, nor is the cost of a transfer
 besides its bytes. Cost: that of the mini-migrations and the phases.
 """
 
@@ -31,12 +31,12 @@ from elastream.placement.transfer.transfer_phases import Transfer, transfer_phas
 __all__ = ["BatchForecast", "Forecast", "TimedPhase", "forecast"]
 
 _SLOWEST = 1e-100
-"""Links below this are refused: times would leave the range of a float."""
+"""Slower links are rejected: times would exceed the range of a float."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedPhase:
-    """Transfers that run side by side; no node sends in two of them, none receives in two."""
+    """Concurrent transfers; no node sends in two of them, none receives in two."""
 
     seconds: float
     transfers: tuple[Transfer, ...]
@@ -45,16 +45,16 @@ class TimedPhase:
 
 @dataclass(frozen=True, slots=True)
 class BatchForecast:
-    """What one mini-migration sends."""
+    """The transfers of one mini-migration."""
 
     moves: tuple[Move, ...]
     """In task order; at least one."""
     phases: tuple[TimedPhase, ...]
-    """In order; none where the moves take no state along."""
+    """In order; empty if the moves have no state."""
 
     @property
     def seconds(self) -> float:
-        """How long all of its state travels."""
+        """Time for all of its state to travel."""
         return math.fsum(phase.seconds for phase in self.phases)
 
 
@@ -63,11 +63,11 @@ class Forecast:
     """How the state of a plan travels."""
 
     batches: tuple[BatchForecast, ...]
-    """One after the other; none where nothing moves."""
+    """One after the other; empty if nothing moves."""
 
     @property
     def seconds(self) -> float:
-        """How long state travels in all batches together."""
+        """Time that state travels in all batches together."""
         return math.fsum(batch.seconds for batch in self.batches)
 
 
@@ -79,10 +79,10 @@ def forecast(
     moves_per_batch: int | None = None,
     bytes_per_batch: Number | None = None,
 ) -> Forecast:
-    """Return the order in which the plan's state travels, and how long.
+    """Return the order in which the plan's state travels, and the time it takes.
 
-    ``bytes_per_s`` is what the link of every node carries, in and out, or a number for each node.
-    The limits are those of a policy; without any all moves are made in one batch.
+    ``bytes_per_s`` is the capacity of every node's link, in and out, or a number for each node. The
+    limits are those of a policy; without any all moves are made in one batch.
     """
     pace = _Pace.of(bytes_per_s, problem.nodes_after)
     if moves_per_batch is None and bytes_per_batch is None:
@@ -97,10 +97,10 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """How fast links are."""
+    """Speeds of the links."""
 
     rates: tuple[Fraction, ...]
-    """Bytes a second of each node's link."""
+    """Bytes per second of each node's link."""
     fastest: Fraction
 
     @classmethod
@@ -113,7 +113,7 @@ class _Pace:
         return cls(rates, max(rates))
 
     def phases(self, moves: Iterable[Move]) -> tuple[TimedPhase, ...]:
-        """Return the phases of the moves, in the least time."""
+        """Return the phases of the moves, in minimum time."""
         stretched = [
             move._replace(state=_product(move.state, self._stretch(move.source, move.target)))
             for move in moves
@@ -144,7 +144,7 @@ def _rate(field: str, value: object) -> Fraction:
 
 
 def _product(number: Number, factor: Fraction) -> Number:
-    """Return the product: what is whole stays whole where it can, the rest is rounded once."""
+    """Return the product: whole numbers stay whole if possible, others are rounded once."""
     product = Fraction(number) * factor
     is_whole = isinstance(number, int) and product.denominator == 1
     return int(product) if is_whole else float(product)

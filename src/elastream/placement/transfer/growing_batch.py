@@ -1,7 +1,7 @@
-"""A step in the making: the moves in it so far, what the nodes then hold, and what the caps leave.
+"""A step under construction: its moves so far, the resulting loads, and what the caps still allow.
 
-A node may hold the limit, or what it held before the step where that is more: its *ceiling*. All
-that happens here takes constant time a move.
+A node may hold the limit, or its load before the step if that is more: its *ceiling*. Every
+operation here takes constant time per move.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["GrowingBatch"]
 
 
 class GrowingBatch:
-    """One step after the other; the moves of those that are finished are gone from ``left``."""
+    """One step after the other; moves of finished steps are removed from ``left``."""
 
     def __init__(self, order: MoveOrder) -> None:
         self.left = set(range(len(order.source)))
@@ -34,17 +34,17 @@ class GrowingBatch:
 
     @property
     def last(self) -> bool:
-        """Whether one step may make all moves that are left, before it has made any."""
+        """Whether one step may make all remaining moves, before it has made any."""
         return self._outside.admitted
 
     @property
     def full(self) -> bool:
-        """Whether the step has as many tasks as it may have, whatever nodes they go to."""
+        """Whether the step has its maximum number of tasks, whatever nodes they go to."""
         caps = self._order.caps
         return caps.per == "batch" and caps.tasks is not None and len(self.made) >= caps.tasks
 
     def admits(self, move: int) -> bool:
-        """Return whether the caps let the move into the step."""
+        """Return whether the caps allow the move in the step."""
         return self._inside.admits(move)
 
     def ceiling(self, node: int) -> int:
@@ -69,7 +69,7 @@ class GrowingBatch:
         self._shift(move, -1)
 
     def lift(self, node: int) -> None:
-        """Let the node hold what it holds now."""
+        """Raise the ceiling of the node to its current load."""
         self._before[node] = self.loads[node]
 
     def _shift(self, move: int, sign: int) -> None:

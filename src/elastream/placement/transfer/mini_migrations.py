@@ -1,24 +1,25 @@
-"""Mini-migrations: carry a plan out in small steps, none leaving a node over the limit in vain.
+"""Mini-migrations: carry a plan out in small steps that avoid overloading nodes.
 
 Papers 000 (section 5.2) and 001 (section 3, "Optimizations"): a large migration makes new input
-wait for state, so it is split into mini-migrations that each move a bounded number of tasks into
-a node. Here a step moves at most ``max_tasks`` tasks and at most ``max_bytes`` of state into each
-node (``per="node"``, as in the papers), or in all (``per="batch"``, what one micro-batch of a
-live query bears). A task larger than ``max_bytes`` cannot be split and has its node's step, or
-the batch's, to itself.
+wait for state, so it is split into mini-migrations that each move a bounded number of tasks into a
+node. Here a step moves at most ``max_tasks`` tasks and at most ``max_bytes`` of state into each
+node (``per="node"``, as in the papers), or in total (``per="batch"``, the limit for one micro-batch
+of a live query). A task larger than ``max_bytes`` cannot be split and has its node's step, or the
+batch's, to itself.
 
-The papers do not say in which order tasks move. Between two steps a node can hold tasks that it
-will give up together with tasks it has just received, and be over the load limit though current
-assignment and plan are not. We choose the order by, first to last: the least work by which steps
-raise nodes above the limit (or above where they already were over it), the least work above the
-limit after a step, summed over nodes and steps, and the fewest steps. So if any order within the
-caps never leaves a node over the limit, the chosen one does not either, and a node that is over
-before the first step gets no worse where that can be avoided. Where it cannot, the step says so.
+The papers do not define the order in which tasks move. Between two steps a node can hold tasks that
+it will give up together with tasks it has just received, and be over the load limit although
+current assignment and plan are not. We choose the order by, first to last: the least work by which
+steps raise nodes above the limit (or above their load if they were already over it), the least work
+above the limit after a step, summed over nodes and steps, and the fewest steps. So if any order
+within the caps never leaves a node over the limit, the chosen one does not either, and a node that
+is over before the first step gets no worse if that can be avoided. If it cannot, the step reports
+it.
 
 Up to ``exact_moves`` moves the order is searched exactly
-(:mod:`~elastream.placement.transfer.move_order_exact`, O(3^moves)); more are put in order by
+(:mod:`~elastream.placement.transfer.move_order_exact`, O(3^moves)); more are ordered by
 :mod:`~elastream.placement.transfer.move_order_greedy`, O(moves log moves), and the last of them
-exactly where that may still be of use.
+exactly if that may still improve the order.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ from elastream.placement.whole_units import in_units, of_units
 __all__ = ["EXACT_MOVES", "MiniMigrations", "MiniStep", "Overload", "mini_migrations"]
 
 EXACT_MOVES = 12
-"""Up to so many moves are put in order exactly, within a second."""
+"""Up to this many moves are ordered exactly, within a second."""
 _MOST_EXACT_MOVES = 16
-"""Each move more takes three times as long."""
+"""Each further move takes three times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Overload:
     excess: Number
     """Its work above the limit after the step."""
     raised: Number
-    """How much of that this step added; 0 where the node was as far over before."""
+    """The part of it added by this step; 0 if the node was as far over before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,11 @@ class MiniMigrations:
     """A plan in steps; together they make every move of the plan once."""
 
     steps: tuple[MiniStep, ...]
-    """None where nothing moves."""
+    """Empty if nothing moves."""
     oversized: tuple[int, ...]
     """Tasks larger than ``max_bytes``, each with a step of its node, or batch, to itself."""
     proven: bool
-    """Whether no order within the caps overloads nodes less; else a better one may exist."""
+    """Whether no order within the caps overloads nodes less; otherwise a better one may exist."""
 
 
 def mini_migrations(
@@ -113,7 +114,7 @@ def mini_migrations(
 
 
 def _ordered(order: MoveOrder, exact_moves: int) -> tuple[list[Batch], bool]:
-    """Return the batches, and whether no order is better than theirs from the first on."""
+    """Return the batches, and whether their order is proven to be the best."""
     greedy = GreedyOrder(order)
     batches: list[Batch] = []
     while len(greedy.left) > exact_moves:
@@ -122,7 +123,7 @@ def _ordered(order: MoveOrder, exact_moves: int) -> tuple[list[Batch], bool]:
 
 
 def _best_order(order: MoveOrder, greedy: GreedyOrder) -> list[Batch]:
-    """Return the best order of the few moves left: the greedy one where none can be better."""
+    """Return the best order of the few remaining moves: the greedy one if none can be better."""
     rest, moves = replace(order, loads=tuple(greedy.loads)), sorted(greedy.left)
     batches: list[Batch] = []
     while greedy.left:
@@ -139,7 +140,7 @@ def _move_order(
     max_bytes: Number | None,
     per: Scope,
 ) -> tuple[MoveOrder, int]:
-    """Return the moves in whole units, and how many units make one unit of work."""
+    """Return the moves in whole units, and the number of units in one unit of work."""
     if max_tasks is None and max_bytes is None:
         raise ProblemError("max_tasks", "is missing; give max_tasks, max_bytes or both")
     if max_tasks is not None:
@@ -169,14 +170,14 @@ def _move_order(
 def _overloads(
     order: MoveOrder, batches: Sequence[Batch], limit: float, units_in_one: int
 ) -> Iterator[tuple[Overload, ...]]:
-    """Yield for each step the nodes over the limit after it; what it leaves alone is shared."""
+    """Yield for each step the nodes over the limit after it; unchanged entries are shared."""
     over = {
         node: Overload(node, of_units(load, units_in_one) - limit, 0)
         for node, load in enumerate(order.loads)
         if load > order.limit
     }
     raised: dict[int, Overload] = {}
-    told: tuple[Overload, ...] = tuple(over.values())
+    overloads: tuple[Overload, ...] = tuple(over.values())
     for changed in changes(order, batches):
         concerned = [c for c in changed if max(c.before, c.after) > order.limit]
         fresh = bool(concerned or raised)
@@ -189,12 +190,12 @@ def _overloads(
                 over[node] = Overload(node, excess, 0)
                 raised[node] = Overload(node, excess, more if before > order.limit else excess)
         if fresh:
-            told = tuple(raised.get(node, over[node]) for node in sorted(over))
-        yield told
+            overloads = tuple(raised.get(node, over[node]) for node in sorted(over))
+        yield overloads
 
 
 def _expect_plan_of(problem: StepProblem, plan: StepPlan) -> None:
-    """Refuse a plan whose moves do not lead from the problem's assignment to the plan's."""
+    """Reject a plan whose moves do not lead from the problem's assignment to the plan's."""
     before, after = problem.current.nodes_of_tasks, plan.assignment.nodes_of_tasks
     moved = [
         (task, source, target, problem.loaded(task, target))

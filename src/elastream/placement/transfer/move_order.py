@@ -1,7 +1,7 @@
-"""In which order moves are made: the question behind mini-migrations, in whole numbers.
+"""The order of moves: the problem behind mini-migrations, in whole numbers.
 
-An order is a sequence of batches that holds every move once. Only the state after each batch
-counts; a load is over where it exceeds the limit. Orders are compared by :class:`Strain`.
+An order is a sequence of batches that contains every move once. Only the loads after each batch
+count; a load is over if it exceeds the limit. Orders are compared by :class:`Strain`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Scope = Literal["node", "batch"]
 
 
 class Strain(NamedTuple):
-    """How far an order drives nodes over the limit; the lower the better, first field first."""
+    """How far an order drives nodes over the limit; lower is better, first field first."""
 
     raised: int
-    """Work by which steps raise nodes above the limit, or above where they already were over it."""
+    """Work by which steps raise nodes above the limit, or above their load if already over it."""
     over: int
     """Work above the limit after a step, summed over nodes and steps."""
     steps: int
@@ -42,22 +42,22 @@ class Strain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What one step may move."""
+    """Limits of one step."""
 
     tasks: int | None
-    """Most tasks, at least 1; ``None`` for any number."""
+    """Maximum number of tasks, at least 1; ``None`` for any number."""
     size: int | None
-    """Most state, in units; a task that exceeds it alone may travel alone."""
+    """Maximum state, in units; a task that exceeds it moves alone."""
     per: Scope
 
     def admit(self, tasks: int, size: int) -> bool:
-        """Return whether so many tasks of so much state may share a step (into one node)."""
+        """Return whether ``tasks`` tasks with ``size`` state may share a step (into one node)."""
         if self.tasks is not None and tasks > self.tasks:
             return False
         return self.size is None or tasks <= 1 or size <= self.size
 
     def fewest_steps(self, sizes: Sequence[int]) -> int:
-        """Return how many steps tasks of these sizes take at least (into one node)."""
+        """Return the minimum number of steps for tasks of these sizes (into one node)."""
         steps = 1 if self.tasks is None else -(-len(sizes) // self.tasks)
         if self.size:
             alone = [size for size in sizes if size > self.size]
@@ -67,24 +67,24 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class MoveOrder:
-    """Moves to be put in order. Works and sizes are in whole units."""
+    """Moves to be ordered. Work and sizes are in whole units."""
 
     source: tuple[int, ...]
     """The node that each move leaves."""
     target: tuple[int, ...]
     """The node that each move reaches."""
     work: tuple[int, ...]
-    """Work that each move takes along."""
+    """Work of each moved task."""
     size: tuple[int, ...]
-    """State that each move takes along."""
+    """State of each moved task."""
     loads: tuple[int, ...]
     """Work of each node before the first step."""
     limit: int
-    """The most work of a node that is not over."""
+    """The maximum work of a node that is not over."""
     caps: Caps
 
     def group(self, move: int) -> int:
-        """Return which cap the move falls under: its target's, or the only one."""
+        """Return the cap that applies to the move: its target's, or the only one."""
         return self.target[move] if self.caps.per == "node" else 0
 
     def over(self, loads: Iterable[int]) -> int:
@@ -100,16 +100,16 @@ class LoadChange(NamedTuple):
     after: int
 
     def raised(self, limit: int) -> int:
-        """Return by how much the step raises the node above the limit, or above where it was."""
+        """Return by how much the step raises the node above the limit or its previous load."""
         return max(0, self.after - max(limit, self.before))
 
     def more_over(self, limit: int) -> int:
-        """Return how much more work the node has above the limit after the step; maybe less."""
+        """Return the change of the node's work above the limit by the step; may be negative."""
         return max(0, self.after - limit) - max(0, self.before - limit)
 
 
 def changes(order: MoveOrder, batches: Iterable[Batch]) -> Iterator[list[LoadChange]]:
-    """Yield for each batch the nodes it changes, in node order: O(moves) for all together."""
+    """Yield for each batch the nodes it changes, in node order: O(moves) in total."""
     loads = list(order.loads)
     for batch in batches:
         before: dict[int, int] = {}
@@ -134,12 +134,12 @@ def strain_of(order: MoveOrder, batches: Sequence[Batch]) -> Strain:
 
 
 def least_strain(order: MoveOrder) -> Strain:
-    """Return a strain that no order can undercut: that of all moves at once, caps ignored."""
+    """Return a lower bound on the strain of any order: that of all moves at once, ignoring caps."""
     return strain_of(order, [list(range(len(order.source)))])
 
 
 def fewest_steps(order: MoveOrder, moves: Iterable[int]) -> int:
-    """Return a number of steps that no order of the moves can undercut: what the caps ask for."""
+    """Return a lower bound on the number of steps of any order of the moves, from the caps."""
     groups: dict[int, list[int]] = {}
     for move in moves:
         groups.setdefault(order.group(move), []).append(order.size[move])

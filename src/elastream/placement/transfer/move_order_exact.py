@@ -1,11 +1,11 @@
 """The best order of a few moves, by dynamic programming over the sets of moves already made.
 
 The loads after a step depend only on the set S of moves made so far, so the least strain of
-reaching S is the least over all sets R within S whose difference the caps admit as one batch:
+reaching S is the minimum over all sets R within S whose difference the caps admit as one batch:
 
-    ``best(S) = min over R of  best(R) + (raised from R to S, over at S, one step)``.
+  ``best(S) = min over R of  best(R) + (raised from R to S, over at S, one step)``.
 
-There are 2^n sets and 3^n pairs of them; n moves are twelve or so, not more.
+There are 2^n sets and 3^n pairs of them; n is about twelve moves, not more.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def exact_order(order: MoveOrder, loads: Sequence[int], moves: Sequence[int]) ->
 def _precedes(
     first: tuple[UnitArray, UnitArray, UnitArray], second: tuple[UnitArray, UnitArray, UnitArray]
 ) -> NDArray[np.bool_]:
-    """Return where the first triple is lower than the second, entry by entry."""
+    """Return where the first triple is lower than the second, lexicographically."""
     earlier: NDArray[np.bool_] = np.asarray(first[2] < second[2])
     for a, b in ((first[1], second[1]), (first[0], second[0])):
         earlier = (a < b) | ((a == b) & earlier)
@@ -71,7 +71,7 @@ def _changes(order: MoveOrder, node: int, moves: Sequence[int]) -> list[int]:
 
 
 def _sums_by_set(terms: Sequence[int], largest: int) -> UnitArray:
-    """Return the first term plus those of each set of the others, the set's bits naming them."""
+    """Return the first term plus the sum of each set of the others, indexed by the set's bits."""
     first_and_others = unit_array(terms, largest=largest)
     sums = first_and_others[:1]
     for term in first_and_others[1:]:

@@ -1,16 +1,16 @@
 """A good order of many moves, one step at a time.
 
-A step takes every move whose target stays within the limit (or no further over it than it was),
+A step makes every move whose target stays within the limit (or no further over it than it was),
 moves off the fullest overloaded nodes first, then by decreasing work; then moves that fit only
-together (:mod:`~elastream.placement.transfer.moves_together`). Where not a single move can be made
-so, the one that raises its target least is made all the same.
+together (:mod:`~elastream.placement.transfer.moves_together`). If no move is possible this way, the
+one that raises its target least is made anyway.
 
-Moves that may fit stand in a heap, in that order; the others wait at their target, the lightest
-first, until the target has room. So a move is looked at when something has changed for it, not in
-every step: O(r log r) for r moves where each step costs O(r) otherwise. To keep it so, a step that
-has little room left looks at :data:`_PASSED_OVER` moves for one that is small enough, and the room
-of a node is offered to :data:`_RELEASED` moves at a time. A move that must raise a node is found
-in O(n).
+Moves that may fit are in a heap, in that order; the others wait at their target, the lightest
+first, until the target has room. So a move is examined when something has changed for it, not in
+every step: O(r log r) for r moves if each step costs O(r) otherwise. To keep this bound, a step
+with little room left examines :data:`_PASSED_OVER` moves for one that is small enough, and the room
+of a node is offered to :data:`_RELEASED` moves at a time. A move that must raise a node is found in
+O(n).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PASSED_OVER = 100
 _RELEASED = 50
 
 _Rank = tuple[int, int, int]
-"""Minus what the source may hold, minus the work, and the move: the lowest goes first."""
+"""Minus the ceiling of the source, minus the work, and the move: the lowest goes first."""
 
 
 class GreedyOrder:
-    """Makes one step after the other."""
+    """Forms one step after the other."""
 
     def __init__(self, order: MoveOrder) -> None:
         self._order = order
@@ -44,16 +44,16 @@ class GreedyOrder:
 
     @property
     def left(self) -> set[int]:
-        """The moves that no step has made yet."""
+        """The moves not made by any step yet."""
         return self._batch.left
 
     @property
     def loads(self) -> list[int]:
-        """What the nodes hold after the steps so far."""
+        """Loads of the nodes after the steps so far."""
         return self._batch.loads
 
     def next_batch(self) -> Batch:
-        """Return the moves of the next step, at least one of those left."""
+        """Return the moves of the next step, at least one of the remaining."""
         batch = self._batch
         batch.begin()
         self._together.begin()
@@ -99,7 +99,7 @@ class GreedyOrder:
         return not batch.full and (self._order.caps.per == "node" or not passed)
 
     def _force(self) -> None:
-        """Add the move that raises its target least, and let the target be that high."""
+        """Add the move that raises its target least, and raise the ceiling of its target."""
         waiting = [move for node in self._waiting if (move := self._lightest(node)) is not None]
         move = min(waiting, key=lambda move: (self._batch.excess(move), move))
         self._batch.make(move)
@@ -119,7 +119,7 @@ class GreedyOrder:
         return waiting[0][1] if waiting else None
 
     def _release(self, moves: Batch) -> None:
-        """Offer the room on the ends of the moves to the lightest moves that wait for it."""
+        """Offer the freed room on the nodes of the moves to the lightest moves waiting for it."""
         ends = {node for m in moves for node in (self._order.source[m], self._order.target[m])}
         for node in sorted(ends):
             for _ in range(_RELEASED):

@@ -1,9 +1,9 @@
 """Moves that fit into a step only together, such as those of two full nodes that exchange tasks.
 
-A search: make a move though its target is then over, and while a node is over, make a move that
-leaves it: the lightest that is enough, else the heaviest; go back where that leads nowhere. The
-moves to begin with are taken in turn, so that a later search does not fail where an earlier one
-has. It tries :data:`_TRIES` moves a step and :data:`_TRIES_IN_ALL` in all.
+A search with backtracking: make a move although its target is then over, and while a node is over,
+make a move off it: the lightest that suffices, else the heaviest. The first moves are tried in
+turn, so that a later search does not fail where an earlier one has. It tries :data:`_TRIES` moves
+per step and :data:`_TRIES_IN_ALL` in total.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRIES, _TRIES_IN_ALL = 2000, 30_000
 
 
 class MovesTogether:
-    """The search, and what is left of its tries."""
+    """The search, and the number of tries left."""
 
     def __init__(self, order: MoveOrder, batch: GrowingBatch) -> None:
         self._order, self._batch = order, batch
@@ -31,7 +31,7 @@ class MovesTogether:
         self._tries, self._tries_in_all = 0, _TRIES_IN_ALL
 
     def begin(self) -> None:
-        """Begin a step."""
+        """Start a step."""
         self._tries = min(_TRIES, self._tries_in_all)
 
     def add(self) -> list[int]:
@@ -83,7 +83,7 @@ class MovesTogether:
         return next((node for node in targets if batch.loads[node] > batch.ceiling(node)), None)
 
     def _candidates(self, node: int) -> Iterator[int]:
-        """Yield moves off the node: the least that are enough first, then the largest."""
+        """Yield moves off the node: the lightest that suffice first, then the largest."""
         excess, work = self._batch.loads[node] - self._batch.ceiling(node), self._order.work
         leaving = [move for move in self._leaving.get(node, ()) if self._may_join(move)]
         yield from sorted((m for m in leaving if work[m] >= excess), key=lambda m: (work[m], m))

@@ -1,11 +1,11 @@
 """Which pairs share a phase: the matchings behind :mod:`~.transfer_phases`.
 
-Graph. On the left every sender, and a shadow of every receiver; on the right every receiver, and
-a shadow of every sender. Each pair of nodes is an edge twice, once between the nodes and once,
-turned round, between their shadows; each node is tied to its own shadow, which stands for resting
-a phase. An edge's reach is the longest phase it can be in: bytes left plus the smaller slack of
+Graph. On the left every sender, and a shadow of every receiver; on the right every receiver, and a
+shadow of every sender. Each pair of nodes is an edge twice, once between the nodes and once,
+reversed, between their shadows; each node has an edge to its own shadow, which represents resting
+for a phase. An edge's reach is the longest phase it can be in: bytes left plus the smaller slack of
 its ends for a pair, the slack for a resting node. A perfect matching on edges of reach at least d
-is a phase of length d: pairs that are matched send, nodes matched to their shadow rest.
+is a phase of length d: matched pairs send, nodes matched to their shadow rest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def matched_phases(
 
 
 def _lowered(threshold: int, reaches: UnitArray) -> int:
-    """Return the next reach to try, about a tenth lower; the lowest is always enough."""
+    """Return the next reach to try, about a tenth lower; the lowest always suffices."""
     possible = reaches[reaches > 0]
     lower = possible[possible <= threshold - max(1, threshold // 10)]
     return int(lower.max() if lower.size else possible.min())

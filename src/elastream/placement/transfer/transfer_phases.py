@@ -51,24 +51,24 @@ class TaskPart:
 
     task: int
     amount: Number
-    """Bytes; less than the task's state where it is split over phases."""
+    """Bytes; less than the task's state if it is split over phases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one node sends to another during one phase."""
+    """The transfer from one node to another during one phase."""
 
     source: int
     target: int
     amount: Number
     """Bytes, at most the phase's length."""
     parts: tuple[TaskPart, ...] = ()
-    """Which tasks' state it is, in task order, where moves were given; sums to ``amount``."""
+    """The tasks whose state it contains, in task order, if moves were given; sums to ``amount``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferPhase:
-    """Transfers that run side by side; no node sends in two of them, none receives in two."""
+    """Concurrent transfers; no node sends in two of them, none receives in two."""
 
     length: Number
     """Bytes a link can carry during the phase: its time at one byte per unit of time."""
@@ -77,7 +77,7 @@ class TransferPhase:
 
 
 def least_length(moves: Iterable[Move | Volume]) -> Number:
-    """Return the length that no schedule can undercut: the most any node sends or receives."""
+    """Return a lower bound on any schedule: the most that any node sends or receives."""
     demand = _Demand.of(moves)
     sent: Counter[int] = Counter()
     received: Counter[int] = Counter()
@@ -89,11 +89,11 @@ def least_length(moves: Iterable[Move | Volume]) -> Number:
 
 
 def transfer_phases(moves: Iterable[Move | Volume]) -> tuple[TransferPhase, ...]:
-    """Return phases that carry all ``moves`` and together last :func:`least_length`.
+    """Return phases that carry all ``moves`` in :func:`least_length` total.
 
-    Tasks between the same two nodes go one after the other in task order. A task that is under
-    way when a phase ends goes on in the pair's next transfer: its state is split. Moves of no
-    bytes need no transfer and are in no phase.
+    Tasks between the same two nodes are sent one after the other in task order. A task in transfer
+    when a phase ends continues in the pair's next transfer: its state is split. Moves without bytes
+    need no transfer and are in no phase.
     """
     demand = _Demand.of(moves)
     volumes = sorted(demand.volumes().items())
@@ -113,7 +113,7 @@ class _Demand:
 
     units_in_one: int
     parts: dict[tuple[int, int], deque[tuple[int | None, int]]]
-    """Task (unknown where volumes were given) and units, in the order they are sent."""
+    """Task (None if volumes were given) and units, in sending order."""
 
     @classmethod
     def of(cls, moves: Iterable[Move | Volume]) -> _Demand:

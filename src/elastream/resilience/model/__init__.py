@@ -1,1 +1,1 @@
-"""Resilient placement (paper 003): query graphs, the problem they pose, and its plans."""
+"""Resilient placement (paper 003): query graphs, the problem, and its plans."""

@@ -1,9 +1,9 @@
-"""Query graphs: operators with cost and selectivity, fed by input streams and by each other.
+"""Query graphs: operators with cost and selectivity, connected by streams.
 
-Section 2.2 of paper 003. Every operator puts out one stream, named after it. A time-window join
-(section 6.2) pairs each tuple with the tuples of the other stream that are at most ``window``
-away; its cost and its selectivity are those of a pair. Each of its sides may be several streams,
-the partitions of one operator for instance.
+Section 2.2 of paper 003. Every operator has one output stream, named after it. A time-window join
+(section 6.2) pairs each tuple with the tuples of the other stream that are at most ``window`` away;
+its cost and its selectivity are per pair. Each of its sides may be several streams, for instance
+the partitions of one operator.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ _KINDS = ("linear", "join")
 
 @dataclass(frozen=True, slots=True)
 class GraphOperator:
-    """One operator, the least that can be placed."""
+    """One operator, the smallest unit that can be placed."""
 
     name: str
-    """Its own name and that of the stream it puts out."""
+    """Its name, and the name of its output stream."""
     inputs: tuple[str, ...]
-    """The streams it reads, at least one; of a join those of its left side come first."""
+    """The streams it reads, at least one; for a join those of its left side come first."""
     cost: Number
-    """CPU cycles a tuple takes, or a pair of tuples where it is a join."""
+    """CPU cycles per tuple, or per pair of tuples for a join."""
     selectivity: Number | None
-    """Tuples put out for each tuple, or pair, read; ``None`` where that is not known."""
+    """Output tuples per input tuple, or per pair; ``None`` if unknown."""
     window: Number | None = None
-    """How far apart two tuples of a join may be, above 0; ``None`` for all other operators."""
+    """Maximum distance of two tuples of a join, above 0; ``None`` for all other operators."""
     fixed: Number = 0
-    """CPU cycles in a unit of time that it takes at any rates, also at none."""
+    """CPU cycles per unit of time at any rates, even at none."""
     left: int = 1
-    """How many of a join's streams are its left side."""
+    """Number of a join's inputs that belong to its left side."""
 
     @property
     def kind(self) -> str:
-        """What it does, as a graph in a file says it."""
+        """Kind of operator, as in a graph file."""
         return _KINDS[self.window is not None]
 
     @classmethod
@@ -57,21 +57,21 @@ class GraphOperator:
         left: object = None,
         field: str = "",
     ) -> GraphOperator:
-        """Return the checked operator; ``field`` stands before the name of a wrong field."""
+        """Return the validated operator; ``field`` is the prefix of the name of a wrong field."""
         if kind not in _KINDS:
             known = " or ".join(_KINDS)
             raise ProblemError(f"{field}kind", f"{shown(kind)} is not known; give {known}")
-        read = _names(f"{field}inputs", inputs)
-        if not read:
+        streams = _names(f"{field}inputs", inputs)
+        if not streams:
             raise ProblemError(f"{field}inputs", f"operator {shown(name)} reads no stream")
         return cls(
             _name(f"{field}name", name),
-            read,
+            streams,
             zero_or_more(f"{field}cost", cost),
             None if selectivity is None else zero_or_more(f"{field}selectivity", selectivity),
             _window(field, kind == "join", window),
             zero_or_more(f"{field}fixed", fixed),
-            _left(field, kind == "join", len(read), left),
+            _left(field, kind == "join", len(streams), left),
         )
 
 
@@ -80,13 +80,13 @@ class QueryGraph:
     """Operators and the streams between them, without a cycle."""
 
     inputs: tuple[str, ...]
-    """Names of the streams that come from outside, at least one."""
+    """Names of the external streams, at least one."""
     operators: tuple[GraphOperator, ...]
-    """At least one, in any order; their names differ from each other and from the inputs'."""
+    """At least one, in any order; all names, including the inputs', are different."""
     transfer_cost: Number = 0
-    """CPU cycles a tuple takes at each end where it passes from one node to another."""
+    """CPU cycles per tuple at each end when it crosses from one node to another."""
     order: tuple[int, ...] = ()
-    """The operators' numbers, each after those it reads from."""
+    """The operators' numbers in topological order."""
 
     @classmethod
     def of(
@@ -97,7 +97,7 @@ class QueryGraph:
         *,
         field: str = "",
     ) -> QueryGraph:
-        """Return the checked graph; ``field`` stands before the name of a wrong field."""
+        """Return the validated graph; ``field`` is the prefix of the name of a wrong field."""
         names = _names(f"{field}inputs", inputs)
         if not names:
             raise ProblemError(f"{field}inputs", "is empty; give at least one input stream")
@@ -158,7 +158,7 @@ def _window(field: str, is_join: bool, window: object) -> Number | None:
 
 
 def _order(field: str, operators: Sequence[GraphOperator]) -> tuple[int, ...]:
-    """Return the operators in an order of the streams (Kahn), or name one on a cycle."""
+    """Return the operators in topological order (Kahn), or name one on a cycle."""
     numbers = {operator.name: j for j, operator in enumerate(operators)}
     waits = [sum(name in numbers for name in operator.inputs) for operator in operators]
     readers: list[list[int]] = [[] for _ in operators]
@@ -167,7 +167,7 @@ def _order(field: str, operators: Sequence[GraphOperator]) -> tuple[int, ...]:
             if name in numbers:
                 readers[numbers[name]].append(j)
     order = [j for j, streams in enumerate(waits) if streams == 0]
-    for j in order:  # grows while it is walked
+    for j in order:  # grows during the loop
         for reader in readers[j]:
             waits[reader] -= 1
             if waits[reader] == 0:
@@ -180,14 +180,14 @@ def _order(field: str, operators: Sequence[GraphOperator]) -> tuple[int, ...]:
 def _refuse_cycle(
     field: str, operators: Sequence[GraphOperator], numbers: dict[str, int], done: set[int]
 ) -> None:
-    """Walk upstream from an operator that is never ready until one comes again: a cycle."""
+    """Walk upstream from an operator that is never ready until one repeats: a cycle."""
     path = [next(j for j in range(len(operators)) if j not in done)]
     while path[-1] not in path[:-1]:
         upstream = (numbers[name] for name in operators[path[-1]].inputs if name in numbers)
         path.append(next(j for j in upstream if j not in done))
     names = [operators[j].name for j in reversed(path[path.index(path[-1]) :])]
     place = f"{field}operators[{path[-1]}].inputs"
-    raise ProblemError(place, f"the streams run in a cycle: {shown(' -> '.join(names))}")
+    raise ProblemError(place, f"the streams form a cycle: {shown(' -> '.join(names))}")
 
 
 def _names(field: str, names: object) -> tuple[str, ...]:

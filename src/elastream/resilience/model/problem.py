@@ -22,33 +22,34 @@ class Arc(NamedTuple):
     source: int
     target: int
     transfer: tuple[float, ...]
-    """CPU cycles, for a unit of each variable, that it takes at both ends if they are apart."""
+    """CPU cycles, per unit of each variable, that it costs at both ends if they are on different
+    nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResilientProblem:
-    """Operators to place on nodes, so that as many rates as possible can be borne."""
+    """Operators to place on nodes so that as many rates as possible are feasible."""
 
     load: tuple[tuple[Number, ...], ...]
-    """A row for each operator: CPU cycles it needs for a unit of each variable (L^o).
+    """A row for each operator: CPU cycles per unit of each variable (L^o).
 
     A variable is the rate of an input stream, or one that makes a load linear (section 6.2).
     """
     capacity: tuple[Number, ...]
-    """CPU cycles each node has (C); a node with 0 holds nothing."""
+    """CPU cycles of each node (C); a node with 0 holds nothing."""
     lower_bound: tuple[Number, ...]
-    """What each variable never falls below (B)."""
+    """Lowest value of each variable (B)."""
     arcs: tuple[Arc, ...] = ()
-    """The streams between operators, where they are known."""
+    """The streams between operators, if known."""
     fixed: tuple[Number, ...] = ()
-    """CPU cycles each operator takes at any rates, also at none; empty: none does."""
+    """CPU cycles of each operator at any rates, even at none; empty: none."""
     unplaced: tuple[tuple[Number, ...], ...] = ()
-    """A row for each node: CPU cycles for a unit of each variable that it needs wherever operators
+    """A row for each node: CPU cycles per unit of each variable that it needs wherever operators
     are; empty: none."""
     tasks: tuple[TaskId, ...] = ()
-    """The task that each operator is; empty where operators are none of a running application."""
+    """The task of each operator; empty if the operators do not belong to a running application."""
     executors: tuple[str, ...] = ()
-    """The id of the executor that each node is; empty likewise."""
+    """The executor id of each node; empty in the same case."""
 
     @classmethod
     def of(
@@ -63,7 +64,7 @@ class ResilientProblem:
         tasks: Sequence[TaskId] = (),
         executors: Sequence[str] = (),
     ) -> ResilientProblem:
-        """Return the checked problem; without a lower bound every rate may be 0."""
+        """Return the validated problem; without a lower bound every rate may be 0."""
         rows = _rows(load)
         streams = len(rows[0])
         nodes = amounts("capacity", capacity)
@@ -74,7 +75,7 @@ class ResilientProblem:
         least = amounts("lower_bound", lower_bound, length=streams)
         for i, arc in enumerate(arcs):
             if not (0 <= arc.source < len(rows) and 0 <= arc.target < len(rows)):
-                raise ProblemError(f"arcs[{i}]", f"{shown(arc[:2])} names no two operators")
+                raise ProblemError(f"arcs[{i}]", f"{shown(arc[:2])} does not name two operators")
             amounts(f"arcs[{i}].transfer", arc.transfer, length=streams)
         always = () if fixed is None else amounts("fixed", fixed, length=len(rows))
         apart = () if unplaced is None else _unplaced(unplaced, len(nodes), streams)
@@ -116,5 +117,5 @@ def _rows(load: object) -> tuple[tuple[Number, ...], ...]:
     rest = (amounts(f"load[{j}]", row, length=len(first)) for j, row in enumerate(load[1:], 1))
     rows = (first, *rest)
     if not any(map(any, rows)):
-        raise ProblemError("load", "is 0 everywhere; any placement bears any rates")
+        raise ProblemError("load", "is 0 everywhere; any placement tolerates any rates")
     return rows

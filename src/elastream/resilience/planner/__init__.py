@@ -1,1 +1,1 @@
-"""Resilient placement (paper 003): operators on nodes so that bursts need no move."""
+"""Resilient placement (paper 003): place operators on nodes so that bursts need no move."""

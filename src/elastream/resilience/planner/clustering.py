@@ -1,21 +1,21 @@
-"""Operators that are dear to part are placed as one: section 6.3 of paper 003.
+"""Place operators that are expensive to separate as one: section 6.3 of paper 003.
 
-A stream between nodes costs CPU at both ends. Before ROD, the operators at the ends of dear arcs
-are joined into clusters. The clustering ratio of two connected clusters is what their arcs cost
-if they cross over the smaller of the two clusters' own loads. While a pair has at least the
-threshold and would not be heavier than the bound, one is merged:
+A stream between nodes costs CPU at both ends. Before ROD, the operators at the ends of expensive
+arcs are joined into clusters. The clustering ratio of two connected clusters is the cost of their
+arcs, if they cross, over the smaller of the two clusters' own loads. While a pair has at least the
+threshold and would not exceed the weight bound, one pair is merged:
 
 - ``by_ratio``: the pair with the largest ratio;
-- ``by_weight``: the pair of least weight together, against clusters that grow too heavy.
+- ``by_weight``: the pair with the least total weight, against clusters that grow too heavy.
 
-Neither wins always, so a few thresholds and bounds are swept over for both and for no clustering
-at all, ROD places each, and the plan whose nearest hyperplane, transfers counted, is farthest from
-the lower bound is taken.
+Neither is always better, so a few thresholds and bounds are tried for both, and no clustering at
+all. ROD places each. The result is the plan whose nearest hyperplane, transfers included, is
+farthest from the lower bound.
 
 The paper's ratio is per tuple; here loads are compared, as norms of shares. For a chain of
-operators of selectivity 1 that is the same, and it also has a meaning for joins and for clusters.
+operators of selectivity 1 that is the same, and it is also defined for joins and for clusters.
 
-Cost: a merge looks at all arcs between clusters, so O(m e log e) a threshold, besides ROD's own.
+Cost: a merge scans all arcs between clusters, so O(m e log e) per threshold, plus ROD's own.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _APPROACHES: tuple[Approach, ...] = ("by_ratio", "by_weight")
 _THRESHOLDS = (0.1, 0.2, 0.4, 0.8, 1.6)
 _ROUNDING = 1e-9
 _NO_LOAD = 1e-100
-"""Stands in for the load of operators without any: parting them is dear at any price."""
+"""Replaces a load of zero: separating operators without load is always too expensive."""
 _WEIGHTS = (0.5, 1.0, 2.0, 4.0)
-"""The most of any stream's load that a cluster may hold, in shares of the largest node."""
+"""Largest share of any stream's load in a cluster, in shares of the largest node."""
 
 
 def rod_with_clustering(space: Space) -> Ints:
-    """Return ROD's placement of the clustering that bears most; without transfer costs, ROD's.
+    """Return ROD's placement of the best clustering; without transfer costs, ROD's own.
 
-    What is inseparable stays together in all of them.
+    Inseparable operators stay together in all of them.
     """
     if len(space.barred):
         labels = space.inseparable()
@@ -63,7 +63,7 @@ def rod_with_clustering(space: Space) -> Ints:
 def clusters(space: Space, approach: Approach, threshold: float, heaviest: float) -> Ints:
     """Return the cluster of each operator, numbered from 0.
 
-    No cluster made of several has more than ``heaviest`` of any stream's load.
+    No cluster of several operators has more than ``heaviest`` of any stream's load.
     """
     shares, ends, transfers = space.shares.copy(), space.ends, space.transfers
     member_of = np.arange(len(shares))
@@ -100,7 +100,7 @@ def _clusterings(space: Space) -> Iterator[Ints]:
 
 
 def _links(ends: Ints, transfers: Floats) -> tuple[Ints, Floats]:
-    """Return each pair of connected clusters once, with what its arcs cost together."""
+    """Return each pair of connected clusters once, with the total cost of its arcs."""
     apart = ends[:, 0] != ends[:, 1]
     pairs, numbers = np.unique(np.sort(ends[apart], axis=1), axis=0, return_inverse=True)
     summed = np.zeros((len(pairs), transfers.shape[1]))

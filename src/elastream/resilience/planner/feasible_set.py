@@ -1,14 +1,14 @@
 """The volume of a feasible set over that of the ideal one, by scrambled Sobol points.
 
-The paper draws points of the ideal simplex and counts those that no node is overloaded by. Here
-the set is measured along rays. In direction u, a point of the face ``sum(u) = 1``, it ends at
-``1 / max_i V_i u`` of the way to the ideal hyperplane, so the ratio of the volumes is
+The paper draws points of the ideal simplex and counts those that overload no node. Here the set is
+measured along rays. In direction u, a point of the face ``sum(u) = 1``, it ends at ``1 / max_i V_i
+u`` of the way to the ideal hyperplane, so the ratio of the volumes is
 
-    E[ (max_i V_i u)^-d ]    over u uniform on the face.
+  E[ (max_i V_i u)^-d ]    over u uniform on the face.
 
-That has one dimension less, and the integrand is continuous where the count jumps, which is what
-low-discrepancy points reward. The cube of Sobol points is mapped to the face by breaking a stick
-(each part the quantile of its conditional distribution). Independent scramblings give independent
+This has one dimension less, and the integrand is continuous while the count has jumps, which suits
+low-discrepancy points. The cube of Sobol points is mapped to the face by breaking a stick (each
+part the quantile of its conditional distribution). Independent scramblings give independent
 unbiased estimates; their mean and its standard error are returned.
 
 Cost: O(points * n * d).
@@ -27,9 +27,9 @@ __all__ = ["VolumeRatio", "directions", "ray_values", "volume_ratio"]
 
 _SCRAMBLINGS = 8
 _FIRST_LOG2, _LAST_LOG2 = 9, 16
-"""Points of a scrambling: doubled until the digits are good."""
+"""Log2 of the points per scrambling: doubled until the error is small enough."""
 _RELATIVE_ERROR = 1.5e-4
-"""Standard error, as a part of the ratio, that is aimed at."""
+"""Target standard error, relative to the ratio."""
 _BLOCK = 1 << 14
 
 
@@ -41,7 +41,7 @@ class VolumeRatio(NamedTuple):
 
 
 def directions(streams: int, log2_points: int, *, seed: int) -> Floats:
-    """Return ``2 ** log2_points`` points of the face ``sum(u) = 1``, spread evenly; a row each."""
+    """Return ``2 ** log2_points`` points spread evenly over the face ``sum(u) = 1``, as rows."""
     if streams == 1:
         return np.ones((1, 1))
     return _broken_sticks(sobol_points(streams - 1, log2_points, seed=seed))
@@ -60,9 +60,9 @@ def ray_values(rows: Floats, points: Floats) -> Floats:
 
 
 def volume_ratio(rows: Floats | None, *, seed: int = 0) -> VolumeRatio:
-    """Return the ratio for node hyperplanes ``V_i y = 1``; ``None`` stands for the empty set.
+    """Return the ratio for node hyperplanes ``V_i y = 1``; ``None`` represents the empty set.
 
-    The columns of V weighed by the nodes' shares of the capacity sum to at least 1.
+    The columns of V, weighted by the nodes' shares of the capacity, sum to at least 1.
     """
     if rows is None:
         return VolumeRatio(0.0, 0.0)
@@ -85,10 +85,10 @@ def _broken_sticks(cube: Floats) -> Floats:
     """Map points of the cube in d - 1 dimensions to points uniform on the face in d."""
     parts = cube.shape[1]
     points = np.empty((len(cube), parts + 1))
-    left = np.ones(len(cube))
+    remaining = np.ones(len(cube))
     for k in range(parts):
         broken = (1.0 - cube[:, k]) ** (1.0 / (parts - k))
-        points[:, k] = left * (1.0 - broken)
-        left = left * broken
-    points[:, parts] = left
+        points[:, k] = remaining * (1.0 - broken)
+        remaining = remaining * broken
+    points[:, parts] = remaining
     return points

@@ -1,17 +1,17 @@
-"""From a query graph to loads that are linear in a few variables (sections 2.2 and 6.2, paper 003).
+"""Turn a query graph into loads linear in a few variables (sections 2.2 and 6.2 of paper 003).
 
-Every stream's rate is a linear form of the variables, which are the rates of the input streams
-to begin with. In the order of the streams, with u and v the rates an operator reads:
+Every stream's rate is a linear form of the variables, which initially are the rates of the input
+streams. In topological order, with u and v the input rates of an operator:
 
 - linear: load ``cost * sum(u)``, output ``selectivity * sum(u)``;
 - selectivity unknown: the output is a new variable;
-- join: ``window * u * v`` pairs pass in a unit of time. Its output is a new variable r, its load
-  ``cost / selectivity * r``. Where the selectivity is 0 or unknown, the pairs are the variable.
+- join: ``window * u * v`` pairs pass per unit of time. Its output is a new variable r, its load
+  ``cost / selectivity * r``. If the selectivity is 0 or unknown, the pairs are the variable.
 
-As few variables as possible: joins whose inputs are the same up to constant factors share one
-(their pairs are proportional), which the paper does not consider, and a variable that no load and
-no transfer depends on is dropped: the output of an operator that nobody reads, or that only joins
-read. Input streams always keep their column, so that a lower bound can be told for each.
+The number of variables is kept small. Joins whose inputs are equal up to constant factors share one
+(their pairs are proportional), which the paper does not consider. A variable that no load and no
+transfer depends on is dropped: the output of an operator that has no reader, or that only joins
+read. Input streams always keep their column, so that a lower bound can be given for each.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from elastream.resilience.model.problem import Arc, ResilientProblem
 __all__ = ["LoadModel", "linear_load"]
 
 Form = dict[str, float]
-"""A linear form: the coefficient of each variable that has one above 0."""
+"""A linear form: the coefficient of each variable with a coefficient above 0."""
 
 _DIGITS = 12
-"""Factors that agree in so many digits are the same up to rounding."""
+"""Factors that agree in this many digits are equal up to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class LoadModel:
     """A row for each operator, an entry for each variable."""
     arcs: tuple[Arc, ...]
     inputs: int
-    """How many variables are rates of inputs."""
+    """Number of variables that are rates of inputs."""
     fixed: tuple[Number, ...] = ()
-    """What each operator takes at any rates."""
+    """Load of each operator at any rates."""
 
     def problem(
         self,
@@ -67,7 +67,9 @@ class LoadModel:
         if unplaced is not None:
             unplaced = [self._whole(f"unplaced[{i}]", row) for i, row in enumerate(unplaced)]
         if not any(map(any, self.load)):
-            raise ProblemError("graph", "no operator has any load; any placement bears any rates")
+            raise ProblemError(
+                "graph", "no operator has any load; any placement tolerates any rates"
+            )
         return ResilientProblem.of(
             self.load,
             capacity,
@@ -80,12 +82,12 @@ class LoadModel:
         )
 
     def _whole(self, field: str, values: Numbers) -> tuple[Number, ...]:
-        """Return an entry for each variable; those not told are 0."""
-        told = amounts(field, values)
-        if len(told) not in (self.inputs, len(self.variables)):
+        """Return an entry for each variable; missing ones are 0."""
+        given = amounts(field, values)
+        if len(given) not in (self.inputs, len(self.variables)):
             needed = f"{self.inputs} inputs, {len(self.variables)} variables"
-            raise ProblemError(field, f"has {len(told)} entries; there are {needed}")
-        return told + (0,) * (len(self.variables) - len(told))
+            raise ProblemError(field, f"has {len(given)} entries; there are {needed}")
+        return given + (0,) * (len(self.variables) - len(given))
 
 
 def linear_load(graph: QueryGraph) -> LoadModel:
@@ -111,23 +113,23 @@ def linear_load(graph: QueryGraph) -> LoadModel:
     ]
     forms = [*loads, *(form for _, _, form in crossing)]
     used = dict.fromkeys(name for form in forms for name, value in form.items() if value)
-    kept = (*graph.inputs, *(name for name in used if name not in graph.inputs))
+    variables = (*graph.inputs, *(name for name in used if name not in graph.inputs))
     return LoadModel(
-        kept,
-        tuple(_row(form, kept) for form in loads),
-        tuple(Arc(u, v, _row(form, kept)) for u, v, form in crossing),
+        variables,
+        tuple(_row(form, variables) for form in loads),
+        tuple(Arc(u, v, _row(form, variables)) for u, v, form in crossing),
         len(graph.inputs),
         tuple(operator.fixed for operator in graph.operators),
     )
 
 
 class _PairVariables:
-    """The variables that stand for pairs of tuples, one for all joins whose pairs go together."""
+    """The variables for pairs of tuples, shared by all joins whose pairs are proportional."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = taken
         self._known: dict[object, tuple[str, float]] = {}
-        """By the directions of two rates: a variable, and what to divide their product by."""
+        """By the directions of two rates: a variable, and the divisor of their product."""
 
     def passing(self, join: GraphOperator, left: Form, right: Form) -> Form:
         """Return the pairs that pass through ``join`` in a unit of time."""

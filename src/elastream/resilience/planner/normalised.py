@@ -1,25 +1,27 @@
 """The normalised space (section 3.3 of paper 003): the ideal hyperplane is ``sum(x) = 1``.
 
 With ``l_k`` the load of stream k over all operators and ``C_T`` the capacity of all nodes, the
-variable is ``x_k = l_k r_k / C_T``. Operator j has the share ``l_jk / l_k`` of stream k, node i
-the share ``C_i / C_T`` of the capacity, and the weight of stream k on node i is the quotient of
-the two shares summed up there, ``w_ik``. A node bears x where ``W_i x <= 1``.
+variable is ``x_k = l_k r_k / C_T``. Operator j has the share ``l_jk / l_k`` of stream k, node i the
+share ``C_i / C_T`` of the capacity, and the weight of stream k on node i is the quotient of the two
+shares summed up there, ``w_ik``. A node is not overloaded at x if ``W_i x <= 1``.
 
-With a lower bound B' (section 6.1) put ``x = B' + (1 - sum(B')) y``: node i bears y where
-``V_i y <= 1`` with ``V_i = W_i (1 - sum(B')) / (1 - W_i B')``, and the ideal set is again
+With a lower bound B' (section 6.1) set ``x = B' + (1 - sum(B')) y``: node i is not overloaded at y
+if ``V_i y <= 1`` with ``V_i = W_i (1 - sum(B')) / (1 - W_i B')``, and the ideal set is again
 ``sum(y) <= 1``. So a lower bound only scales rows, and volumes need no second formula.
 
-What operators take at any rates is there at the lower bound like everything else: with ``a_i`` of
-node i's capacity taken so, and ``a`` of that of all, ``V_i = W_i (1 - sum(B') - a) / (1 - W_i B' -
-a_i)``. What cannot be placed is in W from the start, and part of the ideal set.
+The load of operators at any rates is included at the lower bound like everything else: with ``a_i``
+of node i's capacity taken by it, and ``a`` of the total capacity, ``V_i = W_i (1 - sum(B') - a) /
+(1 - W_i B' - a_i)``. The load that cannot be placed is in W from the start, and part of the ideal
+set.
 
-Streams that cost nothing limit nothing: they have no axis here. Nodes whose capacity is nothing
-beside the others' bear nothing: they are left out and hold no operator.
+Streams without cost limit nothing and have no axis here. Nodes whose capacity is negligible
+compared with the others' tolerate no load: they are left out and hold no operator.
 
-*A stream that no operator has load of, but that costs where it crosses*, has no axis either: the
-ideal set has no end along it. Beside that set, a placement in which such a stream crosses bears
-nothing, however little the crossing costs, since the stream may have any rate. So the operators at
-its ends are inseparable: planners keep them together, and whoever parts them, bears nothing.
+*A stream without load on any operator that has a cost where it crosses* has no axis either: the
+ideal set is unbounded along it. Relative to that set, a placement in which such a stream crosses
+tolerates nothing, however small the cost, because the stream may have any rate. So the operators at
+its ends are inseparable: planners keep them together, and a placement that separates them tolerates
+nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FULL = 1e-12
-"""A node with a smaller part of its capacity left at the lower bound bears nothing above it."""
+"""A node with a smaller free share of its capacity at the lower bound counts as full."""
 _NEGLIGIBLE = 1e-12
 """A node with a smaller share of the capacity holds nothing."""
 
@@ -57,7 +59,7 @@ class Space:
     ends: Ints
     """e x 2: the operators at the two ends of each arc."""
     transfers: Floats
-    """e x d: what an arc costs at each end if it crosses, as a share of each stream's load."""
+    """e x d: the cost of an arc at each end if it crosses, as a share of each stream's load."""
     nodes: Ints
     """n: the numbers of the nodes in the problem."""
     streams: Ints
@@ -65,35 +67,35 @@ class Space:
     barred: Ints
     """b x 2: the operators at the ends of streams that must not cross."""
     always: Floats
-    """m: what the operator takes at any rates, as a share of the capacity of all nodes."""
+    """m: the operator's load at any rates, as a share of the capacity of all nodes."""
     base: Floats
-    """n x d: the share of each stream's load that the node has wherever operators are."""
+    """n x d: the node's share of each stream's load wherever operators are."""
 
     @property
     def room(self) -> float:
-        """How much of the ideal set is left above the lower bound, along every axis."""
+        """Share of the ideal set left above the lower bound, along every axis."""
         return float(1.0 - self.bound.sum() - self.always.sum())
 
     @property
     def transfer_costs(self) -> bool:
-        """Whether streams between nodes cost anything."""
+        """Whether streams between nodes have a cost."""
         return bool(self.transfers.any()) or len(self.barred) > 0
 
     @property
     def sizes(self) -> Floats:
-        """What orders operators: their shares, and what they take at any rates as one more."""
+        """Rows that order operators: their shares, and as one more column their fixed load."""
         return np.column_stack((self.shares, self.always))
 
     def inseparable(self) -> Ints:
-        """Return the group of each operator, numbered from 0: nothing is borne if one is parted."""
+        """Return the group of each operator, numbered from 0; a group must stay together."""
         first = list(range(len(self.shares)))
         for one, other in self.barred.tolist():
-            kept, lost = sorted((first[one], first[other]))
-            first = [kept if each == lost else each for each in first]
+            kept, dropped = sorted((first[one], first[other]))
+            first = [kept if each == dropped else each for each in first]
         return np.unique(first, return_inverse=True)[1].astype(np.int64)
 
     def merged(self, labels: Ints) -> Space:
-        """Return the space with the operators of each label made one."""
+        """Return the space with the operators of each label merged into one."""
         shares = np.zeros((int(labels.max()) + 1, self.shares.shape[1]))
         np.add.at(shares, labels, self.shares)
         always: Floats = np.bincount(labels, self.always).astype(np.float64)
@@ -109,9 +111,9 @@ class Space:
         )
 
     def weights(self, place: Ints) -> Floats:
-        """Return W, a row for each node, of a placement by node; transfers are counted.
+        """Return W, a row for each node, of a placement by node, including transfers.
 
-        A node that a stream leaves or reaches which must not cross has infinite weights.
+        A node at either end of a crossing stream that must not cross has infinite weights.
         """
         loads = self.base.copy()
         np.add.at(loads, place, self.shares)
@@ -123,16 +125,16 @@ class Space:
         return loads / self.capacity[:, None]
 
     def without_transfers(self) -> Space:
-        """Return the same space with streams between nodes for free."""
+        """Return the same space without the cost of streams between nodes."""
         return replace(self, transfers=np.zeros_like(self.transfers), barred=self.barred[:0])
 
     def taken(self, place: Ints) -> Floats:
-        """Return the part of each node's capacity that its operators take at any rates."""
+        """Return the share of each node's capacity that its operators use at any rates."""
         taken: Floats = np.bincount(place, self.always, len(self.capacity)) / self.capacity
         return taken
 
     def above_bound(self, place: Ints) -> Floats | None:
-        """Return V, or ``None`` where a node bears nothing above the lower bound."""
+        """Return V, or ``None`` if a node is full at the lower bound."""
         weights = self.weights(place)
         if not np.isfinite(weights).all():
             return None
@@ -153,7 +155,7 @@ class Space:
 
 
 def normalise(problem: ResilientProblem) -> Space | Infeasible:
-    """Return the problem in the normalised space, or why no placement can bear anything."""
+    """Return the problem in the normalised space, or why every placement is infeasible."""
     load = np.array(problem.load, dtype=np.float64)
     capacity = np.array(problem.capacity, dtype=np.float64)
     total = float(capacity.sum())

@@ -1,18 +1,18 @@
-"""Local search for the feasible set: operators move, or change places, between two nodes.
+"""Local search for the feasible set: move or swap operators between two nodes.
 
 The value of a placement is the mean of ``(max_i V_i u)^-d`` over a fixed set of points u (see
-``feasible_set``). An exchange between nodes a and b changes two rows of V alone, also where streams
-between nodes cost: an arc to a third node is paid at its other end as before. So for each pair of
-nodes the reach of all others is worked out once, ``rest(u) = max_i V_i u`` over i other than a and
-b, and an exchange costs 2 d multiplications a point. It is given up as soon as the points seen,
-plus the most the others could give (``rest^-d``), fall short of the best exchange so far: that
-never changes the outcome. The best move or swap of the pair is made until none is left; the search
-ends when no pair has one, or the budget is spent.
+``feasible_set``). An exchange between nodes a and b changes only two rows of V, also if streams
+between nodes have a cost: an arc to a third node is paid at its other end as before. So for each
+pair of nodes the reach of all others is computed once, ``rest(u) = max_i V_i u`` over i other than
+a and b, and an exchange costs 2 d multiplications per point. Its evaluation stops as soon as the
+points seen, plus the most the others could give (``rest^-d``), fall short of the best exchange so
+far; that never changes the outcome. The best move or swap of the pair is applied until none is
+left. The search ends when no pair has one, or the budget is spent.
 
-Where nodes are overloaded at the lower bound itself, the value is minus the sum of the overloads,
-so the search first makes room.
+If nodes are overloaded at the lower bound itself, the value is minus the sum of the overloads, so
+the search removes overload first.
 
-Cost of a pass over all pairs: at most O(n^2 (s^2 + n) d) a point, s the operators of a node.
+Cost of a pass over all pairs: at most O(n^2 (s^2 + n) d) per point, s the operators of a node.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from elastream.resilience.planner.normalised import FULL, Floats, Ints, Space
 __all__ = ["PairExchange"]
 
 _GAIN = 1e-9
-"""An exchange must gain at least so much, relative to the value, to be worth making."""
+"""An exchange must gain at least this much, relative to the value."""
 _TIE = 1e-12
-"""Of exchanges closer than this, relative to the value, the first is taken."""
+"""Among exchanges closer than this, relative to the value, the first is taken."""
 _WORTH = 8
-"""Setting up an exchange takes the time of so many point visits."""
+"""Setting up an exchange takes the time of this many point visits."""
 _LOOKS = 300
-"""About so often every exchange is weighed by searches from all starts."""
+"""Approximate number of evaluations of every exchange over the searches from all starts."""
 
 
 class _Fixed(NamedTuple):
-    """What does not change during a search, in the form that compiled code takes.
+    """The part of the problem that is constant during a search, as arrays for compiled code.
 
-    What operators take at any rates is one more stream, which is always at 1: shares, bound and
-    transfers have a column for it, points have none.
+    The load of operators at any rates is one more stream with the constant rate 1: shares, bound
+    and transfers have a column for it, points do not.
     """
 
     shares: Floats
@@ -52,7 +52,7 @@ class _Fixed(NamedTuple):
     transfers: Floats
     ends: Ints
     arcs_of: Ints
-    """The arcs of operator j stand in ``arcs`` from ``arcs_of[j]`` to ``arcs_of[j + 1] - 1``."""
+    """The arcs of operator j are in ``arcs`` from ``arcs_of[j]`` to ``arcs_of[j + 1] - 1``."""
     arcs: Ints
 
 
@@ -85,16 +85,16 @@ class PairExchange:
         return cls(space, fixed)
 
     def improve(self, place: Ints, budget: float) -> tuple[Ints, float, float]:
-        """Return a placement that no exchange improves, its value, and the point visits made.
+        """Return a placement that no exchange improves, its value, and the point visits used.
 
-        The search ends early once it has made ``budget`` visits.
+        The search ends early once it has used ``budget`` visits.
         """
         improved = place.copy()
         shares = np.column_stack((self.space.weights(place), self.space.taken(place)))
         loads = shares * self.space.capacity[:, None]
         visits = _LOOKS * len(place) ** 2 * self.fixed.points.size
-        value, made = _improve.for_operations(visits)(self.fixed, improved, loads, budget)
-        return improved, value, made
+        value, used = _improve.for_operations(visits)(self.fixed, improved, loads, budget)
+        return improved, value, used
 
 
 @kernel
@@ -133,7 +133,7 @@ def _measure_rest(fixed: _Fixed, rows: Floats, a: int, b: int, rest: Floats, mos
 def _value(
     points: Floats, row_a: Floats, row_b: Floats, rest: Floats, most: Floats, least: float
 ) -> tuple[float, int]:
-    """Return the sum over the points, minus infinity where it cannot exceed ``least``; visits."""
+    """Return the sum over the points, minus infinity if it cannot exceed ``least``; visits."""
     streams = points.shape[1]
     total = 0.0
     for p in range(len(points)):
@@ -219,7 +219,7 @@ def _best_exchange(
 
 @kernel
 def _improve(fixed: _Fixed, place: Ints, loads: Floats, budget: float) -> tuple[float, float]:
-    """Improve ``place`` and ``loads`` where they stand; return the value and the point visits."""
+    """Improve ``place`` and ``loads`` in place; return the value and the point visits."""
     nodes = len(loads)
     points = len(fixed.points)
     rows, over = np.zeros((nodes, fixed.points.shape[1])), np.zeros(nodes)

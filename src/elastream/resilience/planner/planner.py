@@ -22,17 +22,17 @@ Method = Literal["refined", "rod"]
 
 
 def refined_placement(space: Space) -> Ints:
-    """Return the better of ROD's placement and what exchanges make of it."""
+    """Return ROD's placement improved by exchanges, or ROD's if that is better."""
     first = rod_with_clustering(space)
     better = refine(space, first)
     return max(better, first, key=lambda place: _measured(space, place).ratio)
 
 
 def resilient(problem: ResilientProblem, method: Method = "refined") -> ResilientPlan | Infeasible:
-    """Return where to place the operators so that as many rates as possible can be borne.
+    """Return where to place the operators so that as many rates as possible are feasible.
 
-    A plan that a node is overloaded by at the lower bound already is ``unbalanced``; that no plan
-    bears the lower bound is found out by "refined" alone.
+    A plan with a node already overloaded at the lower bound is ``unbalanced``. Only "refined"
+    detects that no plan is feasible at the lower bound.
     """
     space = normalise(problem)
     if isinstance(space, Infeasible):
@@ -49,10 +49,10 @@ def resilient(problem: ResilientProblem, method: Method = "refined") -> Resilien
 
 
 def describe(problem: ResilientProblem, space: Space, place: Ints) -> ResilientPlan:
-    """Return the plan of a placement: what it weighs and what it bears."""
+    """Return the plan of a placement with its weights and feasible set."""
     free = space.without_transfers()
-    shown = np.zeros((len(problem.capacity), len(problem.lower_bound)))
-    shown[np.ix_(space.nodes, space.streams)] = free.weights(place)
+    weights = np.zeros((len(problem.capacity), len(problem.lower_bound)))
+    weights[np.ix_(space.nodes, space.streams)] = free.weights(place)
     feasible = _measured(free, place)
     with_transfer = None
     if space.transfer_costs:
@@ -62,7 +62,7 @@ def describe(problem: ResilientProblem, space: Space, place: Ints) -> ResilientP
         "feasible" if borne.ratio > 0 else "unbalanced",
         tuple(int(node) for node in space.nodes[place]),
         feasible,
-        tuple(tuple(row) for row in shown.tolist()),
+        tuple(tuple(row) for row in weights.tolist()),
         with_transfer,
         problem.tasks,
         problem.executors,

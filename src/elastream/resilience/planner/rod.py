@@ -1,16 +1,17 @@
 """ROD, resilient operator distribution: Figure 10 of paper 003, with lower bounds (6.1).
 
-Operators by falling norm of their shares; each goes to a node whose candidate hyperplane stays on
-or above the ideal one (class I), so that nothing is lost, and where there is none to the node
-whose candidate hyperplane is farthest from the lower bound (class II). Among class I nodes the one
-is taken that leaves the fewest streams between nodes, then the one of the farthest hyperplane.
-What operators take at any rates must be no more than an even share in class I, and brings the lower
-bound nearer to a hyperplane; what cannot be placed is on its node before the first operator is.
+Operators are placed by falling norm of their shares. Each goes to a node whose candidate hyperplane
+stays on or above the ideal one (class I), so that nothing is lost. If there is none, it goes to the
+node whose candidate hyperplane is farthest from the lower bound (class II). Among class I nodes the
+one is taken that leaves the fewest streams between nodes, then the one with the farthest
+hyperplane. The load of operators at any rates must be at most an even share in class I, and brings
+the lower bound nearer to a hyperplane. The load that cannot be placed is on its node before the
+first operator is placed.
 
 Departures from the paper:
 
 - Figure 10 takes the *smallest* candidate distance in class II; the text of section 5.2 says the
-  largest, and means it.
+  largest, which is what is meant.
 - The order is by the norm of ``l_jk / l_k``, not of ``l_jk``: a plan must not depend on whether a
   stream is counted in tuples or in thousands of them.
 - Ties, up to rounding, go to the node whose first operator was placed first, then to the largest
@@ -31,7 +32,7 @@ __all__ = ["falling_order", "rod"]
 Bools = NDArray[np.bool_]
 
 _NO_LOAD = 1e-100
-"""Stands in for the norm of a node without load, whose hyperplane is nowhere."""
+"""Replaces the norm of a node without load, whose hyperplane is infinitely far."""
 _TIE = 1e-9
 """Values closer than this, relative to their size, are equal up to rounding."""
 
@@ -46,7 +47,7 @@ def falling_order(sizes: Floats) -> Ints:
 
 
 def rod(space: Space, order: Ints | None = None) -> Ints:
-    """Return the node of each operator; ``order`` stands in for that of falling norm."""
+    """Return the node of each operator; ``order`` replaces the order by falling norm."""
     operators, nodes = len(space.shares), len(space.capacity)
     place = np.full(operators, -1, dtype=np.int64)
     weights = space.base / space.capacity[:, None]
@@ -70,23 +71,23 @@ def rod(space: Space, order: Ints | None = None) -> Ints:
 
 
 def _neighbours(space: Space) -> list[Ints]:
-    """Return the operators that each one has a stream from or to."""
-    found: list[list[int]] = [[] for _ in space.shares]
+    """Return the operators that have a stream from or to each operator."""
+    neighbours: list[list[int]] = [[] for _ in space.shares]
     for source, target in space.ends.tolist():
-        found[source].append(target)
-        found[target].append(source)
-    return [np.array(others, dtype=np.int64) for others in found]
+        neighbours[source].append(target)
+        neighbours[target].append(source)
+    return [np.array(others, dtype=np.int64) for others in neighbours]
 
 
-def _fewest_crossings(allowed: Bools, held: Ints) -> Bools:
+def _fewest_crossings(allowed: Bools, neighbour_nodes: Ints) -> Bools:
     """Return the allowed nodes that leave the fewest streams between nodes.
 
-    ``held`` are the nodes of the neighbours, -1 for those not yet placed.
+    ``neighbour_nodes`` are the nodes of the neighbours, -1 for those not yet placed.
     """
-    held = held[held >= 0]
-    if not len(held):
+    neighbour_nodes = neighbour_nodes[neighbour_nodes >= 0]
+    if not len(neighbour_nodes):
         return allowed
-    together = np.bincount(held, minlength=len(allowed))
+    together = np.bincount(neighbour_nodes, minlength=len(allowed))
     fewest: Bools = allowed & (together == together[allowed].max())
     return fewest
 
@@ -94,7 +95,7 @@ def _fewest_crossings(allowed: Bools, held: Ints) -> Bools:
 def _farthest(weights: Floats, slack: Floats, allowed: Bools) -> list[int]:
     """Return the allowed nodes whose hyperplane is farthest from the bound, up to rounding.
 
-    ``slack`` is what each has left at the bound.
+    ``slack`` is the free capacity of each at the bound.
     """
     norms = np.sqrt(np.einsum("ij,ij->i", weights, weights))
     distances = slack / np.maximum(norms, _NO_LOAD)

@@ -1,12 +1,12 @@
-"""Sobol points, scrambled: points that fill a cube more evenly than random ones do.
+"""Scrambled Sobol points: they fill a cube more evenly than random points.
 
-Coordinate k of point i is the bitwise sum of the direction numbers of k that the Gray code of i
-selects (Antonov and Saleev 1979). The direction numbers are those of Joe and Kuo (2008). Scrambling
+Coordinate k of point i is the bitwise sum of the direction numbers of k selected by the Gray code
+of i (Antonov and Saleev 1979). The direction numbers are those of Joe and Kuo (2008). Scrambling
 multiplies them by a random lower triangular matrix and adds a random shift (Matoušek 1998), so that
 every scrambling gives an unbiased estimate. For equal seeds the points equal those of
 ``scipy.stats.qmc.Sobol``.
 
-The table has 32 coordinates. Those above are random.
+The table has 32 coordinates. Further coordinates are random.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _POLYNOMIALS = (
 direction numbers (new-joe-kuo-6.21201)."""
 
 TABULATED = 1 + len(_POLYNOMIALS)
-"""How many coordinates have direction numbers."""
+"""Number of coordinates with direction numbers."""
 
 
 def sobol_points(coordinates: int, log2_points: int, *, seed: int) -> NDArray[np.float64]:
-    """Return ``2 ** log2_points`` points of the unit cube; a row each."""
+    """Return ``2 ** log2_points`` points of the unit cube, one per row."""
     [rng] = np.random.default_rng(seed).spawn(1)
     even = min(coordinates, TABULATED)
     powers = 2 ** np.arange(_BITS, dtype=np.uint32)

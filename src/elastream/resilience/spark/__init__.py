@@ -1,1 +1,1 @@
-"""What tasks cost, measured on Spark."""
+"""Measure on Spark what tasks cost."""

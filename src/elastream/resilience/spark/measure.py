@@ -1,12 +1,12 @@
-"""``measure``: a trial run tells what each pair costs, as a problem of resilient placement.
+"""``measure``: measure the cost of each task in a trial run, as a problem of resilient placement.
 
-Running queries are watched for a number of batches, wherever their state is;
-:mod:`elastream.resilience.spark.trial_costs` says what is made of it. The graph of the problem has
-an operator for each (query, operator, partition) pair, and a node for each executor. Costs are in
-seconds of executor run time, rates in rows a second.
+Running queries are observed for a number of batches, wherever their state is;
+:mod:`elastream.resilience.spark.trial_costs` turns the batches into costs. The graph of the problem
+has an operator for each (query, operator, partition) triple, and a node for each executor. Costs
+are in seconds of executor run time, rates in rows per second.
 
-Streams are the sources of queries. Several queries may read the same one, a query may read several.
-The rows that a join keeps on each side are counted once, at the end, by reading its state.
+Streams are the sources of queries. Several queries may read the same one, and a query may read
+several. The rows that a join keeps on each side are counted once, at the end, by reading its state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Measured", "measure"]
 
 
 class _Node(Protocol):
-    """What matters of an executor."""
+    """The properties of an executor that matter here."""
 
     @property
     def id(self) -> str: ...
@@ -49,34 +49,34 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.5
 _LEAST_CAPACITY: Final = 0.1
-"""However much an executor does besides, so much of its cores counts as free."""
+"""At least this many of an executor's cores count as free, whatever else it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a trial run found out."""
+    """Result of a trial run."""
 
     graph: QueryGraph
-    """An operator for each task, query by query as they were given."""
+    """An operator for each task, query by query in the given order."""
     capacity: tuple[float, ...]
-    """Seconds of run time a second that each executor has: its cores, less what tasks without
-    state take at any rates."""
+    """Seconds of run time per second of each executor: its cores minus the load of tasks without
+    state at any rates."""
     rates: tuple[float, ...]
-    """Rows a second that each input had in the trial."""
+    """Rows per second of each input in the trial."""
     unplaced: tuple[tuple[float, ...], ...] = ()
-    """A row for each executor: seconds that tasks without state take there for a row of each
+    """A row for each executor: seconds that tasks without state take there per row of each
     input."""
     least_rates: tuple[float, ...] = ()
-    """Rows a second that each input had in the batch that had the fewest."""
+    """Rows per second of each input in its batch with the fewest."""
     tasks: tuple[TaskId, ...] = ()
-    """The task that each operator of the graph is."""
+    """The task of each operator of the graph."""
     executors: tuple[str, ...] = ()
     """The ids of the executors."""
 
     def fields(self, *, lower_bound: bool = False) -> dict[str, Any]:
         """Return the problem as ``elastream plan resilient`` reads it.
 
-        With ``lower_bound`` rates are taken never to fall below the least that were seen.
+        With ``lower_bound`` rates are assumed never to fall below the lowest measured.
         """
         graph: dict[str, Any] = {
             "inputs": list(self.graph.inputs),
@@ -96,7 +96,7 @@ class Measured:
         return fields
 
     def problem(self, *, lower_bound: bool = False) -> ResilientProblem:
-        """Return the problem as the planner takes it."""
+        """Return the problem for the planner."""
         from elastream.resilience.planner.load_model import linear_load
 
         least = self.least_rates if lower_bound else None
@@ -132,15 +132,15 @@ def measure(
     timeout_s: float = 600.0,
     heard: Callable[[str, BatchObservation], None] | None = None,
 ) -> Measured:
-    """Watch running queries for some batches and return what their pairs cost.
+    """Observe running queries for some batches and return the costs of their tasks.
 
     ``inputs`` names the stream that each query reads, or its streams in the order of its sources in
-    progress reports; queries that read the same one have the same name there. Left out, every query
+    progress reports; queries that read the same stream use the same name. If left out, every query
     reads streams of its own, named after it. The first ``skip`` batches of each query, in which
-    code is compiled, count nothing. ``heard`` is called with every batch and the name of its query.
+    code is compiled, are ignored. ``heard`` is called with every batch and the name of its query.
 
-    Raises :class:`~elastream.model.errors.ElastreamError` with one line where that cannot be
-    measured, or a query runs fewer batches within ``timeout_s``. The queries run on.
+    Raises :class:`~elastream.model.errors.ElastreamError` with one line if that cannot be measured,
+    or a query runs fewer batches within ``timeout_s``. The queries keep running.
     """
     from elastream.spark.observe.watching import batches_of, watching
 
@@ -161,7 +161,7 @@ def measure(
                 heard(batch.query, batch)
 
         batches_of(running.monitor, note)
-        _await(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
+        _await_batches(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
         readings = [_reading(running.door, trial, names[name]) for name, trial in trials.items()]
         return _measured(running.door.executors(), readings)
 
@@ -179,19 +179,19 @@ class _Trial:
         self._seen: list[BatchObservation] = []
         self._changed = threading.Condition()
 
-    def seen(self) -> list[BatchObservation]:
-        """Return the batches that count, as many as are needed or less."""
+    def counted_batches(self) -> list[BatchObservation]:
+        """Return the batches that count, at most as many as are needed."""
         with self._changed:
             return self._seen[self._skip : self._skip + self.batches]
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until enough batches were seen; ``False`` where the time ran out before."""
+        """Wait until enough batches were received; ``False`` on timeout."""
         needed = self._skip + self.batches
         with self._changed:
             return self._changed.wait_for(lambda: len(self._seen) >= needed, timeout_s)
 
     def note(self, batch: BatchObservation) -> None:
-        """Take a batch in; the trial begins with the first that has rows."""
+        """Record a batch; the trial starts with the first that has rows."""
         if batch.rows == 0 and not self._seen:
             return
         with self._changed:
@@ -199,7 +199,7 @@ class _Trial:
             self._changed.notify_all()
 
 
-def _await(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
+def _await_batches(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
     for trial in trials:
         while not trial.wait(_LOOK_S):
             name = trial.watched.name
@@ -207,8 +207,8 @@ def _await(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
                 raise QueryRefusedError(f"the query {name} stopped while it was measured")
             if time.monotonic() > deadline:
                 raise SparkError(
-                    f"the query {name} ran {len(trial.seen())} of {trial.batches} batches within "
-                    f"{timeout_s:g} s; give it more input, or measure fewer"
+                    f"the query {name} ran {len(trial.counted_batches())} of {trial.batches} "
+                    f"batches within {timeout_s:g} s; give it more input, or measure fewer"
                 )
 
 
@@ -216,20 +216,20 @@ def _streams(
     trials: Sequence[_Trial], inputs: Sequence[str | Sequence[str]] | None
 ) -> dict[str, tuple[str, ...]]:
     """Return the names of each query's sources."""
-    found: dict[str, tuple[str, ...]] = {}
+    streams_of_query: dict[str, tuple[str, ...]] = {}
     for place, trial in enumerate(trials):
         name, sources = trial.watched.name, _sources(trial.query)
         given: Any = None if inputs is None else inputs[place]
         if given is None:
             own = tuple(f"{name} source {number}" for number in range(sources))
-            found[name] = own if sources > 1 else (name,)
+            streams_of_query[name] = own if sources > 1 else (name,)
             continue
         names = (given,) if isinstance(given, str) else tuple(given)
         if len(names) != sources:
             what = f"has {len(names)} names; the query {name} reads {sources} sources"
             raise ProblemError(f"inputs[{place}]", what)
-        found[name] = names
-    return found
+        streams_of_query[name] = names
+    return streams_of_query
 
 
 def _sources(query: StreamingQuery) -> int:
@@ -240,7 +240,7 @@ def _sources(query: StreamingQuery) -> int:
 def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> QueryTrial:
     from elastream.resilience.spark.trial_costs import QueryTrial
 
-    watched, batches = trial.watched, tuple(trial.seen())
+    watched, batches = trial.watched, tuple(trial.counted_batches())
     interval_ms = watched.trigger.interval_ms
     if sum(batch.rows for batch in batches) == 0:
         raise SparkError(f"the query {watched.name} read no rows in {len(batches)} batches")
@@ -261,7 +261,7 @@ def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple
     from elastream.spark.steer.own_work import marked
 
     leads = lead_of(watched.operators)
-    found: dict[int, tuple[int, int]] = {}
+    rows_by_join: dict[int, tuple[int, int]] = {}
     for operator in watched.operators:
         if operator.read_steps is None:
             continue
@@ -273,12 +273,12 @@ def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple
                     reader.option("joinSide", side).load(place).count()
                     for side in ("left", "right")
                 )
-        except Exception as error:  # as long on both sides, then
+        except Exception as error:  # then both sides are assumed equal
             name, why = printable(watched.name), printable(str(error))
             _log.warning("the state of %s was not counted: %s", name, why)
             continue
-        found[leads[operator.id]] = left, right
-    return found
+        rows_by_join[leads[operator.id]] = left, right
+    return rows_by_join
 
 
 def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Measured:
@@ -314,7 +314,7 @@ def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Mea
 
 
 def _transfer_cost(readings: Sequence[QueryTrial]) -> float:
-    """Return the run time in which a task waits for a row of another executor, in seconds."""
+    """Return the seconds of run time in which a task waits for a row from another executor."""
     tasks = [task for each in readings for batch in each.batches for task in batch.tasks]
     fetched = sum(task.rows_fetched for task in tasks)
     return sum(task.fetch_ms for task in tasks) / 1000 / fetched if fetched else 0.0

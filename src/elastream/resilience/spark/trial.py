@@ -1,9 +1,9 @@
-"""A trial run of a program of somebody else: its queries are measured, then stopped.
+"""A trial run of a user's program: its queries are measured, then stopped.
 
-The program runs as it is, in a session that could be steered. Once it has stateful queries and
-starts no more, they are watched for some batches wherever their state is; what their tasks cost is
-written as a problem of resilient placement. Then the queries are stopped at a batch boundary, and
-the program goes on, as a rule to its end.
+The program runs unchanged, in a session that could be managed. Once it has stateful queries and
+starts no more, they are observed for some batches wherever their state is. The costs of their tasks
+are written as a problem of resilient placement. Then the queries are stopped at a batch boundary,
+and the program continues, usually to its end.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ __all__ = ["ProgramTrial", "measure_program", "run_measured"]
 
 _LOOK_S: Final = 0.5
 _SETTLED_S: Final = 5.0
-"""No further query for so long: the program has started all it has."""
+"""If no further query starts for this long, the program has started all it has."""
 _STOP_S: Final = 60.0
 _JOIN_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramTrial:
-    """What shall be measured; checked when made."""
+    """What to measure; validated when created."""
 
     out: Path
     """The problem file to write."""
     batches: int = 20
-    """Of each query."""
+    """Number of batches of each query."""
     lower_bound: bool = False
-    """Whether the least rates seen are what rates never fall below."""
+    """Whether the lowest measured rates are the lower bound."""
     timeout_s: float = 3600.0
-    """For the measuring."""
+    """For the measurement."""
 
     def __post_init__(self) -> None:
         count("batches", self.batches, least=1, most=1000)
@@ -61,7 +61,7 @@ def measure_program(program: Program, settings: RunSettings, out: Path) -> int:
 
 
 def run_measured(program: Program, settings: RunSettings, trial: ProgramTrial) -> int:
-    """Run the program until it is measured; return 0 where the problem was written, else 2."""
+    """Run the program until it is measured; return 0 if the problem was written, else 2."""
     session, hooks = _MeasuredSession(settings, trial), ExitStack()
     hooks.enter_context(hooked(session))
 
@@ -79,7 +79,7 @@ def run_measured(program: Program, settings: RunSettings, trial: ProgramTrial) -
 
 
 class _MeasuredSession(LaunchedSession):
-    """A program's session whose queries are measured, not steered."""
+    """Session of a program whose queries are measured, not managed."""
 
     def __init__(self, settings: RunSettings, trial: ProgramTrial) -> None:
         super().__init__(settings)
@@ -100,7 +100,7 @@ class _MeasuredSession(LaunchedSession):
             self._thread.start()
 
     def let_go(self) -> None:
-        """Wait no longer for queries."""
+        """Stop waiting for queries."""
         self._closing.set()
         if self._thread is not None and threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_S)
@@ -126,19 +126,19 @@ class _MeasuredSession(LaunchedSession):
         from elastream.resilience.spark.measure import measure
 
         trial = self._trial
-        found = measure(queries, batches=trial.batches, timeout_s=trial.timeout_s)
-        write_json(trial.out, found.fields(lower_bound=trial.lower_bound), indent=1)
+        measured = measure(queries, batches=trial.batches, timeout_s=trial.timeout_s)
+        write_json(trial.out, measured.fields(lower_bound=trial.lower_bound), indent=1)
         self.written = True
         rates = ", ".join(
             f"{stream} {rate:.0f}/s"
-            for stream, rate in zip(found.graph.inputs, found.rates, strict=True)
+            for stream, rate in zip(measured.graph.inputs, measured.rates, strict=True)
         )
-        pairs, nodes = len(found.graph.operators), len(found.capacity)
+        pairs, nodes = len(measured.graph.operators), len(measured.capacity)
         line = f"{trial.out}: {pairs} pairs on {nodes} executors; rows seen: {rates}"
         report(line)
 
     def _queries(self, spark: SparkSession) -> list[StreamingQuery]:
-        """Return the program's stateful queries, once it starts no more; none where it ends."""
+        """Return the program's stateful queries once it starts no more; none if it ends."""
         from elastream.spark.internals.spark_internals import PrivateDoor
 
         door = PrivateDoor.of(spark)
@@ -150,8 +150,8 @@ class _MeasuredSession(LaunchedSession):
                 known, since = frozenset(running), time.monotonic()
             stateful = [each for each in running.values() if door.queries.is_stateful(each)]
             if stateful and time.monotonic() - since >= _SETTLED_S:
-                found = [door.queries.streaming_query(each) for each in stateful]
-                return [query for query in found if query is not None]
+                queries = [door.queries.streaming_query(each) for each in stateful]
+                return [query for query in queries if query is not None]
         return []
 
     def _stop(self, query: StreamingQuery) -> None:
@@ -161,7 +161,7 @@ class _MeasuredSession(LaunchedSession):
             stop_gracefully(query, timeout_s=_STOP_S)
 
     def _give_up(self, spark: SparkSession, line: str) -> None:
-        """Say why, and let the program end: what was started for the trial is stopped."""
+        """Report the reason and let the program end: stop what was started for the trial."""
         if self._closing.is_set():
             return
         self.line = line

@@ -1,23 +1,24 @@
-"""What a trial run comes to: costs of pairs, made of what batches did. Pure functions.
+"""Costs of tasks from the batches of a trial run. Pure functions.
 
 Section 7.1 of paper 003 measures costs and selectivities by running operators for a while, wherever
-they are. Here for every (query, operator, partition) pair, with x what it handled and y its run
-time in a batch:
+they are. Here this is done for every (query, operator, partition) triple, with x the rows (or
+pairs) it handled and y its run time in a batch:
 
-* **Load is affine, not linear.** A task takes time without any row. ``y = a + c x`` is fitted by
-  least squares over the batches and the partitions of an operator, ``a`` between nothing and the
+* **Load is affine, not linear.** A task takes time even without rows. ``y = a + c x`` is fitted by
+  least squares over the batches and the partitions of an operator, with ``a`` between zero and the
   least mean run time of one of them. ``a``, for each batch, is load at any rates. A query that
-  keeps its interval has a batch at every trigger, also where the trial had no rows for some.
-* **cost** is the rest of the run time for each row of the streams that the operator reads: a pair
-  gets only its share of these rows, but whatever it does grows with their rate.
-* **selectivity** is rows put out, again for each row of the streams that the operator reads.
+  keeps its interval has a batch at every trigger, even if the trial had no rows for some.
+* **cost** is the rest of the run time per row of the streams that the operator reads: a task gets
+  only its share of these rows, but all its work grows with their rate.
+* **selectivity** is output rows, again per row of the streams that the operator reads.
 * **A join** is counted in pairs of rows. Its *window* follows from its state by Little's law: rows
-  stay on a side for (rows in state / rows a second) seconds, and a row of one side meets those that
-  stay on the other, so both times together are the window w of ``w u v`` pairs a second.
-* **Work without state** (reading, parsing, sinks) is on executors that nobody chose, and grows with
-  the rates too: it is load that cannot be placed. Its own ``a`` is taken off the capacity.
-* **transfer cost** is the run time in which tasks waited for rows of other executors, for each such
-  row. What the other end does for it is in no task's time; the model takes it to be as much.
+  stay on a side for (rows in state / rows per second) seconds, and a row of one side meets those
+  that stay on the other, so the sum of both times is the window w of ``w u v`` pairs per second.
+* **Work without state** (reading, parsing, sinks) runs on executors that cannot be chosen, and
+  grows with the rates too: it is load that cannot be placed. Its own ``a`` is subtracted from the
+  capacity.
+* **transfer cost** is the run time in which tasks waited for rows from other executors, per such
+  row. The work at the other end is in no task's time; the model assumes it is the same.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Affine(NamedTuple):
 
 
 def affine(points: Sequence[tuple[float, float]], most: float) -> Affine:
-    """Return the line of least squares with nothing negative, and at most ``most`` where x is 0.
+    """Return the least-squares line with non-negative coefficients and at most ``most`` at x = 0.
 
-    Points that all have the same x tell nothing of what there is without it: then it is 0.
+    Points with the same x do not determine the constant: then it is 0.
     """
     number = len(points)
     mean_x = sum(x for x, _ in points) / number
@@ -63,7 +64,7 @@ _SAME = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class QueryTrial:
-    """The batches of one query, and what it reads."""
+    """The batches of one query, and the streams it reads."""
 
     name: str
     operators: tuple[StatefulOperator, ...]
@@ -73,9 +74,9 @@ class QueryTrial:
     """How often each source is read."""
     batches: tuple[BatchObservation, ...]
     state_rows: Mapping[int, tuple[int, int]]
-    """Rows in state on each side of a join, by the operator, where they were counted."""
+    """Rows in state on each side of a join, by operator, if they were counted."""
     trigger_s: float | None = None
-    """How often its batches begin; ``None``: as soon as the one before has ended."""
+    """Trigger interval; ``None``: each batch starts as soon as the previous one ends."""
 
     @property
     def seconds(self) -> float:
@@ -86,9 +87,9 @@ class QueryTrial:
     def batches_a_second(self) -> float:
         """How often its tasks run: at every trigger, or as often as in the trial.
 
-        A trial may have left triggers without rows, at which no batch ran; with the rates that a
-        plan is made for there are none. Where batches took longer than the interval in the mean,
-        the query does not keep it, and the trial's own pace is all that is known.
+        A trial may have had triggers without rows, at which no batch ran; at the rates that a plan
+        is made for there are none. If batches took longer than the interval on average, the query
+        does not keep it, and only the pace of the trial is known.
         """
         took_s = sum(each.duration_ms for each in self.batches) / 1000 / len(self.batches)
         if self.trigger_s is not None and took_s <= self.trigger_s:
@@ -96,28 +97,30 @@ class QueryTrial:
         return len(self.batches) / self.seconds
 
     def source_rows(self, batch: BatchObservation) -> tuple[float, ...]:
-        """Return the rows of each source that a batch read, however often it did."""
-        told = batch.source_rows or (batch.rows,)
-        return tuple(rows / max(1, scans) for rows, scans in zip(told, self.scans, strict=True))
+        """Return the rows that a batch read of each source, counted once if read repeatedly."""
+        rows_read = batch.source_rows or (batch.rows,)
+        return tuple(
+            rows / max(1, scans) for rows, scans in zip(rows_read, self.scans, strict=True)
+        )
 
     @property
     def rows(self) -> dict[str, float]:
-        """Rows of each stream, over all batches."""
-        found = dict.fromkeys(self.streams, 0.0)
+        """Rows of each stream, summed over all batches."""
+        totals = dict.fromkeys(self.streams, 0.0)
         for batch in self.batches:
             for stream, rows in zip(self.streams, self.source_rows(batch), strict=True):
-                found[stream] += rows
-        return found
+                totals[stream] += rows
+        return totals
 
     @property
     def least_rates(self) -> dict[str, float]:
-        """Rows a second of each stream in the batch that had the fewest."""
-        found: dict[str, float] = {}
+        """Rows per second of each stream in its batch with the fewest."""
+        rates: dict[str, float] = {}
         for batch in self.batches:
             seconds = (batch.interval_ms or batch.duration_ms) / 1000
             for stream, rows in zip(self.streams, self.source_rows(batch), strict=True):
-                found[stream] = min(found.get(stream, rows / seconds), rows / seconds)
-        return found
+                rates[stream] = min(rates.get(stream, rows / seconds), rows / seconds)
+        return rates
 
 
 class _Side(NamedTuple):
@@ -129,16 +132,16 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutsideCosts:
-    """What tasks without state cost."""
+    """Cost of tasks without state."""
 
     at_any_rate: Mapping[str, float]
-    """Cores that they keep busy without any row, by executor."""
+    """Number of cores kept busy without any row, by executor."""
     by_row: Mapping[str, float]
-    """Seconds for a row of any of the query's streams, by executor."""
+    """Seconds per row of any of the query's streams, by executor."""
 
 
 def outside_costs(trial: QueryTrial) -> OutsideCosts:
-    """Return what a query does outside its stateful tasks, by executor."""
+    """Return the cost of a query outside its stateful tasks, by executor."""
     points = [
         (sum(trial.source_rows(batch)), sum(batch.outside_ms.values())) for batch in trial.batches
     ]
@@ -158,88 +161,92 @@ def outside_costs(trial: QueryTrial) -> OutsideCosts:
 
 
 def operators_of(trial: QueryTrial) -> list[GraphOperator]:
-    """Return the operators of a graph, one for each pair of the query, in their order."""
+    """Return the operators of a graph, one for each task of the query, in their order."""
     tasks = tasks_of(trial.name, trial.operators)
-    seen: dict[TaskId, list[TaskObservation]] = {task: [] for task in tasks}
+    observed: dict[TaskId, list[TaskObservation]] = {task: [] for task in tasks}
     for batch in trial.batches:
-        for told in batch.tasks:
-            seen[told.task].append(told)
-    lost = [task for task in tasks if not seen[task]]
-    if lost:
-        raise SparkError(f"the query {trial.name} told nothing of its task {lost[0]}")
+        for observation in batch.tasks:
+            observed[observation.task].append(observation)
+    unmeasured = [task for task in tasks if not observed[task]]
+    if unmeasured:
+        raise SparkError(f"the query {trial.name} reported nothing for its task {unmeasured[0]}")
     leads = list(dict.fromkeys(task.operator for task in tasks))
     read_by = {lead: _sides(trial, lead) for lead in leads}
-    put_out = _put_out(seen, read_by)
-    found: list[GraphOperator] = []
+    output_rows = _output_rows(observed, read_by)
+    operators: list[GraphOperator] = []
     for lead in leads:
-        own = {task: seen[task] for task in tasks if task.operator == lead}
+        own = {task: observed[task] for task in tasks if task.operator == lead}
         sides = read_by[lead]
         names, rows = [], []
         for side in sides:
             sources = [task for task in tasks if task.operator in side.operators]
             names.append([*map(str, sources), *side.streams])
-            given = sum(put_out[task] or 0 for task in sources)
+            given = sum(output_rows[task] or 0 for task in sources)
             rows.append(given + sum(trial.rows[stream] for stream in side.streams))
         fed = any(side.operators for side in sides)
-        found += _pairs(trial, lead, own, names, rows, put_out, fed=fed)
-    return found
+        operators += _pairs(trial, lead, own, names, rows, output_rows, fed=fed)
+    return operators
 
 
-def _put_out(
-    seen: Mapping[TaskId, Sequence[TaskObservation]], read_by: Mapping[int, Sequence[_Side]]
+def _output_rows(
+    observed: Mapping[TaskId, Sequence[TaskObservation]], read_by: Mapping[int, Sequence[_Side]]
 ) -> dict[TaskId, float | None]:
-    """Return the rows that each task put out; ``None`` where Spark does not tell.
+    """Return the output rows of each task; ``None`` if Spark does not report them.
 
-    Spark counts none for a processor of the user's own (``transformWithState``). Where an operator
-    reads nothing but what such tasks put out, it is what it read, by what went into each of them.
+    Spark counts none for a user's own processor (``transformWithState``). If an operator reads only
+    the output of such tasks, the output is the rows it read, divided by the input of each of them.
     """
-    put_out: dict[TaskId, float | None] = {task: _rows_out(told) for task, told in seen.items()}
+    output_rows: dict[TaskId, float | None] = {
+        task: _rows_out(observations) for task, observations in observed.items()
+    }
     for reader, sides in read_by.items():
         if len(sides) != 1 or sides[0].streams or len(sides[0].operators) != 1:
             continue
-        givers = [task for task in seen if task.operator == sides[0].operators[0]]
-        if any(put_out[task] for task in givers):
+        givers = [task for task in observed if task.operator == sides[0].operators[0]]
+        if any(output_rows[task] for task in givers):
             continue
         read = sum(
-            each.rows for task, told in seen.items() if task.operator == reader for each in told
+            each.rows
+            for task, observations in observed.items()
+            if task.operator == reader
+            for each in observations
         )
-        taken = {task: sum(each.rows for each in seen[task]) for task in givers}
+        taken = {task: sum(each.rows for each in observed[task]) for task in givers}
         for task in givers:
-            put_out[task] = read * taken[task] / max(1, sum(taken.values()))
-    return put_out
+            output_rows[task] = read * taken[task] / max(1, sum(taken.values()))
+    return output_rows
 
 
 def _pairs(
     trial: QueryTrial,
     lead: int,
-    seen: Mapping[TaskId, Sequence[TaskObservation]],
+    observed: Mapping[TaskId, Sequence[TaskObservation]],
     names: Sequence[Sequence[str]],
     rows: Sequence[float],
-    put_out: Mapping[TaskId, float | None],
+    output_rows: Mapping[TaskId, float | None],
     *,
     fed: bool,
 ) -> Iterable[GraphOperator]:
     """Yield an operator for each partition; ``fed``: it reads what other operators put out."""
     if min(rows) <= 0:
         raise SparkError(
-            f"operator {lead} of the query {trial.name} was not seen to read any rows; measure "
-            "more batches"
+            f"operator {lead} of the query {trial.name} read no rows; measure more batches"
         )
     joins = len(names) == 2
-    window_s = _window_s(trial, lead, seen) if joins else None
+    window_s = _window_s(trial, lead, observed) if joins else None
     handled = rows[0] if window_s is None else window_s * rows[0] * rows[1] / trial.seconds
     points, means = [], []
-    for told in seen.values():
-        times = [_own_ms(each, fed=fed) for each in told]
+    for observations in observed.values():
+        times = [_own_ms(each, fed=fed) for each in observations]
         means.append(sum(times) / len(times))
-        points += list(zip(_handled(told, joins=joins), times, strict=True))
+        points += list(zip(_handled(observations, joins=joins), times, strict=True))
     at_none_ms = affine(points, min(means)).at_none
-    for (task, told), mean_ms in zip(seen.items(), means, strict=True):
-        out = put_out[task]
+    for (task, observations), mean_ms in zip(observed.items(), means, strict=True):
+        out = output_rows[task]
         yield GraphOperator.of(
             str(task),
             [name for side in names for name in side],
-            (mean_ms - at_none_ms) * len(told) / 1000 / handled,
+            (mean_ms - at_none_ms) * len(observations) / 1000 / handled,
             None if out is None else out / handled,
             kind="join" if joins else "linear",
             window=window_s,
@@ -248,48 +255,48 @@ def _pairs(
         )
 
 
-def _handled(told: Sequence[TaskObservation], *, joins: bool) -> list[float]:
-    """Return what a task handled in each batch: rows, of a join as many as its state is full.
+def _handled(observations: Sequence[TaskObservation], *, joins: bool) -> list[float]:
+    """Return what a task handled in each batch: its rows; for a join, scaled by its state.
 
-    A row meets those in state that have its key, so that pairs grow with rows and with state, but
-    not with how many keys a partition has.
+    A row meets those in state with its key, so that pairs grow with rows and with state, but not
+    with the number of keys in a partition.
     """
-    full = sum(each.state_rows for each in told) / len(told)
+    full = sum(each.state_rows for each in observations) / len(observations)
     if not joins or full == 0:
-        return [float(each.rows) for each in told]
-    return [each.rows * each.state_rows / full for each in told]
+        return [float(each.rows) for each in observations]
+    return [each.rows * each.state_rows / full for each in observations]
 
 
-def _own_ms(told: TaskObservation, *, fed: bool) -> float:
-    """Return a task's run time; waiting for other operators' rows is what transfer costs."""
-    return max(0.0, told.run_ms - told.fetch_ms) if fed else told.run_ms
+def _own_ms(observation: TaskObservation, *, fed: bool) -> float:
+    """Return a task's run time, without the wait for other operators' rows (transfer cost)."""
+    return max(0.0, observation.run_ms - observation.fetch_ms) if fed else observation.run_ms
 
 
-def _rows_out(told: Sequence[TaskObservation]) -> int | None:
-    rows = [each.rows_out for each in told]
+def _rows_out(observations: Sequence[TaskObservation]) -> int | None:
+    rows = [each.rows_out for each in observations]
     return None if None in rows else sum(each or 0 for each in rows)
 
 
 def _window_s(
-    trial: QueryTrial, lead: int, seen: Mapping[TaskId, Sequence[TaskObservation]]
+    trial: QueryTrial, lead: int, observed: Mapping[TaskId, Sequence[TaskObservation]]
 ) -> float:
-    """Return how far apart two rows of a join may be, both directions together, by its state."""
-    told = [each for tasks in seen.values() for each in tasks]
-    read = [sum(each.sides[side] for each in told if each.sides) for side in (0, 1)]
-    state = sum(each.state_rows for each in told) / len(trial.batches)
+    """Return the maximum distance of two rows of a join, both directions together, by its state."""
+    observations = [each for tasks in observed.values() for each in tasks]
+    read = [sum(each.sides[side] for each in observations if each.sides) for side in (0, 1)]
+    state = sum(each.state_rows for each in observations) / len(trial.batches)
     if min(read) == 0 or state == 0:
         raise SparkError(
             f"operator {lead} of the query {trial.name} joined no rows in {len(trial.batches)} "
             "batches; measure more"
         )
     counted = trial.state_rows.get(lead, (read[0], read[1]))
-    held = [state * each / max(1, sum(counted)) for each in counted]
+    rows_held = [state * each / max(1, sum(counted)) for each in counted]
     rates = [each / trial.seconds for each in read]
-    return held[0] / rates[0] + held[1] / rates[1]
+    return rows_held[0] / rates[0] + rows_held[1] / rates[1]
 
 
 def _sides(trial: QueryTrial, lead: int) -> list[_Side]:
-    """Return what the tasks of a lead operator read: two sides where they join, else one."""
+    """Return the inputs of a lead operator's tasks: two sides if they join, else one."""
     leads = lead_of(trial.operators)
     group = {each.id: each for each in trial.operators if leads[each.id] == lead}
     joins = [each for each in group.values() if each.read_steps is not None]
@@ -313,7 +320,7 @@ def _sides(trial: QueryTrial, lead: int) -> list[_Side]:
     if join is None and not streams[0] and not operators[0]:
         if len(trial.streams) > 1:
             raise QueryRefusedError(
-                f"operator {lead} of the query {trial.name} does not tell which of "
+                f"operator {lead} of the query {trial.name} does not show which of "
                 f"{len(trial.streams)} sources it reads; write its graph by hand"
             )
         streams[0] = list(trial.streams)
@@ -330,7 +337,7 @@ def _place(
     operator: StatefulOperator,
     side: int,
 ) -> int:
-    """Return the side of the join on which what ``operator`` reads arrives."""
+    """Return the side of the join on which the output of ``operator`` arrives."""
     if join is None:
         return 0
     while operator.id != join.id:
