@@ -116,7 +116,7 @@ def test_a_member_that_is_wrong_is_a_problem_and_no_fault_of_our_own(
 def test_a_message_needs_all_its_members_and_no_others() -> None:
     with pytest.raises(ProblemError, match="handover: is missing"):
         from_members({"type": "taken"})
-    with pytest.raises(ProblemError, match="hand: is no member of taken"):
+    with pytest.raises(ProblemError, match="hand: is not a member of taken"):
         from_members({"type": "taken", "handover": "h", "hand": 1})
 
 

@@ -1,4 +1,4 @@
-"""Windowed queries handed over to another application (UniMiCo, paper 002): a wing of elastream."""
+"""Hand windowed queries over to another application (UniMiCo, paper 002): a wing of elastream."""
 
 from elastream.lazy import lazy_names
 

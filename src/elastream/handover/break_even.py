@@ -1,18 +1,18 @@
 """When to hand a query over and when to migrate its state (the limit that paper 002, 1 admits).
 
-**Handing over** moves nothing, but the origin works on until its last window ends. With windows of
-length l and slide s, the target's first tuple lies up to s behind the start of that window, half of
-it on average: the origin is rid of the query after ``l - s / 2``, and the rows of ``l - s`` are
-worked on twice. The query never pauses.
+**Handing over** moves no state, but the origin keeps working until its last window ends. With
+windows of length l and slide s, the target's first tuple lies up to s after the start of that
+window, half of it on average: the origin is relieved after ``l - s / 2``, and the rows of ``l - s``
+are processed twice. The query never pauses.
 
-**Migrating** stops the query, moves its state and starts it again: it is done, and the query back,
-after ``restart + state / bandwidth``. All rows of that time wait.
+**Migrating** stops the query, moves its state and starts it again. The origin is relieved, and the
+query is back, after ``restart + state / bandwidth``. All rows of that time wait.
 
-The origin is rid of the query sooner by a handover where ``l - s / 2 < restart + state /
-bandwidth``. For a state of fixed size the break-even length is the right side plus s / 2. A state
-that holds the rows of the window (a join, a row buffer) grows with l: ``state = rate l row_bytes``,
-so the break-even is ``(restart + s / 2) / (1 - rate row_bytes / bandwidth)``, and there is none
-where rows come faster than state can be moved.
+A handover relieves the origin sooner if ``l - s / 2 < restart + state / bandwidth``. For a state of
+fixed size the break-even length is the right side plus s / 2. A state that holds the rows of the
+window (a join, a row buffer) grows with l: ``state = rate l row_bytes``, so the break-even is
+``(restart + s / 2) / (1 - rate row_bytes / bandwidth)``, and there is none if rows arrive faster
+than state can be moved.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HandoverCost:
-    """What a handover is expected to cost."""
+    """Expected cost of a handover."""
 
     relief_s: float
-    """Until the origin has nothing to do with the query any more, from the target's first row."""
+    """Time until the origin no longer works for the query, from the target's first row."""
     rows_twice: float
-    """Rows that both sides work on; none waits."""
+    """Rows that both sides process; none waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationCost:
-    """What moving the state is expected to cost."""
+    """Expected cost of moving the state."""
 
     relief_s: float
-    """Until the origin has nothing to do with the query any more."""
+    """Time until the origin no longer works for the query."""
     rows_late: float
-    """Rows that wait meanwhile: the query puts out nothing."""
+    """Rows that wait meanwhile: the query has no output."""
 
 
 def handover_cost(*, length_s: float, slide_s: float, rows_per_s: float) -> HandoverCost:
@@ -77,8 +77,8 @@ def break_even_length_s(
 ) -> float | None:
     """Return the window length up to which a handover relieves the origin sooner.
 
-    ``state_bytes`` is what the state weighs whatever the length, ``row_bytes`` what each row of a
-    window adds. ``None``: a handover is sooner at every length.
+    ``state_bytes`` is the part of the state that does not depend on the length, ``row_bytes`` the
+    part per row of a window. ``None``: a handover is sooner at every length.
     """
     bandwidth = positive("bytes_per_s", bytes_per_s)
     growth = amount("rows_per_s", rows_per_s) * amount("row_bytes", row_bytes) / bandwidth

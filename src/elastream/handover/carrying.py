@@ -1,8 +1,8 @@
-"""How a coordinator moves a query with its state: asks for the checkpoint, carries it, or gives up.
+"""Move a query with its state from the coordinator: request the checkpoint, copy it, or give up.
 
-The origin's record is the one truth here too: from ``yielded`` on the origin runs nothing, and who
-asked may start the query on a copy of its folder. The copy is whole or not there. Where it cannot
-be made the record is put back, and the origin can be started again as it was.
+The origin's record decides here too: from ``yielded`` on the origin runs nothing, and the requester
+may start the query on a copy of its folder. The copy is complete or absent. If it cannot be made,
+the record is put back, and the origin can be started again as before.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["Carried", "ask_for_checkpoint", "carry", "expect_free", "given_up", 
 _LOOK_S: Final = 0.1
 _REPEAT_S: Final = 1.0
 _STAYS: Final = shutil.ignore_patterns("token", "*record.json*", "*.jsonl*", "*.out", "results")
-"""What is the origin's own: how it is spoken to, what it remembers of handovers, what it said."""
+"""Files of the origin that are not copied: its token, its handover records and its logs."""
 
 
 class Link(Protocol):
     """A connection to the origin."""
 
     def send(self, message: Message) -> None:
-        """Say it, if the origin can be reached."""
+        """Send the message if the origin can be reached."""
 
     def receive(self, timeout_s: float) -> Message | None:
-        """Return the next message; ``None`` where none comes in time."""
+        """Return the next message; ``None`` on timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a copy came to."""
+    """Size of a copy."""
 
     files: int
     size: int
@@ -50,7 +50,7 @@ class Carried:
 
 
 def ask_for_checkpoint(link: Link, records: RecordFile, query: str, *, patience_s: float) -> None:
-    """Have the origin stop between two batches; return when its record says so."""
+    """Have the origin stop between two batches; return when its record confirms it."""
     name = f"move-{secrets.token_hex(8)}"
     deadline = time.monotonic() + patience_s
     asked_s = -_REPEAT_S
@@ -62,14 +62,14 @@ def ask_for_checkpoint(link: Link, records: RecordFile, query: str, *, patience_
         if now - asked_s >= _REPEAT_S:
             link.send(Yield(name, query))
             asked_s = now
-        heard = link.receive(_LOOK_S)
-        if isinstance(heard, Refuse) and not _is_yielded(records.read(), name):
-            raise SparkError(f"the origin of {query!r} keeps it: {heard.why}")
+        answer = link.receive(_LOOK_S)
+        if isinstance(answer, Refuse) and not _is_yielded(records.read(), name):
+            raise SparkError(f"the origin of {query!r} keeps it: {answer.why}")
 
 
 @contextmanager
 def taken(records: RecordFile, *, patience_s: float) -> Iterator[None]:
-    """Hold the record of an origin that has stopped, as soon as its process lets go of it."""
+    """Hold the record of a stopped origin, as soon as its process releases it."""
     deadline = time.monotonic() + patience_s
     with ExitStack() as held:
         while True:
@@ -84,33 +84,33 @@ def taken(records: RecordFile, *, patience_s: float) -> Iterator[None]:
 
 
 def expect_free(folder: Path) -> None:
-    """Refuse a folder in which there is something: a checkpoint must not be laid over another."""
+    """Reject a folder that is not empty: a checkpoint must not be copied over another."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProblemError(str(folder), "is there already; give a folder that is empty or new")
 
 
 def carry(origin: Path, target: Path) -> Carried:
-    """Copy what the query needs to go on, whole or not at all; the origin's folder is untouched."""
+    """Copy what the query needs to continue, completely or not at all; the origin is unchanged."""
     expect_free(target)
-    beside = make_folder(target.absolute().parent) / f".{target.name}.{secrets.token_hex(4)}"
+    partial = make_folder(target.absolute().parent) / f".{target.name}.{secrets.token_hex(4)}"
     try:
-        shutil.copytree(origin, beside, ignore=_STAYS)
-        files = [path for path in beside.rglob("*") if path.is_file()]
-        for path in (*files, *(each for each in beside.rglob("*") if each.is_dir()), beside):
+        shutil.copytree(origin, partial, ignore=_STAYS)
+        files = [path for path in partial.rglob("*") if path.is_file()]
+        for path in (*files, *(each for each in partial.rglob("*") if each.is_dir()), partial):
             _sync(path)
         size = sum(path.stat().st_size for path in files)
         if target.exists():
             target.rmdir()
-        beside.rename(target)
+        partial.rename(target)
         _sync(target.absolute().parent)
     except (OSError, shutil.Error) as error:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
         raise SparkError(f"{origin} cannot be copied to {target}: {_why(error)}") from None
     return Carried(len(files), size)
 
 
 def given_up(records: RecordFile, query: str, error: ElastreamError) -> SparkError:
-    """Give the checkpoint back, and return what to tell: the origin can be started again."""
+    """Give the checkpoint back and return the error to report: the origin can be started again."""
     records.write(Record("given-back", query, "aborted", why=str(error)))
     return SparkError(f"{error}; the checkpoint is the origin's again: start it there")
 
@@ -120,7 +120,7 @@ def _is_yielded(record: Record | None, name: str) -> bool:
 
 
 def _why(error: OSError) -> str:
-    if isinstance(error, shutil.Error):  # a list of what failed, each with its reason last
+    if isinstance(error, shutil.Error):  # a list of failures, each with its reason last
         failures: list[tuple[str, str, str]] = error.args[0]
         return str(failures[0][-1])
     return error.strerror or str(error)

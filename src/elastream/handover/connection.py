@@ -1,9 +1,9 @@
-"""A socket that carries lines: those of a stranger within a time, those of a peer for as long.
+"""A socket that carries lines, with a deadline for strangers and none for known peers.
 
-Whoever sends a byte now and then must not hold a place for ever, so a stranger's first line has a
-deadline as a whole. A peer that is known may be silent for as long as it likes; the system asks now
-and then whether its machine is still there. What is sent is taken within a time too: a peer that
-reads nothing would otherwise keep the side that talks to it waiting.
+A client that sends a byte now and then must not occupy a place for ever, so a stranger's first line
+has a deadline as a whole. A known peer may be silent for as long as it likes; TCP keep-alive checks
+whether its machine is still there. Sending has a deadline too: a peer that reads nothing would
+otherwise block the sender.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from elastream.handover.seal import LONGEST_LINE, Seal, WrongSealError
 __all__ = ["TIMEOUT_S", "Connection"]
 
 TIMEOUT_S: Final = 5.0
-"""How long a connection, a stranger's first line, or a line sent may take."""
+"""Deadline for a connection, a stranger's first line, or a sent line."""
 _CHUNK: Final = 4096
 
 
@@ -39,16 +39,16 @@ class Connection:
 
     @property
     def is_stranger(self) -> bool:
-        """Whether it has yet to say something that is sealed with our token."""
+        """Whether it has not yet sent a line sealed with our token."""
         return self._deadline is not None
 
     def know(self) -> None:
-        """Let a peer that is known be silent for as long as it likes."""
+        """Allow a known peer to be silent for as long as it likes."""
         self._deadline = None
         self._socket.settimeout(TIMEOUT_S)
 
     def read(self) -> bytes:
-        """Return the next line; empty where the peer is gone, or strange for too long."""
+        """Return the next line; empty if the peer is gone, or a stranger exceeds its deadline."""
         while (end := self._read.find(b"\n")) < 0:
             if len(self._read) > LONGEST_LINE:
                 raise WrongSealError("", "the line is too long")
@@ -66,7 +66,7 @@ class Connection:
         return line
 
     def write(self, line: bytes) -> None:
-        """Send a line that is not sealed, if the peer takes it."""
+        """Send an unsealed line, if the peer accepts it."""
         with contextlib.suppress(OSError):
             self._socket.sendall(line)
 
@@ -82,7 +82,7 @@ class Connection:
                 self.close()
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self.is_closed = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

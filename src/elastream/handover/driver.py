@@ -1,9 +1,9 @@
-"""Carries out what the machines of a handover decide, one event after the other.
+"""Carry out the decisions of the state machines of a handover, one event after the other.
 
-A thin shell without threads: whoever owns it calls :meth:`hear` with what arrives and with the
-time. An instruction that is answered at once (a record written, a boundary found) is answered
-before the next event is heard. A line of the log that cannot be written waits for the next: the log
-is for people, and a full disk under it must not end a query.
+A thin shell without threads: its owner calls :meth:`hear` with events and the time. An instruction
+with an immediate answer (a record written, a boundary found) is answered before the next event is
+processed. A log line that cannot be written is kept until the next one: the log is for people, and
+a full disk must not end a query.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _Machine = TypeVar("_Machine", OriginMachine, TargetMachine)
 
 
 class _Driver(ABC, Generic[_Machine]):
-    """What both sides do alike: records, messages and lines."""
+    """What both sides share: records, messages and log lines."""
 
     machine: _Machine
 
@@ -69,7 +69,7 @@ class _Driver(ABC, Generic[_Machine]):
         self._unwritten: deque[Note] = deque()
 
     def hear(self, event: Event) -> None:
-        """Take one event, and all that follows from it."""
+        """Process one event, and all that follows from it."""
         events = deque([event])
         while events:
             self.machine, instructions = self._step(events.popleft())
@@ -81,7 +81,7 @@ class _Driver(ABC, Generic[_Machine]):
 
     @abstractmethod
     def _ask(self, instruction: Instruction) -> Event | None:
-        """Ask the side's own query; return its answer, if it has one."""
+        """Run the instruction on the side's own query; return its answer, if there is one."""
 
     def _carry_out(self, instructions: tuple[Instruction, ...]) -> list[Event]:
         answers: list[Event] = []
@@ -109,7 +109,7 @@ class _Driver(ABC, Generic[_Machine]):
 
 
 class OriginDriver(_Driver[OriginMachine]):
-    """Hands a running query over."""
+    """Hands over a running query."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class OriginDriver(_Driver[OriginMachine]):
         self._carry_out(first)
 
     def hear(self, event: Event) -> None:
-        """Take one event, and all that follows from it."""
+        """Process one event, and all that follows from it."""
         super().hear(event)
         phase = self.machine.phase
         is_waiting = isinstance(phase, Committed) and phase.finished_ms is None

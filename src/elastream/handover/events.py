@@ -1,9 +1,9 @@
-"""What the two machines hear and what they tell their drivers to do, both as data.
+"""Events and instructions of the two state machines, both as data.
 
-As in the control loop: events go in, instructions come out, and neither machine calls anybody. A
-driver carries out the instructions of a step in their order, before it hears the next event, and
-answers :class:`FindBoundary`, :class:`Halt`, :class:`Keep` and :class:`Look` with the event that
-fits.
+As in the core, events go in and instructions come out, and neither machine calls anything. A driver
+carries out the instructions of a step in their order, before it processes the next event. It
+answers :class:`FindBoundary`, :class:`Halt`, :class:`Keep` and :class:`Look` with the matching
+event.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a side waits; each by its own clock, whose zero is of no matter."""
+    """Timeouts of a side, measured by its own clock; the clock's origin does not matter."""
 
     repeat_ms: int = 500
-    """A message that is not answered is repeated after so long."""
+    """An unanswered message is repeated after this time."""
     patience_ms: int = 30_000
-    """A side that may give up does so after so long a silence of the other."""
+    """A side that may give up does so after the other was silent for this time."""
     remind_ms: int = 5_000
-    """A target says again that it has taken its windows after so long, for as long as it runs;
-    after ``reach_ms`` more rarely, ten times while an origin lingers."""
+    """A running target repeats at this interval that it has taken its windows; after ``reach_ms``
+    less often, ten times while an origin lingers."""
     reach_ms: int = 600_000
-    """How long the origin's streams may take to reach the target's first rows; row windows are
-    not counted before."""
+    """How long the origin's streams may take to reach the target's first rows; row windows are not
+    counted before."""
     linger_ms: int = 3_600_000
-    """An origin that has put out its last window waits so long for a target that does not confirm,
-    and ends then; its record goes on to say whose the windows are."""
+    """How long an origin that has written its last window waits for a confirmation before it ends;
+    its record still shows who owns the windows."""
 
     def __post_init__(self) -> None:
         if not 0 < self.repeat_ms <= self.patience_ms:
@@ -79,59 +79,59 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The other side, or somebody with its token, says something."""
+    """A message from the other side, or from another holder of its token."""
 
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryFound:
-    """Answer to :class:`FindBoundary`: nothing beyond it is put out from now on."""
+    """Answer to :class:`FindBoundary`: no output beyond it is written from now on."""
 
     boundary: Boundary
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryRefused:
-    """Answer to :class:`FindBoundary` or :class:`Expect`: the query cannot be cut there."""
+    """Answer to :class:`FindBoundary` or :class:`Expect`: the query cannot be split there."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Answer to :class:`Keep`: the record is on the disk."""
+    """Answer to :class:`Keep`: the record is on disk."""
 
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class KeepFailed:
-    """Answer to :class:`Keep`: the record is not on the disk."""
+    """Answer to :class:`Keep`: the record is not on disk."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class LastWindowProduced:
-    """Origin: everything below the boundary is put out."""
+    """Origin: all output below the boundary is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstSeen:
-    """Target: every input has given a row."""
+    """Target: every input has delivered a row."""
 
     whole_from: Timestamps
 
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """Answer to :class:`Halt`: the query has ended, and no batch of it was cut."""
+    """Answer to :class:`Halt`: the query has ended between two batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class HaltFailed:
-    """Answer to :class:`Halt`: the query could not be ended so."""
+    """Answer to :class:`Halt`: the query could not be ended between two batches."""
 
     why: str
 
@@ -152,14 +152,14 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Say this to the other side; it may be lost."""
+    """Send this message to the other side; it may be lost."""
 
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Write the record to the disk, whole or not at all."""
+    """Write the record to disk, completely or not at all."""
 
     record: Record
 
@@ -173,19 +173,19 @@ class LogNote:
 
 @dataclass(frozen=True, slots=True)
 class FindBoundary:
-    """Origin: if the boundary can be known now, bar what lies beyond it and answer with it."""
+    """Origin: if the boundary can be determined, block output beyond it and answer with it."""
 
     whole_from: Timestamps
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseBarrier:
-    """Origin: put out what was held, and go on."""
+    """Origin: write the output that was held back, and continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopAfter:
-    """Origin: drop what lies at the boundary or beyond, now and for good."""
+    """Origin: drop all output at or beyond the boundary, now and for good."""
 
     boundary: Boundary
 
@@ -197,36 +197,36 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class GoOn:
-    """Origin: start the query again on its checkpoint; it is not taken after all."""
+    """Origin: restart the query on its checkpoint; it is not taken over after all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Target: start to read the inputs; put out nothing."""
+    """Target: start reading the inputs; write no output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Target: answer with the first rows, if every input has given one."""
+    """Target: answer with the first rows, if every input has delivered one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """Target: answer if you cannot start at the boundary."""
+    """Target: answer if the query cannot start at the boundary."""
 
     boundary: Boundary
 
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """Target: put out what lies at the boundary or beyond."""
+    """Target: write the output at or beyond the boundary."""
 
     boundary: Boundary
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Target: read no more, and never put out anything."""
+    """Target: stop reading, and never write any output."""
 
 
 Instruction = (

@@ -1,11 +1,12 @@
-"""Who owns which window: each side's record, and the log that tells the story.
+"""Ownership of windows: each side's record, and the ownership log.
 
-The **record** is one small file a side, replaced as a whole (written beside, synced, renamed). The
-origin's record is the one truth: outputs at or beyond the boundary are the target's if and only if
-it says ``committed``. The target's record lets it go on after a crash: ``prepared`` makes it ask,
-``owns`` makes it start.
+The **record** is one small file per side, replaced atomically (written to a temporary file, synced,
+renamed). The origin's record is authoritative: outputs at or beyond the boundary are the target's
+if and only if it is ``committed``. The target's record lets it continue after a crash: ``prepared``
+makes it ask, ``owns`` makes it start.
 
-The **log** is a line of JSON for every turn, with the owner of the windows as that side knows it.
+The **log** has one line of JSON for every transition, with the owner of the windows as far as that
+side knows it.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ _VERSION: Final = 1
 
 Side = Literal["origin", "target"]
 RecordState = Literal["committed", "aborted", "yielded", "prepared", "owns", "left"]
-"""``committed``, ``aborted`` and ``yielded`` are the origin's, the others the target's."""
+"""``committed``, ``aborted`` and ``yielded`` are states of the origin, the others of the target."""
 Owner = Literal["origin", "split", "undecided"]
-"""``origin``: no window is this target's. ``split``: those that start before the boundary are the
-origin's, the others the target's. ``undecided``: this side cannot know; the origin's record does.
-"""
+"""``origin``: no window is this target's. ``split``: windows that start before the boundary are the
+origin's, the others the target's. ``undecided``: this side cannot know; the origin's record
+does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a side must not forget."""
+    """State of a side that must survive a crash."""
 
     handover: str
     query: str
@@ -58,7 +59,7 @@ class Record:
     """The origin's run to which the target is bound."""
     why: str = ""
     confirmed: bool = False
-    """The target has said that it knows; the origin need not tell it again."""
+    """The target has confirmed; the origin need not repeat the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Note:
 
     side: Side
     kind: str
-    """What happened, in a word: the phase entered, or ``refuse``."""
+    """The kind of event, as one word: the phase entered, or ``refuse``."""
     handover: str | None
     owner: Owner
     reason: str
@@ -84,7 +85,7 @@ class RecordFile:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep everybody else from using the record meanwhile; who holds it may ask again."""
+        """Lock the record against other processes; reentrant for its holder."""
         if self._is_held:
             yield
             return
@@ -106,7 +107,7 @@ class RecordFile:
                 self._is_held = False
 
     def write(self, record: Record) -> None:
-        """Replace the record; raises ``OSError`` only where the old one is still there."""
+        """Replace the record; raises ``OSError`` only if the old one is still there."""
         make_folder(self.path.parent)
         try:
             write_json(self.path, _record_members(record), synced=True)
@@ -115,7 +116,7 @@ class RecordFile:
                 raise
 
     def read(self) -> Record | None:
-        """Return the record, ``None`` where there is none; ``ProblemError`` where it is not one."""
+        """Return the record or ``None``; ``ProblemError`` if the file is not a record."""
         try:
             text = self.path.read_text()
         except FileNotFoundError:
@@ -129,14 +130,14 @@ class RecordFile:
 
 
 class OwnershipLog:
-    """Appends notes to a file of lines; refuses one that is something else."""
+    """Appends notes to a log file; rejects a file that is something else."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines = LineFile(path, "handover log")
 
     def append(self, note: Note, at_ms: int) -> None:
-        """Write one line, whole or not at all; ``at_ms``, the writer's time, is for people only."""
+        """Write one line atomically; ``at_ms``, the writer's time, is for people only."""
         members: dict[str, object] = {
             "v": _VERSION,
             "at_ms": at_ms,
@@ -163,16 +164,16 @@ def _record_members(record: Record) -> dict[str, object]:
     }
 
 
-def _record(told: dict[str, Any]) -> Record:
-    state, boundary, term = told["state"], told["boundary"], told["term"]
-    if told["v"] != _VERSION or state not in get_args(RecordState):
+def _record(fields: dict[str, Any]) -> Record:
+    state, boundary, term = fields["state"], fields["boundary"], fields["term"]
+    if fields["v"] != _VERSION or state not in get_args(RecordState):
         raise ValueError(shown(state))
     return Record(
-        str(told["handover"]),
-        str(told["query"]),
+        str(fields["handover"]),
+        str(fields["query"]),
         state,
         None if boundary is None else boundary_from("boundary", boundary),
         None if term is None else str(term),
-        str(told["why"]),
-        told.get("confirmed") is True,
+        str(fields["why"]),
+        fields.get("confirmed") is True,
     )

@@ -1,4 +1,4 @@
-"""What an application costs now: the newest sample and utilisation of its decision log."""
+"""The current load of an application: the last sample and utilisation in its decision log."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["NoLoadYetError", "load_from_log"]
 
 
 class NoLoadYetError(ProblemError):
-    """An application that has only begun: its log tells nothing yet."""
+    """The log of an application that has just started has no load yet."""
 
 
 def load_from_log(
     name: str, log: Path, windows: Mapping[str, Window | None], cores: float = 1
 ) -> ApplicationLoad:
-    """Return the load of an application with so many cores an executor.
+    """Return the load of an application with ``cores`` cores per executor.
 
-    Of its queries, those in ``windows`` may leave whose work was measured; a sample is taken once
-    a minute, and the first may know none. Where no decision tells how busy the executors are, the
-    work of all tasks does. An application that has ended has nothing to do.
+    Of its queries, those in ``windows`` with measured work may leave. A sample is taken once a
+    minute, and the first may contain no work. If no decision records the utilisation of the
+    executors, it is the work of all tasks. An application that has ended has no load.
     """
     sample: Sample | None = None
     utilisation: float | None = None
@@ -40,14 +40,14 @@ def load_from_log(
     if sample is None:
         raise NoLoadYetError(str(log), "has no sample yet; wait for some batches")
     if not sample.executors:
-        raise ProblemError(str(log), "tells of no executors")
+        raise ProblemError(str(log), "has no executors")
     all_cores = cores * len(sample.executors)
     if ended:
         return ApplicationLoad(name, all_cores, 0.0)
     work, state = dict[str, float](), dict[str, float]()
-    for task, told in sample.tasks.items():
-        work[task.query] = work.get(task.query, 0.0) + told.work
-        state[task.query] = state.get(task.query, 0.0) + told.state_bytes
+    for task, task_sample in sample.tasks.items():
+        work[task.query] = work.get(task.query, 0.0) + task_sample.work
+        state[task.query] = state.get(task.query, 0.0) + task_sample.state_bytes
     queries = tuple(
         QueryLoad(query, work[query], state[query], sample.rows_per_s.get(query, 0.0), window)
         for query, window in windows.items()

@@ -1,10 +1,10 @@
-"""What origin and target say to each other, as data and as JSON.
+"""Messages between origin and target, as data and as JSON.
 
-Paper 002, algorithms 1 and 2, exchange three messages: migrate(Q), ts_start, ts_mi. Here are more,
-because messages are lost and sides die: the target joins and is accepted or refused, the boundary
-is offered, the target is ready, the origin commits or aborts, the target has taken over. Every
-message names the handover it belongs to, and from the acceptance on also the origin's term: one run
-of the origin's driver. So a message that comes late or twice is known for what it is.
+Paper 002, algorithms 1 and 2, exchange three messages: migrate(Q), ts_start, ts_mi. Here there are
+more, because messages are lost and sides crash: the target joins and is accepted or refused, the
+boundary is offered, the target is ready, the origin commits or aborts, the target has taken over.
+Every message names its handover, and from the acceptance on also the origin's term: one run of the
+origin's driver. So late and duplicate messages are recognised.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LONGEST_TEXT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Target: I could run this query."""
+    """Target: requests to take the query over."""
 
     handover: str
     """Chosen by the target, different for every attempt."""
@@ -51,7 +51,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Origin: read your inputs, and tell from where on you see every row. Later: I am at it."""
+    """Origin: read your inputs, and report from when on you see every row. Repeated if pending."""
 
     handover: str
     term: str
@@ -59,7 +59,7 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Origin: no handover to you."""
+    """Origin: refuses the handover."""
 
     handover: str
     why: str
@@ -67,17 +67,17 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Target: I see every row from these timestamps on."""
+    """Target: reports the timestamps from which on it sees every row."""
 
     handover: str
     term: str
     whole_from: tuple[int, ...]
-    """One for each input."""
+    """One per input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Origin: this would be the boundary; I put out nothing beyond it until it is decided."""
+    """Origin: offers this boundary, and writes no output beyond it until the decision."""
 
     handover: str
     term: str
@@ -86,7 +86,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Target: the boundary is on my disk, I can start there. Also asks how it was decided."""
+    """Target: has the boundary on disk and can start there. Also asks for the decision."""
 
     handover: str
     term: str
@@ -95,7 +95,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Origin: decided and written down; what starts at the boundary or later is yours."""
+    """Origin: the decision is on disk; windows at or after the boundary are the target's."""
 
     handover: str
     boundary: Boundary
@@ -103,24 +103,24 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Origin: there is no such handover, or none any more; everything is mine."""
+    """Origin: there is no such handover, or no longer; all windows are the origin's."""
 
     handover: str
     term: str
-    """That of the message it answers, or the origin's own."""
+    """The term of the message it answers, or the origin's own."""
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Target: I know that it is decided."""
+    """Target: confirms the commit."""
 
     handover: str
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Target: I give up. Never said after ``Ready``."""
+    """Target: gives up. Never sent after ``Ready``."""
 
     handover: str
     why: str
@@ -128,12 +128,12 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """Coordinator: stop between two batches, and leave your checkpoint to me."""
+    """Coordinator: asks the origin to stop between two batches and to leave its checkpoint."""
 
     handover: str
-    """Chosen by who asks; the origin's record names it when it has stopped."""
+    """Chosen by the sender; the origin's record names it once it has stopped."""
     query: str
-    """What is meant."""
+    """Name of the query."""
 
 
 Message = Join | Accept | Refuse | Seen | Offer | Ready | Commit | Abort | Taken | Leave | Yield
@@ -160,7 +160,7 @@ def members_of(message: Message) -> dict[str, object]:
 
 
 def from_members(members: object) -> Message:
-    """Return the message, or raise ``ProblemError`` that says which member is wrong."""
+    """Return the message, or raise ``ProblemError`` with the wrong member."""
     if not isinstance(members, dict):
         raise ProblemError("message", f"{shown(members)} is not an object")
     name = members.get("type")
@@ -170,7 +170,7 @@ def from_members(members: object) -> Message:
     fields = kind.__dataclass_fields__
     for found in members:
         if found != "type" and found not in fields:
-            raise ProblemError(shown(found)[1:-1], f"is no member of {name}")
+            raise ProblemError(shown(found)[1:-1], f"is not a member of {name}")
     return kind(**{field: _READERS[field](field, _member(members, field)) for field in fields})
 
 
@@ -186,7 +186,7 @@ def boundary_members(boundary: Boundary) -> dict[str, object]:
 
 
 def boundary_from(field: str, value: object) -> Boundary:
-    """Return the checked boundary."""
+    """Return the validated boundary."""
     members = _object(field, value)
     return Boundary(
         _whole(f"{field}.migration", _member(members, "migration")),

@@ -1,8 +1,8 @@
-"""Handing a windowed query over: windows, the problem, the plan, and the boundary in between.
+"""Handover of a windowed query: windows, the problem, the plan, and the boundary between the sides.
 
 Paper 002 (UniMiCo). A query with windows of length l that start every s moves from one application,
 the origin, to another, the target. No state moves: the origin completes the windows it has begun,
-the target starts with the first window of which it can see every tuple.
+and the target starts with the first window of which it can see every tuple.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ __all__ = [
 ]
 
 WindowKind = Literal["time", "rows"]
-"""What length and slide count: time, or rows."""
+"""Unit of length and slide: time, or rows."""
 
 Timestamps = tuple[int, ...]
-"""One timestamp for each input, in the stream's own ticks."""
+"""One timestamp per input, in the stream's own ticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Windows of one length that start at a fixed distance from each other.
+    """Windows of one length that start at a fixed distance.
 
-    A slide equal to the length makes them tumble, a smaller one makes them overlap; with a larger
-    one the rows between two windows belong to none.
+    With a slide equal to the length they tumble, with a smaller one they overlap. With a larger one
+    the rows between two windows belong to none.
     """
 
     kind: WindowKind
     length: Number
-    """How much one window holds, in time or rows; positive."""
+    """Length of a window, in time or rows; positive."""
     slide: Number
-    """How far apart windows start; positive."""
+    """Distance between the starts of windows; positive."""
 
     @classmethod
     def of(cls, kind: object, length: object, slide: object, *, field: str = "window") -> Window:
-        """Return the checked window; rows are counted in whole numbers."""
+        """Return the validated window; rows are whole numbers."""
         if kind not in get_args(WindowKind):
             known = " or ".join(f'"{name}"' for name in get_args(WindowKind))
             raise ProblemError(f"{field}.kind", f"{shown(kind)} is not a kind of window: {known}")
@@ -62,7 +62,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class HandoverProblem:
-    """What is known when the target has read its first tuples."""
+    """The information available once the target has read its first tuples."""
 
     window: Window
     """The controlling window: that of the last windowed operator of the query."""
@@ -72,7 +72,7 @@ class HandoverProblem:
     """Timestamp of the first tuple that the target has read, for each input (ts_start)."""
     arrivals: tuple[tuple[Number, ...], ...] | None = None
     """Row windows only: timestamps of the tuples at the origin's window, in order, for each input,
-    from the first tuple of the last window on."""
+    starting with the first tuple of the last window."""
 
     @classmethod
     def of(
@@ -82,7 +82,7 @@ class HandoverProblem:
         first_tuples: Numbers,
         arrivals: Sequence[Numbers] | None = None,
     ) -> HandoverProblem:
-        """Return the checked problem."""
+        """Return the validated problem."""
         last = amount("last_window", last_window)
         first = amounts("first_tuples", first_tuples)
         if not first:
@@ -105,24 +105,24 @@ class HandoverPlan:
     activation_timestamp: Number | None
     """Time windows: the target uses tuples from here on; ``None`` for row windows."""
     discards: tuple[int, ...] | None
-    """Row windows: how many of the first tuples the target's window drops, for each input."""
+    """Row windows: number of first tuples that the target's window drops, for each input."""
     deciding_input: int
-    """The input on which the target lags most; it sets the boundary."""
+    """The input on which the target is furthest behind; it determines the boundary."""
     status: Literal["optimal"] = "optimal"
 
     @property
     def discard(self) -> int | None:
-        """How many tuples are dropped on the deciding input: s - delta of section 3.2.2."""
+        """Number of dropped tuples on the deciding input: s - delta of section 3.2.2."""
         return None if self.discards is None else self.discards[self.deciding_input]
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What origin and target agree upon.
+    """The split that origin and target agree on.
 
-    A *coordinate* is a timestamp, or a row number where windows of rows have no groups. An output
-    has the coordinate of its window's start, a joined pair that of its earlier row. Outputs below
-    ``activation`` are the origin's, all others the target's.
+    A *coordinate* is a timestamp, or a row number for windows of rows without groups. The
+    coordinate of an output is the start of its window, that of a joined pair its earlier row.
+    Outputs below ``activation`` are the origin's, all others the target's.
     """
 
     migration: int
@@ -132,51 +132,50 @@ class Boundary:
     from_timestamps: Timestamps
     """The target ignores rows before these, for each input."""
     discards: tuple[int, ...]
-    """Of the rows left it drops so many at first; 0 for time windows."""
+    """Number of the remaining rows that it drops first; 0 for time windows."""
     counts: str = ""
-    """Where it is written how many rows each group had before; empty where no groups are counted.
-    """
+    """Path of the number of previous rows per group; empty if no groups are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a query that has no checkpoint yet begins to read its inputs."""
+    """Where a query without a checkpoint starts reading its inputs."""
 
     kind: Literal["first", "now", "time"]
     at_ms: int = 0
-    """For ``now`` the clock of whoever begins, for ``time`` the time to begin at."""
+    """For ``now`` the clock of the reader, for ``time`` the start time."""
 
     @classmethod
     def first(cls) -> Start:
-        """Return all that there is."""
+        """Return a start with all available rows."""
         return cls("first")
 
     @classmethod
     def now(cls, at_ms: int) -> Start:
-        """Return what comes from now on."""
+        """Return a start with rows that arrive from now on."""
         return cls("now", at_ms)
 
     @classmethod
     def at(cls, at_ms: int) -> Start:
-        """Return every row whose time is this or later; earlier ones may be among them."""
+        """Return a start with every row of this time or later; earlier ones may be included."""
         return cls("time", at_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryShape:
-    """What both sides must agree on before they talk about windows; times are in ticks."""
+    """What both sides must agree on before they negotiate windows; times are in ticks."""
 
     name: str
     window: Window
     """The controlling window."""
     inputs: int
     operation: str = "aggregate"
-    """What the windows are for; the sides must spell it alike."""
+    """The purpose of the windows; both sides must use the same text."""
     lateness: int = 0
-    """A row may come after one that is younger by so much; later rows are dropped."""
+    """How much older a row may be than an earlier one; later rows are dropped."""
 
     def mismatch(self, other: QueryShape) -> str | None:
-        """Return how ``other`` differs, in words; ``None`` where it does not."""
+        """Return the difference to ``other`` in words; ``None`` if there is none."""
         pairs = (
             ("query", self.name, other.name),
             ("operation", self.operation, other.operation),

@@ -77,22 +77,23 @@ Step = tuple["OriginMachine", tuple[Instruction, ...]]
 
 @dataclass(frozen=True, slots=True)
 class OriginMachine:
-    """All that the origin's machine remembers."""
+    """State of the origin's machine."""
 
     shape: QueryShape
     term: str
-    """Names this run of the driver; a restart has another."""
+    """Identifies this run of the driver; a restart has another."""
     timing: Timing
     phase: OriginPhase = field(default_factory=Serving)
     now_ms: int = 0
     ended: frozenset[str] = frozenset()
-    """Handovers that were aborted; they do not begin again."""
+    """Handovers that were aborted; they cannot start again."""
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the query may stop: handed over, and the last window put out; or yielded.
+        """Return whether the query may stop: handed over with the last window written, or yielded.
 
-        The target has confirmed, or could have for so long that it is not waited for any more.
+        For a handover the target has confirmed, or had so long to confirm that the origin stops
+        waiting.
         """
         phase = self.phase
         if isinstance(phase, Yielded):
@@ -105,7 +106,7 @@ class OriginMachine:
 def origin_after(
     shape: QueryShape, term: str, record: Record | None, timing: Timing | None = None
 ) -> Step:
-    """Return the machine as it starts, or starts again after a crash, with what to do first."""
+    """Return the machine at its start, or after a crash, with its first instructions."""
     origin = OriginMachine(shape, term, timing or Timing())
     if record is None:
         return origin, ()
@@ -125,11 +126,11 @@ def origin_after(
 
 
 def origin_step(origin: OriginMachine, event: Event) -> Step:
-    """Return the machine after the event, and what its driver has to do."""
+    """Return the machine after the event, and the instructions for its driver."""
     if isinstance(event, Clock):
         return _clock(replace(origin, now_ms=event.now_ms))
     if isinstance(event, Received):
-        return _heard(origin, event.message)
+        return _on_message(origin, event.message)
     phase = origin.phase
     if isinstance(phase, Bounding):
         if isinstance(event, BoundaryFound):
@@ -182,7 +183,7 @@ def _clock(origin: OriginMachine) -> Step:
 
 
 def _impatience(phase: Accepted | Bounding | Offered, now: int, timing: Timing) -> str | None:
-    """Return why the origin waits no longer; ``None`` while it does."""
+    """Return why the origin stops waiting; ``None`` while it waits."""
     if isinstance(phase, Bounding) and now - phase.since_ms >= timing.reach_ms:
         reached = "the origin's streams did not reach the target's first rows"
         return f"{reached} within {timing.reach_ms / 1000:g} s; do the clocks disagree?"
@@ -197,7 +198,7 @@ def _impatience(phase: Accepted | Bounding | Offered, now: int, timing: Timing) 
     return f"the target was not ready {waited}"
 
 
-def _heard(origin: OriginMachine, message: Message) -> Step:
+def _on_message(origin: OriginMachine, message: Message) -> Step:
     phase = origin.phase
     known = None if isinstance(phase, Serving) else phase.handover
     if isinstance(message, Join):
@@ -206,42 +207,42 @@ def _heard(origin: OriginMachine, message: Message) -> Step:
         after, done = asked_to_yield(origin.shape.name, phase, message)
         return replace(origin, phase=after), done
     if isinstance(phase, Committed):
-        return _heard_when_committed(origin, phase, message)
+        return _on_message_when_committed(origin, phase, message)
     if isinstance(message, Seen | Ready):
         if message.handover != known or message.term != origin.term:
             why = "the origin knows of no such handover"
             return origin, (Send(Abort(message.handover, message.term, why)),)
-        return _told(origin, message)
+        return _on_target_message(origin, message)
     if isinstance(message, Leave) and message.handover == known:
         return _aborted(origin, known, f"the target left: {message.why}")
     return origin, ()
 
 
 def _joined(origin: OriginMachine, message: Join, known: str | None) -> Step:
-    asked = message.handover
-    if asked == known:
+    requested = message.handover
+    if requested == known:
         if isinstance(origin.phase, Committed):
-            return origin, (Send(Commit(asked, origin.phase.boundary)),)
-        return origin, (Send(Accept(asked, origin.term)),)
+            return origin, (Send(Commit(requested, origin.phase.boundary)),)
+        return origin, (Send(Accept(requested, origin.term)),)
     why = origin.shape.mismatch(message.shape)
     if why is None and isinstance(origin.phase, Committed):
         why = "the query was handed over already"
     if why is None and known is not None:
         why = "another handover is under way"
-    if why is None and asked in origin.ended:
+    if why is None and requested in origin.ended:
         why = "this handover was aborted; begin another"
     if why is not None:
         owner: Owner = "split" if isinstance(origin.phase, Committed) else "origin"
         boundary = origin.phase.boundary if isinstance(origin.phase, Committed) else None
-        note = _note("refuse", asked, owner, f"a target was refused: {why}", boundary)
-        return origin, (Send(Refuse(asked, why)), note)
-    note = _note("accept", asked, "origin", "a target joined and reads its inputs")
-    origin = replace(origin, phase=Accepted(asked, origin.now_ms))
-    return origin, (Send(Accept(asked, origin.term)), note)
+        note = _note("refuse", requested, owner, f"a target was refused: {why}", boundary)
+        return origin, (Send(Refuse(requested, why)), note)
+    note = _note("accept", requested, "origin", "a target joined and reads its inputs")
+    origin = replace(origin, phase=Accepted(requested, origin.now_ms))
+    return origin, (Send(Accept(requested, origin.term)), note)
 
 
-def _told(origin: OriginMachine, message: Seen | Ready) -> Step:
-    """Hear the target of the handover that is under way."""
+def _on_target_message(origin: OriginMachine, message: Seen | Ready) -> Step:
+    """Process a message of the target of the current handover."""
     phase = origin.phase
     if isinstance(message, Seen):
         if isinstance(phase, Offered):
@@ -264,7 +265,7 @@ def _told(origin: OriginMachine, message: Seen | Ready) -> Step:
     return replace(origin, phase=Committing(phase.handover, phase.boundary)), (Keep(record),)
 
 
-def _heard_when_committed(origin: OriginMachine, phase: Committed, message: Message) -> Step:
+def _on_message_when_committed(origin: OriginMachine, phase: Committed, message: Message) -> Step:
     if message.handover != phase.handover:
         if isinstance(message, Seen | Ready):
             why = "the query was handed over to another target"
@@ -281,7 +282,7 @@ def _heard_when_committed(origin: OriginMachine, phase: Committed, message: Mess
             origin.term,
             confirmed=True,
         )
-        return origin, (Keep(record),)  # where that fails, the target says it again
+        return origin, (Keep(record),)  # if that fails, the target repeats the message
     return origin, ()
 
 
@@ -317,7 +318,7 @@ def _finished(origin: OriginMachine, phase: Committed) -> Step:
 
 
 def _aborted(origin: OriginMachine, handover: str, why: str) -> Step:
-    """End the handover before its commit; every window stays the origin's."""
+    """End the handover before its commit; the origin keeps every window."""
     record = Record(handover, origin.shape.name, "aborted", term=origin.term, why=why)
     reason = f"the origin keeps all windows: {why}"
     done: tuple[Instruction, ...] = (

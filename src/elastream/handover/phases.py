@@ -1,7 +1,7 @@
-"""The phases of a handover: what a side knows at each point of it, and no more.
+"""The phases of a handover: what a side knows at each point.
 
-The machines of :mod:`~elastream.handover.origin` and :mod:`~elastream.handover.target` go from one
-to the next. All times are by the side's own clock.
+The machines of :mod:`~elastream.handover.origin` and :mod:`~elastream.handover.target` move from
+one to the next. All times are by the side's own clock.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Bounding:
-    """The boundary is looked for; row windows wait for a row that the target sees."""
+    """The boundary is being determined; row windows wait for a row that the target sees."""
 
     handover: str
     since_ms: int
     heard_ms: int
-    """When the target last spoke; it repeats itself until it has an offer."""
+    """Time of the target's last message; it repeats them until it has an offer."""
     whole_from: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The boundary is offered, and nothing beyond it is put out."""
+    """The boundary is offered, and no output beyond it is written."""
 
     handover: str
     since_ms: int
@@ -66,7 +66,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """The decision is on its way to the disk."""
+    """The decision is being written to disk."""
 
     handover: str
     boundary: Boundary
@@ -81,25 +81,25 @@ class Committed:
     since_ms: int
     sent_ms: int
     confirmed: bool = False
-    """The target knows."""
+    """The target has confirmed."""
     silent: bool = False
-    """It was said in the log that the target does not confirm."""
+    """The missing confirmation has been logged."""
     finished_ms: int | None = None
-    """When the last window was put out."""
+    """Time at which the last window was written."""
     ended: bool = False
-    """Nobody confirms, and the origin waits no longer."""
+    """There is no confirmation, and the origin has stopped waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """The query halts, and that it has is on its way to the disk."""
+    """The query halts, and its record is being written to disk."""
 
     handover: str
 
 
 @dataclass(frozen=True, slots=True)
 class Yielded:
-    """The checkpoint is whoever asked for it; this side is done."""
+    """The checkpoint belongs to its requester; this side is done."""
 
     handover: str
 
@@ -109,7 +109,7 @@ OriginPhase = Serving | Accepted | Bounding | Offered | Committing | Committed |
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """The origin is asked."""
+    """Waiting for the origin's answer to the join."""
 
     since_ms: int
     sent_ms: int
@@ -117,7 +117,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Connecting:
-    """The inputs are read until each has given a row."""
+    """The inputs are read until each has delivered a row."""
 
     term: str
     since_ms: int
@@ -125,18 +125,18 @@ class Connecting:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The origin looks for the boundary."""
+    """The origin determines the boundary."""
 
     term: str
     whole_from: Timestamps
     since_ms: int
-    """When the origin last spoke."""
+    """Time of the origin's last message."""
     sent_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """The boundary is on its way to the disk."""
+    """The boundary is being written to disk."""
 
     term: str
     boundary: Boundary
@@ -144,16 +144,16 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Bound by its word: the origin decides."""
+    """Committed to the boundary: the origin decides."""
 
     term: str
     boundary: Boundary
     since_ms: int
     sent_ms: int
     in_doubt: bool = False
-    """It was said in the log that the origin does not answer."""
+    """The missing answer of the origin has been logged."""
     unwritten: bool = False
-    """It was said in the log that the commit cannot be written down."""
+    """It has been logged that the commit cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,12 @@ class Owning:
     boundary: Boundary
     since_ms: int
     sent_ms: int
-    """When it last said so."""
+    """Time of its last confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """No handover; the target puts out nothing."""
+    """No handover; the target writes no output."""
 
     why: str
 

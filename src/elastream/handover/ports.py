@@ -1,4 +1,4 @@
-"""What the drivers of a handover ask of a query and of a disk."""
+"""The interfaces of the drivers of a handover to a query and to a disk."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ class OriginQuery(Protocol):
     """The running query that is handed over."""
 
     def find_boundary(self, whole_from: Timestamps) -> Boundary | None:
-        """Return the boundary and hold back what lies beyond; ``None`` if it is not known yet.
+        """Return the boundary and hold back all output beyond it; ``None`` if it is not known yet.
 
-        Raises an ``ElastreamError`` where the query cannot be cut.
+        Raises an ``ElastreamError`` if the query cannot be split.
         """
 
     def release(self) -> None:
-        """Put out what was held back, and go on as if nothing had been asked."""
+        """Write the output that was held back, and continue as before."""
 
     def stop_after(self, boundary: Boundary) -> None:
-        """Put out what lies below the boundary, drop the rest, now and after a restart."""
+        """Write the output below the boundary and drop the rest, now and after a restart."""
 
     def is_finished(self) -> bool:
-        """Tell whether everything below the boundary is put out."""
+        """Return whether all output below the boundary is written."""
 
     def halt(self) -> None:
-        """End the query between two batches; raises an ``ElastreamError`` where one was cut."""
+        """End the query between two batches; raises an ``ElastreamError`` if one was cut."""
 
     def go_on(self) -> None:
         """Start the query again on its checkpoint, after a halt."""
@@ -39,26 +39,26 @@ class TargetQuery(Protocol):
     """The query that takes over."""
 
     def connect(self) -> None:
-        """Start to read the inputs, from wherever they are; put out nothing."""
+        """Start reading the inputs at their current position; write no output."""
 
     def first_seen(self) -> Timestamps | None:
-        """Return from where on every row is seen, for each input; ``None`` if one gave no row."""
+        """Return from when on every row is seen, per input; ``None`` if an input had no row."""
 
     def expect(self, boundary: Boundary) -> None:
-        """Raise an ``ElastreamError`` where the query cannot start at the boundary."""
+        """Raise an ``ElastreamError`` if the query cannot start at the boundary."""
 
     def activate(self, boundary: Boundary) -> None:
-        """Put out what lies at the boundary or beyond, from the rows read since the connection."""
+        """Write the output at or beyond the boundary, from the rows read since the connection."""
 
     def disconnect(self) -> None:
-        """Stop reading; nothing is ever put out."""
+        """Stop reading; no output is ever written."""
 
 
 class RecordStore(Protocol):
-    """Keeps one record through a crash."""
+    """Keeps one record across crashes."""
 
     def write(self, record: Record) -> None:
-        """Replace the record as a whole; raises ``OSError`` where the old one is still there."""
+        """Replace the record atomically; raises ``OSError`` if the old one is still there."""
 
     def read(self) -> Record | None:
-        """Return the record; ``None`` where there is none."""
+        """Return the record; ``None`` if there is none."""

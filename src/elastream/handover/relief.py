@@ -1,15 +1,16 @@
 """Which query should leave an overloaded application, for which other, and how (paper 002, 2).
 
-The paper's coordinator migrates a query when a load manager reports that a node has too much. Here
-it also chooses how: a handover costs the overlap of one window and moves nothing, a migration costs
-a restart and the state (:mod:`~elastream.handover.break_even`). The break-even says which rids
-the origin of the query sooner.
+The paper's coordinator migrates a query when a load manager reports that a node is overloaded. Here
+it also chooses how: a handover costs the overlap of one window and moves no state, a migration
+costs a restart and the state (:mod:`~elastream.handover.break_even`). The break-even decides which
+relieves the origin sooner.
 
-**Rule.** The most loaded application above the high mark is relieved. Looked at are those of its
+**Rule.** The most loaded application above the high mark is relieved. Candidates are those of its
 queries that fit into another application, below the target mark there. Of those that bring the
-origin below the high mark the one that is gone soonest goes, of equals the one with the least
-work; where none suffices alone, the one with the most work. It goes where most room is left. Ties
-go by name, so that the same loads always give the same answer. O(applications x queries).
+origin below the high mark the one that is gone soonest is chosen, among equals the one with the
+least work; if none suffices alone, the one with the most work. It goes where most room is left.
+Ties are decided by name, so that the same loads always give the same answer. O(applications x
+queries).
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ __all__ = ["ApplicationLoad", "Marks", "QueryLoad", "Relief", "relief"]
 
 @dataclass(frozen=True, slots=True)
 class QueryLoad:
-    """What a query costs its application."""
+    """Load of a query on its application."""
 
     name: str
     work: float
-    """Cores it keeps busy."""
+    """Number of cores it keeps busy."""
     state_bytes: float
     rows_per_s: float
     window: Window | None = None
-    """Its controlling window, times in milliseconds; ``None`` where it cannot be handed over."""
+    """Its controlling window, times in milliseconds; ``None`` if it cannot be handed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ApplicationLoad:
     name: str
     cores: float
     work: float
-    """Cores that are busy, with all that runs there."""
+    """Number of busy cores, for everything that runs there."""
     queries: tuple[QueryLoad, ...] = ()
 
     def __post_init__(self) -> None:
@@ -56,16 +57,16 @@ class ApplicationLoad:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """When an application has too much, and what state and restarts cost."""
+    """The marks of overload, and the cost of state and restarts."""
 
     bytes_per_s: float
-    """How fast state can be moved between two applications."""
+    """Speed at which state moves between two applications."""
     restart_s: float
-    """How long a query takes to start again elsewhere."""
+    """Time a query takes to start again elsewhere."""
     high: float = 0.9
     """An application that is busier than this share of its cores is relieved."""
     target: float = 0.7
-    """Another may be as busy as this with the query that comes."""
+    """Another application may be as busy as this with the additional query."""
 
     def __post_init__(self) -> None:
         positive("bytes_per_s", self.bytes_per_s)
@@ -76,18 +77,18 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """What should be done."""
+    """A recommended action."""
 
     query: str
     origin: str
     target: str
     how: Literal["hand over", "migrate"]
     handover_s: float | None
-    """Until the origin is rid of the query by a handover; ``None`` where there can be none."""
+    """Time until the origin is relieved by a handover; ``None`` if none is possible."""
     migration_s: float
-    """Until it is rid of it by moving its state."""
+    """Time until it is relieved by moving the state."""
     suffices: bool
-    """Whether the origin is below the high mark then."""
+    """Whether the origin is below the high mark afterwards."""
 
     @property
     def reason(self) -> str:
@@ -102,24 +103,24 @@ class Relief:
 
 
 def relief(applications: Sequence[ApplicationLoad], marks: Marks) -> Relief | Infeasible | None:
-    """Return what relieves the most loaded application; ``None`` where none has too much."""
+    """Return the action for the most loaded application; ``None`` if none is overloaded."""
     loaded = [each for each in applications if each.work > marks.high * each.cores]
     if not loaded:
         return None
     origin = max(loaded, key=lambda each: (each.work / each.cores, each.name))
-    found = [
+    candidates = [
         _relief(origin, query, target, marks)
         for query in origin.queries
         if (target := _roomiest(applications, origin, query, marks)) is not None
     ]
-    if not found:
+    if not candidates:
         busy = f"{origin.work:.2f} of {origin.cores:g} cores are busy in {origin.name!r}"
         return Infeasible(f"{busy}, and no query of it fits into another application")
     work = {query.name: query.work for query in origin.queries}
-    enough = [each for each in found if each.suffices]
+    enough = [each for each in candidates if each.suffices]
     if enough:
         return min(enough, key=lambda each: (_soonest(each), work[each.query], each.query))
-    return max(found, key=lambda each: (work[each.query], each.query))
+    return max(candidates, key=lambda each: (work[each.query], each.query))
 
 
 def _roomiest(

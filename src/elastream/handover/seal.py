@@ -1,8 +1,8 @@
-"""Messages on the wire: a line of JSON each, sealed with the token that both sides share.
+"""Messages on the wire: one line of JSON each, sealed with the token that both sides share.
 
-The token itself is never sent. A seal (HMAC-SHA-256) covers who speaks, a nonce of each side, the
-number of the line within the connection, and the message; so a line can neither be made without
-the token, nor be changed, nor be played again in this or another connection. It is not encrypted.
+The token itself is never sent. A seal (HMAC-SHA-256) covers the sender, a nonce of each side, the
+number of the line within the connection, and the message. So a line can neither be made without the
+token, nor be changed, nor be replayed in this or another connection. It is not encrypted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 LONGEST_LINE: Final = 1 << 16
-"""Bytes. A longer line is not ours."""
+"""Bytes. A longer line is rejected."""
 
 _VERSION: Final = 1
 _SHORTEST_TOKEN: Final = 16
@@ -51,33 +51,33 @@ class WrongSealError(ProblemError):
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """One direction of a connection: what the next line must be sealed with."""
+    """One direction of a connection: the inputs of the next line's seal."""
 
     token: str
     speaker: Side
     origin_nonce: str
     target_nonce: str
     lines: int = 0
-    """How many lines went before."""
+    """Number of previous lines."""
 
     def line(self, message: Message) -> tuple[Seal, bytes]:
         """Return the sealed line of a message, and the seal of the next."""
         body = members_of(message)
-        told = {
+        fields = {
             "nonce": self.target_nonce,
             "line": self.lines,
             "body": body,
             "mac": self._mac(body),
         }
-        return replace(self, lines=self.lines + 1), json.dumps(told).encode() + b"\n"
+        return replace(self, lines=self.lines + 1), json.dumps(fields).encode() + b"\n"
 
     def message(self, line: bytes) -> tuple[Seal, Message]:
         """Return the message of a sealed line, and the seal of the next."""
-        told = _members(line)
-        mac, body = told.get("mac"), told.get("body")
+        fields = _members(line)
+        mac, body = fields.get("mac"), fields.get("body")
         if not isinstance(mac, str) or not mac.isascii():
             raise WrongSealError("", "the line has no seal")
-        if told.get("line") != self.lines or not hmac.compare_digest(mac, self._mac(body)):
+        if fields.get("line") != self.lines or not hmac.compare_digest(mac, self._mac(body)):
             raise WrongSealError("", "wrong token")
         return replace(self, lines=self.lines + 1), from_members(body)
 
@@ -88,7 +88,7 @@ class Seal:
 
 
 def new_nonce() -> str:
-    """Return a nonce that nobody can guess."""
+    """Return an unguessable nonce."""
     return secrets.token_hex(16)
 
 
@@ -98,11 +98,11 @@ def greeting(nonce: str) -> bytes:
 
 
 def greeting_nonce(line: bytes) -> str:
-    """Return the nonce in the origin's first line."""
-    told = _members(line)
-    if told.get("elastream-handover") != _VERSION:
+    """Return the nonce of the origin's first line."""
+    fields = _members(line)
+    if fields.get("elastream-handover") != _VERSION:
         raise ProblemError("address", "whoever listens there does not speak this protocol")
-    return _nonce(told)
+    return _nonce(fields)
 
 
 def nonce_of(line: bytes) -> str:
@@ -111,12 +111,12 @@ def nonce_of(line: bytes) -> str:
 
 
 def refusal(why: str) -> bytes:
-    """Return the line, not sealed, that tells a stranger why it is turned away."""
+    """Return the unsealed line that reports to a stranger why it is rejected."""
     return json.dumps({"refused": why}).encode() + b"\n"
 
 
 def refusal_in(line: bytes) -> str | None:
-    """Return why we are turned away; ``None`` where the line is something else."""
+    """Return why we are rejected; ``None`` if the line is something else."""
     why = _members(line).get("refused")
     return shown(why)[1:-1] if isinstance(why, str) else None
 
@@ -124,8 +124,9 @@ def refusal_in(line: bytes) -> str | None:
 def read_token(path: Path, *, create: bool = False) -> str:
     """Return the token in the file; with ``create`` make one that only its owner can read.
 
-    A file that more than its owner can write, or more than its group can read, is refused: whoever
-    has the token can take the query. A group may read it, since the two sides may be two users.
+    A file that others than its owner can write, or others than its group can read, is rejected: a
+    holder of the token can take the query. A group may read it, since the two sides may be two
+    users.
     """
     try:
         if create and not path.exists():
@@ -145,16 +146,16 @@ def read_token(path: Path, *, create: bool = False) -> str:
 
 def _members(line: bytes) -> dict[str, object]:
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         raise WrongSealError("", "the line is not JSON") from None
-    if not isinstance(told, dict):
-        raise WrongSealError("", "the line is no JSON object")
-    return told
+    if not isinstance(fields, dict):
+        raise WrongSealError("", "the line is not a JSON object")
+    return fields
 
 
-def _nonce(told: dict[str, object]) -> str:
-    nonce = told.get("nonce")
+def _nonce(fields: dict[str, object]) -> str:
+    nonce = fields.get("nonce")
     if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce):
         raise WrongSealError("", "the line has no nonce")
     return nonce

@@ -1,7 +1,7 @@
-"""A handover as it runs: a driver, a connection and a clock, until it is decided and done.
+"""Run a handover: a driver, a connection and a clock, until it is decided and done.
 
-Meant for a thread beside the query. Both functions return the machine as they leave it; where they
-are stopped early, the records on the disk say how to go on.
+Meant for a thread next to the query. Both functions return the final machine. If they are stopped
+early, the records on disk determine how to continue.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def take_over(
     timing: Timing | None = None,
     origin_record: RecordFile | None = None,
 ) -> TargetMachine:
-    """Join, take over, and go on answering the origin until ``stop`` is set, or leave.
+    """Join, take over, and keep answering the origin until ``stop`` is set, or leave.
 
-    ``origin_record``, where its file can be read from here, settles what a dead origin cannot.
+    ``origin_record``, if its file can be read from here, decides when the origin is dead.
     """
     with records.hold():
         driver = TargetDriver(
@@ -88,7 +88,7 @@ def _hear_next(
 
 
 def _settled(handover: str, phase: Prepared, record: Record | None) -> Commit | Abort | None:
-    """Return what the origin would say, as its record has it; ``None`` where that is open."""
+    """Return the origin's answer according to its record; ``None`` if it is undecided."""
     if record is None or record.handover != handover:
         return None
     if record.state == "committed" and record.boundary is not None:

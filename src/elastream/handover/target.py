@@ -74,7 +74,7 @@ Step = tuple["TargetMachine", tuple[Instruction, ...]]
 
 @dataclass(frozen=True, slots=True)
 class TargetMachine:
-    """All that the target's machine remembers."""
+    """State of the target's machine."""
 
     shape: QueryShape
     handover: str
@@ -87,7 +87,7 @@ class TargetMachine:
 def target_after(
     shape: QueryShape, handover: str, record: Record | None, timing: Timing | None = None
 ) -> Step:
-    """Return the machine as it starts, or starts again after a crash, with what to do first.
+    """Return the machine at its start, or after a crash, with its first instructions.
 
     ``handover`` is used for a new attempt; a record that binds the target has a name already.
     """
@@ -114,13 +114,13 @@ def target_after(
 
 
 def target_step(target: TargetMachine, event: Event) -> Step:
-    """Return the machine after the event, and what its driver has to do."""
+    """Return the machine after the event, and the instructions for its driver."""
     if isinstance(event, Clock):
         return _clock(replace(target, now_ms=event.now_ms))
     if isinstance(event, Received):
         if event.message.handover != target.handover:
             return target, ()
-        return _heard(target, event.message)
+        return _on_message(target, event.message)
     phase = target.phase
     if isinstance(phase, Connecting) and isinstance(event, FirstSeen):
         now = target.now_ms
@@ -181,7 +181,7 @@ def _asked(target: TargetMachine, phase: Prepared) -> Step:
 
 
 def _reminded(target: TargetMachine, phase: Owning) -> Step:
-    """Say again that the windows are taken: an origin that started again has to hear it."""
+    """Confirm again that the windows are taken: a restarted origin needs the confirmation."""
     now, timing = target.now_ms, target.timing
     is_recent = now - phase.since_ms < timing.reach_ms
     pause_ms = timing.remind_ms if is_recent else max(timing.remind_ms, timing.linger_ms // 10)
@@ -199,7 +199,7 @@ def _impatience(phase: Joining | Connecting | Waiting, timing: Timing) -> str:
     return f"the origin was not heard again {waited}"
 
 
-def _heard(target: TargetMachine, message: Message) -> Step:
+def _on_message(target: TargetMachine, message: Message) -> Step:
     phase, now = target.phase, target.now_ms
     if isinstance(phase, Joining):
         if isinstance(message, Accept):
@@ -227,7 +227,7 @@ def _heard(target: TargetMachine, message: Message) -> Step:
 
 
 def _considered(target: TargetMachine, phase: Waiting, boundary: Boundary) -> Step:
-    """Take the offer if every row it asks for is one that the target sees."""
+    """Accept the offer if the target sees every row that it requires."""
     inputs = len(phase.whole_from)
     fits = len(boundary.from_timestamps) == len(boundary.discards) == inputs
     if not fits or min(boundary.discards) < 0:
@@ -269,7 +269,7 @@ def _owning(target: TargetMachine, phase: Prepared) -> Step:
 
 
 def _unwritten(target: TargetMachine, phase: Prepared, why: str) -> Step:
-    """Put nothing out; the origin is asked again, and each answer is another try."""
+    """Write no output; the origin is asked again, and each answer is another attempt."""
     if phase.unwritten:
         return target, ()
     reason = f"the windows are the target's, and that cannot be written: {why}; it tries again"

@@ -1,9 +1,9 @@
-"""The two drivers' connection: TCP on the loopback interface, or between addresses given.
+"""The connection between the two drivers: TCP on the loopback interface or between given addresses.
 
-What a broken connection swallows is a message lost; the machines repeat theirs, and the target's
-link connects again when it next has something to say. Strangers are told why they are turned away,
-and change nothing: where they hold all places, the one that came first has to go. A listener that
-cannot accept (no files left, a connection that broke at once) says so and goes on.
+A broken connection loses messages. The machines repeat theirs, and the target's link connects again
+for its next message. Strangers are told why they are rejected, and change nothing; if they occupy
+all places, the oldest has to go. A listener that cannot accept (no files left, a connection that
+broke at once) reports it and continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Address", "OriginServer", "TargetLink"]
 
 _MOST_CONNECTIONS: Final = 16
 _PAUSE_S: Final = 0.1
-"""After a connection that could not be accepted."""
+"""Pause after a connection that could not be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Address:
 
 
 class _Inbox:
-    """Messages that have come."""
+    """Queue of received messages."""
 
     def __init__(self) -> None:
         self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def receive(self, timeout_s: float) -> Message | None:
-        """Return the next message; ``None`` where none comes in time."""
+        """Return the next message; ``None`` on timeout."""
         with contextlib.suppress(queue.Empty):
             return self._heard.get(timeout=timeout_s)
         return None
@@ -97,14 +97,14 @@ class OriginServer(_Inbox):
         threading.Thread(target=self._accept, name="handover-accept", daemon=True).start()
 
     def send(self, message: Message) -> None:
-        """Answer whoever spoke last for the message's handover; lost where nobody is there."""
+        """Answer the last sender of the message's handover; lost if it is not connected."""
         with self._lock:
             speaker = self._speakers.get(message.handover)
         if speaker is not None:
             speaker.send(message)
 
     def close(self) -> None:
-        """Listen no more, and end every connection."""
+        """Stop listening and close every connection."""
         self._is_closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -135,7 +135,7 @@ class OriginServer(_Inbox):
                 is_told = False
 
     def _admitted(self, accepted: socket.socket) -> Connection | None:
-        """Return the connection, if there is a place for it, or a stranger that makes room."""
+        """Return the connection if there is room for it, or for a stranger that is evicted."""
         try:
             connection = Connection(accepted, self._stranger_s)
         except OSError:  # broken already
@@ -196,7 +196,7 @@ class OriginServer(_Inbox):
 
 
 class TargetLink(_Inbox):
-    """Speaks to an origin, connecting whenever there is something to say and no connection."""
+    """Connects to an origin whenever there is a message to send and no connection."""
 
     def __init__(self, address: Address, token: str) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class TargetLink(_Inbox):
         self._is_closed = False
 
     def send(self, message: Message) -> None:
-        """Say it, if the origin can be reached."""
+        """Send the message if the origin can be reached."""
         if self._is_closed:
             return
         try:
@@ -213,13 +213,13 @@ class TargetLink(_Inbox):
                 self._connection = self._connect(message.handover)
             self._connection.send(message)
         except ProblemError:
-            if self._connection is None:  # else the origin has gone, and another is in its place
+            if self._connection is None:  # otherwise the origin has been replaced by another
                 raise
-        except OSError:  # the machine says it again
+        except OSError:  # the machine repeats it
             return
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._is_closed = True
         if self._connection is not None:
             self._connection.close()

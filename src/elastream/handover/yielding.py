@@ -1,11 +1,12 @@
-"""An origin that leaves its checkpoint to a coordinator, where moving state is sooner.
+"""An origin that leaves its checkpoint to a coordinator, when moving state is sooner.
 
-The coordinator asks with the token that a target would join with, so it may no more than that one:
-whoever can take the query over can have it stopped. The query halts between two batches, so nothing
-is cut; the record says ``yielded`` then, and from there on this folder runs no query: the
-checkpoint goes on elsewhere, and two on copies of one would put everything out twice. Where either
-fails the query goes on as if nothing had been asked. There is no answer but a refusal: a record
-cannot be lost on its way, and who moves a checkpoint can read the file beside it.
+The coordinator uses the same token as a joining target, so it gets no additional rights: a client
+that can take the query over can also have it stopped. The query halts between two batches, so no
+batch is interrupted. The record is ``yielded`` then, and from there on this folder runs no query:
+the checkpoint continues elsewhere, and two queries on copies of one would write every output twice.
+If either step fails the query continues as if nothing had been requested. The only answer is a
+refusal: a record cannot be lost on its way, and the mover of a checkpoint can read the file next to
+it.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ Turn = tuple[OriginPhase, tuple[Instruction, ...]]
 
 
 def expect_unyielded(record: Record | None) -> None:
-    """Refuse to run a query whose checkpoint was left to somebody."""
+    """Refuse to run a query whose checkpoint was given away."""
     if record is not None and record.state == "yielded":
         why = "says that the checkpoint was left to a coordinator, and may go on elsewhere"
         raise ProblemError("record", f"{why}; remove the record to take it back")
 
 
 def asked_to_yield(query: str, phase: OriginPhase, message: Yield) -> Turn:
-    """Return what follows a request for the checkpoint."""
+    """Return the reaction to a request for the checkpoint."""
     why = None
     if message.query != query:
         why = f"this is the query {query!r}, not {message.query!r}"
@@ -55,7 +56,7 @@ def asked_to_yield(query: str, phase: OriginPhase, message: Yield) -> Turn:
 
 
 def yielding(query: str, term: str, phase: Yielding, event: Event) -> Turn:
-    """Return what follows an event while the query halts."""
+    """Return the reaction to an event while the query halts."""
     if isinstance(event, Halted):
         return phase, (Keep(Record(phase.handover, query, "yielded", term=term)),)
     if isinstance(event, Kept):

@@ -215,7 +215,7 @@ def ended(*_: object) -> None:
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"applications": []}, "applications: [] is no list of applications"),
+        ({"applications": []}, "applications: [] is not a list of applications"),
         ({"applications": [{"name": "a"}]}, "applications[0].log: is missing"),
         ({"applications": [{"name": "a", "log": "none"}]}, "none: cannot be read"),
         (

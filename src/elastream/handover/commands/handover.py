@@ -1,7 +1,7 @@
-"""``elastream handover serve | join``: a windowed query goes from one application to another.
+"""``elastream handover serve | join``: hand a windowed query over to another application.
 
 Each command is an application of its own: a driver, its executors, the query. ``serve`` runs the
-query and hands it over to whoever joins with the token; ``join`` takes it over and goes on.
+query and hands it over to a target that joins with the token; ``join`` takes it over and continues.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def serve(
 ) -> None:
     """Run the query, and hand it over to a target that joins.
 
-    Ends when the target has taken over and the last window is put out, or when manage has asked for
-    the checkpoint. handover.jsonl in the folder says who owns which windows; started again, the
-    query goes on where it was.
+    Ends when the target has taken over and the last window is written, or when manage has requested
+    the checkpoint. handover.jsonl in the folder records who owns which windows. If started again,
+    the query continues where it stopped.
     """
     from elastream.handover.ledger import RecordFile
     from elastream.handover.seal import read_token
@@ -203,7 +203,7 @@ def _timing(patience_s: float) -> Timing:
 
 
 def _expect_log(log: Path | None) -> None:
-    """Refuse a file that is something else, before anything starts."""
+    """Reject a file that is not a decision log, before anything starts."""
     from elastream.core.decision_log import DecisionLog
 
     if log is not None:

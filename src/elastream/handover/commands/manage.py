@@ -1,8 +1,9 @@
-"""``elastream handover manage``: the coordinator of paper 002, over several applications.
+"""``elastream handover manage``: the coordinator of paper 002, for several applications.
 
-It reads what each application costs from its decision log, decides by the break-even whether one of
-them should be rid of a query, and tells. With ``--act`` it sees to it: by a handover, for which it
-starts the target, or by moving the query's state, for which it asks the origin.
+It reads the load of each application from its decision log, decides by the break-even whether one
+of them should lose a query, and reports that. With ``--act`` it carries the decision out: by a
+handover, for which it starts the target, or by moving the query's state, for which it asks the
+origin.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def manage(file: File, every: Every = None, act: Act = False) -> None:
 
 
 def _look_again(file: Path, *, act: bool) -> None:
-    """Look; an application that has only begun is waited for."""
+    """Check once; wait for an application that has only just started."""
     from elastream.handover.loads import NoLoadYetError
 
     try:

@@ -1,6 +1,6 @@
-"""What ``elastream handover manage`` reads: the applications, what may leave them, how it starts.
+"""Input of ``elastream handover manage``: the applications, their queries, and how to start them.
 
-A file names programs to be started: it is as trusted as a script of its owner.
+A file names programs to be started: it must be as trusted as a script of its owner.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Start:
 
     command: tuple[str, ...]
     folder: Path
-    """Where it keeps its checkpoint and its log then."""
+    """Folder of its checkpoint and its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where a query that runs can be asked for its checkpoint."""
+    """Where a running query can be asked for its checkpoint."""
 
     address: str
     token_file: Path
@@ -41,23 +41,23 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """An application that is looked after."""
+    """A managed application."""
 
     name: str
     log: Path
     cores: float
     executors: int | None
-    """How many it will have, where it has not been started yet."""
+    """Number of executors it will have, if it has not been started yet."""
     windows: Mapping[str, Window | None]
     joins: Mapping[str, Start]
-    """How a query is taken over there."""
+    """How each query is taken over there."""
     resumes: Mapping[str, Start]
-    """How a query goes on there, on a checkpoint that was brought."""
+    """How each query continues there, on a copied checkpoint."""
     doors: Mapping[str, Door]
 
 
 def load_of(application: Managed) -> ApplicationLoad:
-    """Return what an application costs now; nothing, where it has not been started yet."""
+    """Return the current load of an application; zero if it has not been started yet."""
     from elastream.handover.loads import load_from_log
 
     each = application
@@ -67,7 +67,7 @@ def load_of(application: Managed) -> ApplicationLoad:
 
 
 def read_managed(file: Path) -> tuple[list[Managed], Marks]:
-    """Return the applications of a file and when one of them has too much."""
+    """Return the applications of a file, and the marks at which one is overloaded."""
     data = read_fields(file)
     expect_fields(
         "",
@@ -77,7 +77,7 @@ def read_managed(file: Path) -> tuple[list[Managed], Marks]:
     )
     listed = data.pop("applications")
     if not isinstance(listed, list) or not listed:
-        raise ProblemError("applications", f"{shown(listed)} is no list of applications")
+        raise ProblemError("applications", f"{shown(listed)} is not a list of applications")
     found = [_application(f"applications[{i}].", each) for i, each in enumerate(listed)]
     names = [each.name for each in found]
     if len(set(names)) < len(names):
@@ -93,7 +93,7 @@ def _application(where: str, value: object) -> Managed:
 
     def each(name: str, read: Callable[[str, object], _T]) -> dict[str, _T]:
         members = _object(f"{where}{name}", data.get(name, {}))
-        return {query: read(f"{where}{name}.{query}", told) for query, told in members.items()}
+        return {query: read(f"{where}{name}.{query}", entry) for query, entry in members.items()}
 
     return Managed(
         _text(f"{where}name", data["name"]),
@@ -120,7 +120,7 @@ def _start(where: str, value: object) -> Start:
     expect_fields(f"{where}.", data, required=("command", "folder"))
     command = data["command"]
     if not isinstance(command, list) or not command:
-        raise ProblemError(f"{where}.command", f"{shown(command)} is no list of words")
+        raise ProblemError(f"{where}.command", f"{shown(command)} is not a list of words")
     words = tuple(_text(f"{where}.command[{i}]", word) for i, word in enumerate(command))
     return Start(words, Path(_text(f"{where}.folder", data["folder"])))
 

@@ -1,8 +1,8 @@
-"""What ``elastream handover manage --act`` does: starts a target, watches it, and tells.
+"""Actions of ``elastream handover manage --act``: start a target, watch it, and report.
 
 A handover: the target is started and joins by itself. A migration: the origin is asked for its
 checkpoint (:mod:`elastream.handover.yielding`), which is copied, and the query is started on the
-copy. Processes that are started outlive the coordinator.
+copy. Started processes outlive the coordinator.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ __all__ = ["hand_over", "migrate"]
 
 _LOOK_S: Final = 0.5
 _PATIENCE_S: Final = 300.0
-"""How long an origin may take to come to the end of its batch, and to end."""
+"""How long an origin may take to finish its batch and to end."""
 
 
 def hand_over(query: str, start: Start, door: Door | None) -> None:
-    """Start the target, and wait until it owns its windows; and for the origin's last, if seen."""
+    """Start the target, wait until it owns its windows; also for the origin's last, if visible."""
     log = start.folder / "handover.jsonl"
     taken = _Lines(log)
     finished = None if door is None else _Lines(door.folder / "handover.jsonl")
     target = _Process(start)
-    target.watch(lambda: taken.tell("own"), "without the query")
+    target.watch(lambda: taken.contains("own"), "without the query")
     say(f"the target owns its windows; see {log}")
     if finished is not None:
-        target.watch(lambda: finished.tell("finish"), "after it had taken the query")
+        target.watch(lambda: finished.contains("finish"), "after it had taken the query")
         say(f"the origin has put out its last window of {query!r}")
 
 
 def migrate(query: str, door: Door, start: Start) -> None:
-    """Have the origin stop, carry its checkpoint over, and start the query there."""
+    """Have the origin stop, copy its checkpoint, and start the query there."""
     from elastream.handover.carrying import (
         ask_for_checkpoint,
         carry,
@@ -74,14 +74,14 @@ def migrate(query: str, door: Door, start: Start) -> None:
 
 
 class _Process:
-    """A process that was started, and may outlive us."""
+    """A started process, which may outlive this one."""
 
     def __init__(self, start: Start) -> None:
         from elastream.atomic_io import make_folder
 
-        self._told = make_folder(start.folder) / "started.out"
+        self._output = make_folder(start.folder) / "started.out"
         try:
-            with self._told.open("ab") as output:
+            with self._output.open("ab") as output:
                 self._process = subprocess.Popen(  # noqa: S603 - what the person's own file says
                     start.command, stdout=output, stderr=output, start_new_session=True
                 )
@@ -89,25 +89,25 @@ class _Process:
             why = f"{start.command[0]} cannot be started: {error}"
             raise ProblemError("command", why) from None
         threading.Thread(target=self._process.wait, daemon=True).start()
-        say(f"started process {self._process.pid}; what it says is in {self._told}")
+        say(f"started process {self._process.pid}; what it says is in {self._output}")
 
     def watch(self, holds: Callable[[], bool], when: str) -> None:
-        """Wait until something holds; raise where the process ends before."""
+        """Wait until the condition holds; raise if the process ends before."""
         while not holds():
             if self._process.poll() is not None:
-                raise SparkError(f"the target has ended {when}; see {self._told}")
+                raise SparkError(f"the target has ended {when}; see {self._output}")
             time.sleep(_LOOK_S)
 
 
 class _Lines:
-    """The lines that a handover's log gets from now on."""
+    """Lines appended to a handover's log from now on."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._before = log.stat().st_size if log.exists() else 0
 
-    def tell(self, kind: str) -> bool:
-        """Tell whether one of them is of this kind."""
+    def contains(self, kind: str) -> bool:
+        """Return whether one of them is of this kind."""
         if not self._log.exists():
             return False
         with self._log.open("rb") as file:
@@ -116,6 +116,6 @@ class _Lines:
 
 
 def _committed(folder: Path) -> int:
-    """Return the number of the last batch of a query that has committed; -1 for none."""
+    """Return the number of the last committed batch of a query; -1 for none."""
     commits = (folder / "checkpoint" / "commits").glob("[0-9]*")
     return max((int(path.name) for path in commits if path.name.isdecimal()), default=-1)

@@ -1,4 +1,4 @@
-"""The query that a command of ``elastream handover`` is about, and the time it starts at."""
+"""The query that a command of ``elastream handover`` runs, and its start time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ __all__ = ["ms_of", "query_named"]
 
 
 def query_named(name: str) -> WindowedQuery:
-    """Return the query that a function gives, ``module:function``.
+    """Return the query that a function ``module:function`` returns.
 
-    A module in the current folder is found, here and by the Python of executors on this machine.
+    A module in the current folder is found, both here and by the Python of executors on this
+    machine.
     """
     from elastream.handover.spark.windowed import WindowedQuery
 
@@ -35,7 +36,7 @@ def query_named(name: str) -> WindowedQuery:
         paths = (here, os.environ.get("PYTHONPATH", ""))
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     try:
-        made = getattr(importlib.import_module(module), function)()
+        query = getattr(importlib.import_module(module), function)()
     except (ImportError, AttributeError) as error:
         if isinstance(error, ImportError) and what_to_install(error):
             raise
@@ -45,9 +46,9 @@ def query_named(name: str) -> WindowedQuery:
     except Exception as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ProblemError("QUERY", f"{shown(name)} fails: {why}") from error
-    if not isinstance(made, WindowedQuery):
-        raise ProblemError("QUERY", f"{shown(name)} gives {shown(made)}, not a WindowedQuery")
-    return made
+    if not isinstance(query, WindowedQuery):
+        raise ProblemError("QUERY", f"{shown(name)} gives {shown(query)}, not a WindowedQuery")
+    return query
 
 
 def ms_of(since: str) -> int:

@@ -1,4 +1,4 @@
-"""One side of a handover as a command runs it: the session, the query, the protocol beside it."""
+"""Run one side of a handover as a command: the session, the query, and the protocol thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["SideRun", "run_origin", "run_target"]
 
 @dataclass(frozen=True, slots=True)
 class SideRun:
-    """What a side runs, and where."""
+    """Settings of one side."""
 
     windowed: WindowedQuery
     folder: Path
@@ -35,37 +35,37 @@ class SideRun:
     """Ends the protocol."""
     executors: int
     log: Path | None
-    """Where a decision log is written."""
+    """Path of the decision log."""
 
 
 def run_origin(
     side: SideRun, run: Callable[[OriginStream], object], committed: Boundary | None
 ) -> None:
-    """Run the query that is handed over, until it is or was stopped."""
+    """Run the query that is handed over, until it ends."""
     from elastream.handover.spark.origin_stream import OriginStream
 
     with ended_like_by_ctrl_c(), java_kept_quiet(), side.session as spark, _logged(side, spark):
         stream = OriginStream(side.windowed, side.windowed.sink, side.folder)
         stream.name = side.windowed.shape.name
-        if committed is not None:  # before the first batch, and not only when the protocol runs
+        if committed is not None:  # before the first batch, not only once the protocol runs
             stream.stop_after(committed)
         stream.start(spark)
-        _beside(side, stream, lambda: run(stream))
+        _with_protocol(side, stream, lambda: run(stream))
 
 
 def run_target(side: SideRun, run: Callable[[TargetStream], object], since_ms: int | None) -> None:
-    """Run the query that takes over, until it was stopped."""
+    """Run the query that takes over, until it is stopped."""
     from elastream.handover.spark.target_stream import TargetStream
 
     windowed, folder = side.windowed, side.folder
     with ended_like_by_ctrl_c(), java_kept_quiet(), side.session as spark, _logged(side, spark):
         stream = TargetStream(windowed, windowed.sink, folder, spark, since_ms=since_ms)
         stream.name = windowed.shape.name
-        _beside(side, stream, lambda: run(stream))
+        _with_protocol(side, stream, lambda: run(stream))
 
 
 def _logged(side: SideRun, spark: SparkSession) -> AbstractContextManager[object]:
-    """Tell on which Spark the side runs, since the other may be on another; log what it costs."""
+    """Report the Spark version, since the other side may use another one; log the query's load."""
     say(f"Spark {spark.version} on {spark.sparkContext.master}")
     if side.log is None:
         return nullcontext()
@@ -76,8 +76,10 @@ def _logged(side: SideRun, spark: SparkSession) -> AbstractContextManager[object
     return attach(spark, policy, log=side.log)
 
 
-def _beside(side: SideRun, stream: OriginStream | TargetStream, act: Callable[[], object]) -> None:
-    """Run the protocol beside the query, until one of them ends."""
+def _with_protocol(
+    side: SideRun, stream: OriginStream | TargetStream, act: Callable[[], object]
+) -> None:
+    """Run the protocol next to the query, until one of them ends."""
     from elastream.spark.observe.endings import ending
 
     failures: list[BaseException] = []

@@ -1,9 +1,9 @@
-"""What a query may put out, batch by batch: the origin's gate and the target's.
+"""Control which output a query may write, batch by batch: the origin's gate and the target's.
 
 A batch asks before it writes. While a handover is undecided, a batch with outputs at or beyond the
-boundary waits for the decision; it is the only thing that ever waits, and no longer than the
-protocol's patience. The greatest coordinate put out is kept in a file, written before the outputs
-are, so that an application that starts again does not offer what it has given already.
+boundary waits for the decision. Nothing else ever waits, and this never longer than the protocol's
+patience. The greatest coordinate written is kept in a file, updated before the outputs are written,
+so that a restarted application does not offer windows it has already written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOTHING = Permit(0, 0)
 
 
 class Produced:
-    """The greatest coordinate put out, in a file."""
+    """The greatest coordinate written, in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +49,7 @@ class Produced:
         self.value: int | None = json.loads(path.read_text()) if path.exists() else None
 
     def reach(self, coordinate: int) -> None:
-        """Remember that outputs up to here are put out."""
+        """Record that outputs up to here are written."""
         if self.value is not None and coordinate <= self.value:
             return
         write_json(self._path, coordinate, synced=True)
@@ -57,7 +57,7 @@ class Produced:
 
 
 class OriginGate:
-    """Lets everything pass until a boundary is offered."""
+    """Lets all output pass until a boundary is offered."""
 
     def __init__(self, produced: Produced) -> None:
         self._produced = produced
@@ -68,7 +68,7 @@ class OriginGate:
         self._changed = threading.Condition()
 
     def ask(self, highest: int) -> Permit:
-        """Return what a batch may put out whose outputs reach up to ``highest``."""
+        """Return what a batch may write whose outputs reach up to ``highest``."""
         with self._changed:
             self._changed.wait_for(lambda: self._failure or not self._is_barred(highest))
             if self._failure:
@@ -79,12 +79,12 @@ class OriginGate:
             return permit
 
     def hold(self) -> None:
-        """Let no batch pass that has outputs, while it is looked for a boundary."""
+        """Block all batches with output while a boundary is being determined."""
         with self._changed:
             self._is_held = True
 
     def offer(self, find: Callable[[int | None], Boundary | None]) -> Boundary | None:
-        """Bar what lies beyond the boundary found, between two batches' outputs."""
+        """Block what lies beyond the boundary found, between the outputs of two batches."""
         with self._changed:
             boundary = find(self._produced.value)
             if boundary is not None:
@@ -93,26 +93,26 @@ class OriginGate:
             return boundary
 
     def release(self) -> None:
-        """Let everything pass again."""
+        """Let all output pass again."""
         with self._changed:
             self._barrier, self._is_held = None, False
             self._changed.notify_all()
 
     def end(self, boundary: Boundary) -> None:
-        """Let nothing pass any more that lies at the boundary or beyond."""
+        """Block all output at or beyond the boundary from now on."""
         with self._changed:
             self._end, self._barrier, self._is_held = boundary.activation, None, False
             self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Let a batch that waits for a decision fail: the application ends without one."""
+        """Fail a batch that waits for a decision: the application ends without one."""
         with self._changed:
             if self._barrier is not None or self._is_held:
                 self._failure = "the application ended before it was decided"
                 self._changed.notify_all()
 
     def fail(self, why: str) -> None:
-        """Let the waiting batch fail: nobody is left to decide."""
+        """Fail the waiting batch: there will be no decision."""
         with self._changed:
             self._failure = why
             self._changed.notify_all()
@@ -122,7 +122,7 @@ class OriginGate:
 
 
 class TargetGate:
-    """Lets nothing pass until the target owns its windows."""
+    """Blocks all output until the target owns its windows."""
 
     def __init__(self) -> None:
         self._state: Literal["probing", "waiting", "open", "closed"] = "probing"
@@ -142,7 +142,7 @@ class TargetGate:
                 self._state, self._floor = "waiting", floor
 
     def ask(self, highest: int) -> Permit:
-        """Return what a batch may put out whose outputs reach up to ``highest``."""
+        """Return what a batch may write whose outputs reach up to ``highest``."""
         with self._changed:
             self._changed.wait_for(lambda: self._state != "waiting" or highest < self._floor)
             if self._state == "closed":
@@ -150,19 +150,19 @@ class TargetGate:
             return NOTHING if self._boundary is None else Permit(lowest=self._boundary.activation)
 
     def open(self, boundary: Boundary) -> None:
-        """Let pass what lies at the boundary or beyond."""
+        """Let output at or beyond the boundary pass."""
         with self._changed:
             self._state, self._boundary = "open", boundary
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nothing pass, ever."""
+        """Block all output for good."""
         with self._changed:
             self._state = "closed"
             self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Let a batch that waits for a decision fail: the application ends without one."""
+        """Fail a batch that waits for a decision: the application ends without one."""
         with self._changed:
             if self._state != "open":
                 self._state = "closed"

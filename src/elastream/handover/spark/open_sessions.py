@@ -1,8 +1,8 @@
-"""Sessions that began before a time and are still open, read from a query's own state.
+"""Detect sessions that started before a time and are still open, from a query's own state.
 
-A session has no length known beforehand: it ends when its key has been silent for a gap. So the
-origin of a handover cannot tell from the watermark alone that its last session is put out. Spark
-keeps each open session under its start, and reads its state back as a table.
+The length of a session is not known beforehand: it ends when its key has been silent for a gap. So
+the origin of a handover cannot know from the watermark alone that its last session is written.
+Spark keeps each open session under its start, and reads its state back as a table.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["open_sessions_before"]
 
 _START: Final = "sessionStartTime"
-"""What Spark calls the start of a session in the keys of its state."""
+"""Spark's name for the start of a session in the keys of its state."""
 
 
 def open_sessions_before(spark: SparkSession, checkpoint: Path, at_ms: int) -> bool:
-    """Tell whether a session that began before then is open, as of the last batch committed."""
+    """Return whether a session that started before then is open after the last committed batch."""
     from pyspark.sql import functions as f
 
     metadata = spark.read.format("state-metadata").load(str(checkpoint))

@@ -1,7 +1,7 @@
 """The query that is handed over: runs from its checkpoint, and can stop after a window.
 
-Plays :class:`~elastream.handover.ports.OriginQuery`. What an application that starts again
-must not offer anew, the greatest coordinate put out, is in a file beside the checkpoint.
+Implements :class:`~elastream.handover.ports.OriginQuery`. The greatest coordinate written, which a
+restarted application must not offer again, is in a file next to the checkpoint.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OriginStream(WindowedStream):
         self._looked_at: int | None = None
 
     def start(self, spark: SparkSession, *, trigger_s: float = 0.5) -> None:
-        """Start the query, or go on with it where its checkpoint ends."""
+        """Start the query, or continue from its checkpoint."""
         self._spark, self._trigger_s = spark, trigger_s
         self._close_cuts()
         if self._query.rows is not None:
@@ -64,11 +64,11 @@ class OriginStream(WindowedStream):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody runs the query any more; a halt is no end."""
+        """Whether the query has ended; a halt does not count as an end."""
         return super().has_ended and not self._is_halted
 
     def halt(self) -> None:
-        """End the query between two batches; its checkpoint is whole then."""
+        """End the query between two batches; its checkpoint is complete then."""
         self._is_halted = True
         if self.streaming is not None:
             stop_gracefully(self.streaming)
@@ -83,7 +83,7 @@ class OriginStream(WindowedStream):
         self._is_halted = False
 
     def find_boundary(self, whole_from: Timestamps) -> Boundary | None:
-        """Return the boundary and hold back what lies beyond; ``None`` if it is not known yet."""
+        """Return the boundary and hold back output beyond it; ``None`` if it is not known yet."""
         newest = self._newest()
         if newest is None:
             return None
@@ -95,18 +95,18 @@ class OriginStream(WindowedStream):
         return self.gate.offer(lambda produced: time_boundary(window, produced, starts))
 
     def release(self) -> None:
-        """Put out what was held back."""
+        """Write the output that was held back."""
         if self._cuts is not None:
             self._cuts.forget()
         self.gate.release()
 
     def stop_after(self, boundary: Boundary) -> None:
-        """Put out what lies below the boundary and drop the rest."""
+        """Write the output below the boundary and drop the rest."""
         self._end = boundary
         self.gate.end(boundary)
 
     def is_finished(self) -> bool:
-        """Tell whether a batch has put out the last window."""
+        """Return whether a batch has written the last window."""
         if self._end is None:
             return False
         if self._cuts is not None:
@@ -126,7 +126,7 @@ class OriginStream(WindowedStream):
         return None if watermark is None else datetime.fromisoformat(watermark).timestamp() * 1000
 
     def _sessions_are_over(self) -> bool:
-        """Look once a batch whether the state has a session of ours."""
+        """Check once per batch whether the state contains a session of ours."""
         checkpoint = self._folder / "checkpoint"
         batch = last_batch(checkpoint)
         if self._spark is None or self._end is None or batch == self._looked_at:
@@ -135,7 +135,7 @@ class OriginStream(WindowedStream):
         return not open_sessions_before(self._spark, checkpoint, self._end.activation)
 
     def _newest(self) -> int | None:
-        """Return the newest time of any input so far; ``None`` if no batch of late had rows."""
+        """Return the newest time of any input so far; ``None`` if no recent batch had rows."""
         streaming = self.streaming
         told = [] if streaming is None else streaming.recentProgress
         if self._newest_ms is not None:  # older ones are in it already

@@ -1,7 +1,7 @@
-"""Looks how far inputs are, without making anything of them.
+"""Read how far inputs are, without processing them.
 
-A target with windows of rows cannot begin before it is told how many rows each group had; until
-then it only has to say from where on it sees every row.
+A target with windows of rows cannot start before it knows how many rows each group had. Until then
+it only has to report from when on it sees every row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Probe", "observed", "seen_by"]
 
 
 def observed(rows: DataFrame, i: int) -> DataFrame:
-    """Return an input whose newest time each batch's progress tells."""
+    """Return an input whose newest time is reported in each batch's progress."""
     from pyspark.sql import functions as f
 
     return rows.observe(f"input{i}", f.max(f.unix_millis(TIME)).alias("newest"))
@@ -37,7 +37,7 @@ def seen_by(progress: dict[str, Any], inputs: int) -> dict[int, int]:
 
 
 class Probe:
-    """A stream over the inputs that puts out nothing."""
+    """A stream over the inputs without output."""
 
     def __init__(self, inputs: tuple[DataFrame, ...], folder: Path, trigger_s: float) -> None:
         times = [observed(rows, i).select(TIME) for i, rows in enumerate(inputs)]
@@ -63,5 +63,5 @@ class Probe:
         return [newest[i] for i in range(self._inputs)]
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._streaming.stop()

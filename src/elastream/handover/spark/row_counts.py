@@ -1,9 +1,9 @@
-"""How many rows each group had at a moment, read from a query's own state by its executors.
+"""Number of rows of each group at a moment, read from a query's own state by its executors.
 
 After a batch, every row before a certain time is numbered and none from it on: the greatest time
-that any group has reached. That time is where a query with windows of rows can be cut, and the
-numbers that its groups have reached are all that a target must know of what was before. They are
-written as a table that the target's executors read; only the time passes through a driver.
+that any group has reached. At that time a query with windows of rows can be split, and the numbers
+that its groups have reached are all that a target must know of what was before. They are written as
+a table that the target's executors read; only the time passes through a driver.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _PROCESSOR: Final = "transformWithStateExec"
 
 
 def last_batch(checkpoint: Path) -> int | None:
-    """Return the last batch that is committed."""
+    """Return the last committed batch."""
     commits = (checkpoint / "commits").glob("[0-9]*")
     return max((int(each.name) for each in commits), default=None)
 
 
 def write_counts(heads: DataFrame, place: str) -> int | None:
-    """Write how many rows each group had after a batch; return up to which time.
+    """Write the row count of each group after a batch; return up to which time.
 
-    ``None`` where no group has any row yet.
+    ``None`` if no group has any row yet.
     """
     from pyspark.sql import functions as f
 
@@ -47,7 +47,7 @@ def write_counts(heads: DataFrame, place: str) -> int | None:
 
 
 def expect_counts(spark: SparkSession, place: str, groups: list[str]) -> None:
-    """Refuse counts that cannot be read here, or that are of other groups."""
+    """Reject counts that cannot be read here, or that belong to other groups."""
     from pyspark.errors import PySparkException
 
     try:
@@ -62,7 +62,7 @@ def expect_counts(spark: SparkSession, place: str, groups: list[str]) -> None:
 
 
 def has_open_windows(heads: DataFrame, place: str, slide: int) -> bool:
-    """Tell whether a window that began before the counts were written is not complete yet."""
+    """Return whether a window that started before the counts were written is still incomplete."""
     from pyspark.sql import functions as f
 
     counts = heads.sparkSession.read.parquet(place)
@@ -77,13 +77,13 @@ def has_open_windows(heads: DataFrame, place: str, slide: int) -> bool:
 
 
 def processor_of(spark: SparkSession, checkpoint: Path) -> int:
-    """Return which of a query's stateful operators numbers the rows."""
+    """Return the stateful operator of the query that numbers the rows."""
     metadata = spark.read.format("state-metadata").load(str(checkpoint))
     found = metadata.where(metadata.operatorName == _PROCESSOR).select("operatorId").distinct()
     return max(int(row[0]) for row in found.collect())
 
 
 def heads_after(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
-    """Return what the processor remembered of each group after a batch."""
+    """Return the state of the processor for each group after a batch."""
     state = spark.read.format("statestore").option("stateVarName", "head")
     return state.option("operatorId", operator).option("batchId", batch).load(str(checkpoint))

@@ -1,8 +1,8 @@
-"""Where a running query with windows of rows can be cut, and whether it is past a cut.
+"""Where a running query with windows of rows can be split, and whether it is past that cut.
 
-Both are read from the state of a batch that is committed, in the background: the protocol goes on
-meanwhile. From the moment it is looked for a cut no batch puts anything out, so that the state read
-is that of all outputs there are; if one was under way, its state is read next.
+Both are read from the state of a committed batch, in the background: the protocol continues
+meanwhile. While a cut is being determined no batch writes output, so that the state read is that of
+all outputs there are. If a batch was running, its state is read next.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["RowCuts"]
 
 _PAUSE: Final = 2
-"""Between two looks for open windows lies so many times what the last one took."""
+"""The pause between two checks for open windows, as a multiple of the last check's duration."""
 
 
 class RowCuts:
-    """The cuts of one query; one look at a time."""
+    """The cuts of one query; one check at a time."""
 
     def __init__(self, spark: SparkSession, query: WindowedQuery, folder: Path) -> None:
         self._spark, self._query = spark, query
@@ -57,7 +57,9 @@ class RowCuts:
         wanted = max(starts)
         if self._counted is None:
             batch = last_batch(self._checkpoint)
-            reached = watermark_ms is None or watermark_ms >= wanted  # an idle query tells none
+            reached = (
+                watermark_ms is None or watermark_ms >= wanted
+            )  # an idle query has no watermark
             if batch is not None and batch != self._batch and reached:
                 gate.hold()
                 self._batch = batch
@@ -68,7 +70,7 @@ class RowCuts:
         counted, self._counted = self._counted, None
         try:
             boundary = counted.result()
-        except Exception as error:  # whatever Spark says: the query goes on, the target is told
+        except Exception as error:  # any error of Spark: the query continues, the target is refused
             gate.release()
             raise SparkError(f"the rows could not be counted: {_first_line(error)}") from error
         if boundary is None or boundary.activation < wanted:
@@ -81,15 +83,15 @@ class RowCuts:
         )
 
     def forget(self) -> None:
-        """Take no cut that is being looked for."""
+        """Discard the cut that is being determined."""
         self._counted, self._batch = None, None
 
     def close(self) -> None:
-        """Look no more; a look under way ends by itself."""
+        """Stop checking; a running check ends by itself."""
         self._looks.shutdown(wait=False, cancel_futures=True)
 
     def is_past(self, end: Boundary) -> bool:
-        """Tell whether every group has put out the windows that began before the boundary."""
+        """Return whether every group has written the windows that started before the boundary."""
         passed = self._passed
         if passed is None:
             if time.monotonic() >= self._not_before_s:

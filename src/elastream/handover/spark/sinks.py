@@ -1,9 +1,9 @@
-"""Where the results of a query go: any place that can be told a batch's number.
+"""Where the results of a query are written: any sink that uses the batch's number.
 
-A batch that Spark runs again comes with the number that it had before, and with the same results.
-A sink that replaces, or knows, what that number wrote puts every result out once. The number counts
-the batches of one checkpoint: who writes (:class:`Writer`) belongs to it, since another checkpoint
-begins at 0 again, and a sink that knew the number alone would take its batches for old ones.
+A batch that Spark runs again has the same number and the same results. A sink that replaces, or
+recognises, what that number wrote has every result once. The number counts the batches of one
+checkpoint, so the writer (:class:`Writer`) is part of the key: another checkpoint starts at 0
+again, and a sink that used the number alone would mistake its batches for old ones.
 
 Results are written by the executors; none of them passes through the driver.
 """
@@ -32,13 +32,13 @@ class Writer:
 
     side: Side
     checkpoint: str
-    """Spark's name of the checkpoint: another one has another."""
+    """Spark's id of the checkpoint, different for each."""
     folder: Path
-    """Where the side keeps what it must not forget."""
+    """The side's folder for state that must survive a crash."""
 
 
 SinkOf = Callable[[Writer], Sink]
-"""Makes the sink of a side. The target's may be another place than the origin's, or the same."""
+"""Makes the sink of a side. The target's may be the same place as the origin's or another."""
 
 
 def files_sink(folder: str | Path | None = None, *, format: str = "json") -> SinkOf:  # noqa: A002 - Spark's word
@@ -61,7 +61,7 @@ def files_sink(folder: str | Path | None = None, *, format: str = "json") -> Sin
 
 
 def delta_sink(path: str | Path) -> SinkOf:
-    """Append to a Delta table, exactly once: the table itself knows who wrote which batch."""
+    """Append to a Delta table, exactly once: the table records who wrote which batch."""
 
     def sink_of(writer: Writer) -> Sink:
         def write(results: DataFrame, number: int) -> None:
@@ -78,8 +78,8 @@ def kafka_sink(servers: str, topic: str, *, key: str | None = None, **options: s
     """Write each result as JSON to a topic, **at least** once: a batch run again is written again.
 
     Spark's connector has no transactions. Checkpoint and batch are headers of each record, by which
-    a reader can tell a batch that it has seen. ``key`` is a column; ``options`` are Kafka's, each
-    with ``kafka.`` before it.
+    a reader can recognise a batch that it has seen. ``key`` is a column; ``options`` are Kafka's,
+    each with the prefix ``kafka.``.
     """
 
     def sink_of(writer: Writer) -> Sink:

@@ -1,8 +1,8 @@
-"""Where sources begin to be read, in the options that they have for it.
+"""Start positions of sources, as options of the source.
 
-A handover asks the inputs for one thing (:class:`~elastream.handover.model.Start`): all that there
-is, what comes from now on, or every row from a time on. Any source of which one of the latter two
-can be said will do; these are the words for two that many have.
+A handover needs one thing from the inputs (:class:`~elastream.handover.model.Start`): all available
+rows, rows from now on, or every row from a time on. Any source that supports one of the latter two
+will do; these are the options of two common ones.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ __all__ = ["files_since", "kafka_start"]
 
 
 def kafka_start(start: Start, *, early_ms: int = 0) -> dict[str, str]:
-    """Return the options of a Kafka stream that is read from there on.
+    """Return the options of a Kafka stream that is read from this start.
 
-    A time is looked up among the records' own timestamps. Where rows carry another time that may be
-    *later* than their record's, say by how much at most: so much earlier it begins.
+    A time is looked up among the records' own timestamps. If rows carry another time that may be
+    *later* than their record's, ``early_ms`` is the maximum difference: reading starts that much
+    earlier.
     """
     if start.kind == "first":
         return {"startingOffsets": "earliest"}
@@ -34,9 +35,9 @@ def kafka_start(start: Start, *, early_ms: int = 0) -> dict[str, str]:
 
 
 def files_since(files: DataFrame, start: Start, *, early_ms: int = 0) -> DataFrame:
-    """Return the rows of a stream of files that were written from there on.
+    """Return the rows of a stream of files that were written from this start on.
 
-    Spark lists all files and reads none that is older. A row's time may be later than the writing
+    Spark lists all files and skips those that are older. A row's time may be later than the writing
     of its file by ``early_ms``.
     """
     from pyspark.sql import functions as f

@@ -1,14 +1,14 @@
-"""The query that takes over: runs from where its inputs are now, and can start at a window.
+"""The query that takes over: runs from the current end of its inputs, and can start at a window.
 
-Plays :class:`~elastream.handover.ports.TargetQuery`. It tells the greatest timestamp of the
-batches whose results it dropped, plus lateness and one: any row read tells that rows gone by are
-younger by no more than the lateness, and results made of dropped batches alone lie below. Where its
-inputs can be read from a time on, it tells that time at once: also one behind the origin, so that
-the boundary is the origin's next window.
+Implements :class:`~elastream.handover.ports.TargetQuery`. It reports the greatest timestamp of the
+batches whose results it dropped, plus lateness and one: rows missed before any row read are newer
+than it by at most the lateness, and results made only of dropped batches lie below. If its inputs
+can be read from a time on, it reports that time at once. The time may even be before the origin's
+position, so that the boundary is the origin's next window.
 
-With windows of rows it begins when it owns them, with the number of rows that each group had: until
-then a :class:`~elastream.handover.spark.probe.Probe` reads the inputs. They are then read from the
-boundary's time on, also where that has gone by.
+With windows of rows it starts when it owns them, with the row count of each group. Until then a
+:class:`~elastream.handover.spark.probe.Probe` reads the inputs. They are then read from the
+boundary's time on, even if that has passed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TargetStream(WindowedStream):
         self._lock = threading.Lock()
 
     def connect(self) -> None:
-        """Start to read the inputs, from where they are now or from a time on; put out nothing."""
+        """Start reading the inputs, from their current end or from a time on; write no output."""
         if self._query.rows is not None:
             self._look_ahead()
             return
@@ -80,7 +80,7 @@ class TargetStream(WindowedStream):
         super().stop()
 
     def first_seen(self) -> Timestamps | None:
-        """Return from where on every row is seen, once every input gave one."""
+        """Return from when on every row is seen, once every input has delivered one."""
         if self.streaming is not None and not self.streaming.isActive:
             raise SparkError(f"the target's query has ended: {ending(self.streaming.exception())}")
         if self._probe is not None and self._whole_from is None:
@@ -89,13 +89,13 @@ class TargetStream(WindowedStream):
             return self._whole_from
 
     def expect(self, boundary: Boundary) -> None:
-        """Refuse a boundary of which the rows that each group had cannot be read here."""
+        """Reject a boundary whose row counts per group cannot be read here."""
         rows = self._query.rows
         if rows is not None:
             expect_counts(self._spark, boundary.counts, group_columns(rows.by))
 
     def activate(self, boundary: Boundary) -> None:
-        """Put out what lies at the boundary or beyond."""
+        """Write the output at or beyond the boundary."""
         self.gate.open(boundary)
         if self.streaming is not None:
             return
@@ -105,7 +105,7 @@ class TargetStream(WindowedStream):
             self._begin(boundary)
 
     def disconnect(self) -> None:
-        """End the query; nothing is put out."""
+        """End the query; no output is written."""
         self.gate.close()
         self.stop()
 
@@ -117,7 +117,7 @@ class TargetStream(WindowedStream):
         return None if last is None else results.where(within(self.gate.ask(last)))
 
     def _hear(self, newest: dict[int, int]) -> None:
-        """Take in how far inputs are, by batches whose results were dropped."""
+        """Record how far inputs are, from batches whose results were dropped."""
         with self._lock:
             if self._whole_from is not None:
                 return
@@ -129,7 +129,7 @@ class TargetStream(WindowedStream):
             self._tell(tuple(whole_from(at, lateness) for _, at in sorted(self._newest.items())))
 
     def _look_ahead(self) -> None:
-        """See how far the inputs are, or say from when on they are read."""
+        """Determine how far the inputs are, or report from when on they are read."""
         if self._since_ms is not None:
             self._tell((self._since_ms,) * self._query.shape.inputs)
             return
@@ -139,7 +139,7 @@ class TargetStream(WindowedStream):
         self._probe = Probe(inputs, folder, self._trigger_s)
 
     def _begin(self, boundary: Boundary) -> None:
-        """Start, or start again, with what each group had before the boundary."""
+        """Start, or start again, with the row counts of each group before the boundary."""
         begun = last_batch(self._folder / "checkpoint") is not None
         begin = Begin(boundary.activation, None if begun else boundary.counts)
         reach_ms = max(self._query.whole_at_window((0,)))
@@ -149,12 +149,12 @@ class TargetStream(WindowedStream):
             self._probe.stop()
 
     def _tell(self, starts: Timestamps) -> None:
-        """Say from where on every row is seen, and let results from there on wait."""
+        """Report from when on every row is seen, and let results from there on wait."""
         self._whole_from = starts
         self.gate.seen(max(self._query.whole_at_window(starts)))
 
     def _kept_start(self) -> Start:
-        """Return where the checkpoint began, or begins now: a later wish does not change it."""
+        """Return where the checkpoint started, or starts now: it is fixed from then on."""
         path = make_folder(self._folder) / "start.json"
         if path.exists():
             return Start(**json.loads(path.read_text()))

@@ -1,15 +1,15 @@
-"""A windowed query that knows its window, puts each result out once, and can be handed over.
+"""A windowed query that knows its window, writes each result once, and can be handed over.
 
-:class:`WindowedQuery` says what the query is. :class:`~elastream.handover.spark.origin_stream.
-OriginStream` runs it from its checkpoint and can stop after a window,
-:class:`~elastream.handover.spark.target_stream.TargetStream` runs it from where its inputs are now
-and can start at a window. Both play the roles that the protocol's ports ask for.
+:class:`WindowedQuery` defines the query.
+:class:`~elastream.handover.spark.origin_stream.OriginStream` runs it from its checkpoint and can
+stop after a window. :class:`~elastream.handover.spark.target_stream.TargetStream` runs it from the
+current end of its inputs and can start at a window. Both implement the protocol's ports.
 
 Results have a column ``coordinate`` (see :class:`~elastream.handover.model.Boundary`); times are in
-milliseconds. Each batch asks its gate, then writes what it may, by its number: a batch that is run
-again writes the same once more.
+milliseconds. Each batch asks its gate, then writes the permitted output under its number: a batch
+that is run again writes the same again.
 
-Spark takes a row for late that is as old as its watermark. The watermark therefore lies one
+Spark treats a row as late if it is as old as its watermark. The watermark therefore lies one
 millisecond further behind than the lateness: a row that is late by exactly that much still counts.
 """
 
@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class WindowedQuery:
-    """What both applications run."""
+    """The query that both applications run."""
 
     shape: QueryShape
     inputs: Callable[[SparkSession, Start], tuple[DataFrame, ...]]
@@ -62,7 +62,8 @@ class WindowedQuery:
     sessions: bool = False
     """The last windows are sessions; the window's length is their gap, its slide is 1."""
     rows: RowWindows | RowWindowJoin | None = None
-    """For windows of rows: which rows belong together, and what is made of a window."""
+    """For windows of rows: which rows belong together, and how the result of a window is
+    computed."""
 
     def __post_init__(self) -> None:
         window = self.shape.window
@@ -85,9 +86,10 @@ class WindowedQuery:
     def frame(
         self, spark: SparkSession, start: Start | None = None, begin: Begin | None = None
     ) -> DataFrame:
-        """Return the query, from all there is or from a start on, with newest times observed.
+        """Return the query, from all rows or from a start on, with the newest times observed.
 
-        Of windows of rows it is the rows of complete windows; :meth:`made` goes on from there.
+        For windows of rows these are the rows of complete windows; :meth:`made` continues from
+        there.
         """
         delay = f"{self.shape.lateness + 1} milliseconds"
         watched = (
@@ -111,11 +113,11 @@ class WindowedQuery:
         )
 
     def made(self, results: DataFrame) -> DataFrame:
-        """Return what is put out of the frame of a batch."""
+        """Return the output for the frame of a batch."""
         return results if self.rows is None else self.rows.made(results, self.shape.window)
 
     def streams(self, spark: SparkSession, start: Start) -> tuple[DataFrame, ...]:
-        """Return the inputs, as many as the shape says."""
+        """Return the inputs, in the number that the shape defines."""
         inputs = self.inputs(spark, start)
         if len(inputs) != self.shape.inputs:
             raise ProblemError(
@@ -124,7 +126,7 @@ class WindowedQuery:
         return inputs
 
     def whole_at_window(self, starts: Timestamps) -> Timestamps:
-        """Return from where on the controlling window gets everything, given where inputs start."""
+        """Return from when on the controlling window gets every row, given where inputs start."""
         if not self.before and not self.sessions:
             return starts
         whole = whole_at_controlling(starts, self.before)
@@ -134,30 +136,30 @@ class WindowedQuery:
 
     @property
     def settled_ms(self) -> int:
-        """How far the watermark must be past a window's start for it to be put out.
+        """How far the watermark must be past a window's start for it to be written.
 
-        Spark holds the watermark of what follows an operator back, by a join's range at most.
+        Spark delays the watermark of what follows an operator, by a join's range at most.
         """
         lengths = (int(each.window.length) + 1 for each in self.before)
         return int(self.shape.window.length) + sum(lengths) + 1
 
 
 class LateRows:
-    """Counts rows that came too late; a batch may be told more than once, the last word counts."""
+    """Counts late rows; a batch may be reported more than once, the last report counts."""
 
     def __init__(self) -> None:
         self._before = 0
-        """Of all batches before the one told last."""
+        """Rows of all batches before the one reported last."""
         self._batch: int | None = None
         self._rows = 0
 
     @property
     def total(self) -> int:
-        """How many there were so far."""
+        """Number of late rows so far."""
         return self._before + self._rows
 
     def told(self, batch: int, rows: int) -> None:
-        """Take in that a batch, the same as before or a later one, had so many."""
+        """Record the number of late rows of a batch, the same as before or a later one."""
         if batch != self._batch:
             self._before += self._rows
         self._batch, self._rows = batch, rows
@@ -179,12 +181,12 @@ class WindowedStream:
 
     @property
     def late_rows(self) -> int:
-        """How many rows came later than the lateness allows and were dropped, as Spark counts."""
+        """Number of rows dropped because they were later than allowed, by Spark's count."""
         return self._late.total
 
     @property
     def has_ended(self) -> bool:
-        """Whether the query was started, and nobody runs it any more."""
+        """Whether the query was started and has ended."""
         return self.streaming is not None and not self.streaming.isActive
 
     def stop(self) -> None:
@@ -221,7 +223,7 @@ class WindowedStream:
         raise NotImplementedError
 
     def _progress(self) -> dict[str, Any] | None:
-        """Return what is known of the batch before, also from within a batch."""
+        """Return the progress of the previous batch, also from within a batch."""
         self._started.wait()
         streaming = self.streaming
         last = None if streaming is None else streaming.lastProgress
@@ -236,7 +238,7 @@ class WindowedStream:
 
 
 def highest(results: DataFrame) -> int | None:
-    """Return the greatest coordinate of the results; ``None`` where there are none."""
+    """Return the greatest coordinate of the results; ``None`` if there are none."""
     from pyspark.sql import functions as f
 
     found = results.agg(f.max(COORDINATE)).first()
@@ -244,7 +246,7 @@ def highest(results: DataFrame) -> int | None:
 
 
 def within(permit: Permit) -> Column:
-    """Return the condition that a result's coordinate is one that may be put out."""
+    """Return the condition that a result's coordinate may be written."""
     from pyspark.sql import functions as f
 
     coordinate, inside = f.col(COORDINATE), f.lit(True)
