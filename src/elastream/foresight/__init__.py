@@ -1,4 +1,4 @@
-"""Migrations planned with those to come in view (papers 000 and 001): a wing of elastream."""
+"""Plan migrations with later migrations in view (papers 000 and 001): a wing of elastream."""
 
 from elastream.lazy import lazy_names
 

@@ -1,15 +1,15 @@
 """From loads to odds: node counts, the migrations between them, and the migration chain.
 
-Papers 000 and 001, section 6: the nodes an interval needs are proportional to its tuples,
-normalised into a range; where two neighbouring intervals need different numbers, a migration
-happens; the transition matrix is the normalised count of migrations from n to n' nodes.
+Papers 000 and 001, section 6: the nodes that an interval needs are proportional to its tuples,
+normalised into a range; if two neighbouring intervals need different numbers, a migration happens;
+the transition matrix is the normalised count of migrations from n to n' nodes.
 
 Two departures. *Smoothing*: a month has few migrations between most pairs of sizes, and none at all
 from some. Each row is mixed with a kernel that halves with every node of difference, and a size
-never left has the kernel alone, so that nothing counts as impossible merely because it has not been
-seen. *Direction*: load rises for hours and then falls for hours, so where a migration leads depends
-on which way the last one went. With directions the states are pairs of a size and how it was
-reached; rows that were never left lean on those of the size alone.
+that was never left has the kernel alone, so that no migration counts as impossible only because it
+was not observed. *Direction*: load rises for hours and then falls for hours, so where a migration
+leads depends on the direction of the last one. With directions the states are pairs of a size and
+how it was reached; rows that were never left fall back on those of the size alone.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from elastream.placement.ssm.interval_gain import Floats
 __all__ = ["ChainSettings", "migration_chain", "migrations", "node_counts"]
 
 _KERNEL_RATIO = 0.5
-"""The kernel's odds of one node more of difference, as a share of those before."""
+"""Odds of one more node of difference in the kernel, relative to one less."""
 _MOST_SIZES = 2000
 """A chain has a row and a column for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainSettings:
-    """How a chain is estimated; checked when made."""
+    """How a chain is estimated; validated when created."""
 
     gamma: float = 0.8
     """Discount factor; the papers' default."""
     smoothing: float = 0.1
-    """Share of each row that the kernel has, from 0 to 1."""
+    """Weight of the kernel in each row, from 0 to 1."""
     directed: bool = False
     """Whether the last direction is part of the state."""
 
@@ -58,10 +58,10 @@ def node_counts(
     low: Number | None = None,
     high: Number | None = None,
 ) -> tuple[int, ...]:
-    """Return how many nodes each interval needs: ``least`` at ``low``, ``most`` at ``high``.
+    """Return the number of nodes each interval needs: ``least`` at ``low``, ``most`` at ``high``.
 
-    In between the number rises with the total, rounded to the nearest. ``low`` and ``high`` are
-    the least and the greatest total unless given, as when months shall be comparable.
+    In between the number rises with the total, rounded to the nearest. ``low`` and ``high`` are the
+    least and the greatest total unless given, for instance to make months comparable.
     """
     count("least", least, least=1)
     count("most", most, least=least)
@@ -78,16 +78,16 @@ def node_counts(
 
 
 def migrations(counts: Sequence[int]) -> tuple[int, ...]:
-    """Return the node counts that follow one another: equal neighbours are no migration."""
+    """Return the consecutive node counts: equal neighbours are not a migration."""
     return (*counts[:1], *(after for before, after in pairwise(counts) if before != after))
 
 
 def migration_chain(
     counts: Sequence[int], settings: ChainSettings, *, sizes: Sequence[int] | None = None
 ) -> MigrationChain:
-    """Return the chain that the migrations of ``counts`` show, over all sizes between them.
+    """Return the chain estimated from the migrations of ``counts``, over all sizes between them.
 
-    ``sizes`` adds sizes that shall be states though they were never seen.
+    ``sizes`` adds sizes that are states although they were never observed.
     """
     path = migrations(counts)
     if len(path) < 2:

@@ -1,9 +1,9 @@
-"""The learner: lessons worked out in a process of their own, at low priority.
+"""The learner: lessons computed in a separate process, at low priority.
 
-Values take seconds to a minute of one core. In the driver's own process they would hold up the
-threads that listen; so another one works them out and leaves them in a file. Started as
-``python -m elastream.foresight.learner VALUES``, with the lesson as JSON on standard input; what it
-found out is the one line of JSON on its standard output.
+Values take seconds to a minute of one core. In the driver's own process they would delay the
+listener threads, so another process computes them and writes them to a file. It is started as
+``python -m elastream.foresight.learner VALUES``, with the lesson as JSON on standard input; its
+result is one line of JSON on its standard output.
 """
 
 from __future__ import annotations
@@ -33,15 +33,21 @@ _VALUES: Final = "values.parquet"
 
 
 def learn(lesson: Lesson, folder: Path | None, *, ticket: Ticket) -> Learnt:
-    """Work a lesson out in another process; values are kept in ``folder``, if one is given."""
+    """Compute a lesson in another process; values are kept in ``folder``, if one is given."""
     with tempfile.TemporaryDirectory(prefix="elastream-lesson-") as name:
         return _learn(lesson, (folder or Path(name)) / _VALUES, Path(name), ticket)
 
 
 def _learn(lesson: Lesson, values: Path, folder: Path, ticket: Ticket) -> Learnt:
-    told, said, complained = (folder / name for name in ("told", "said", "complained"))
-    told.write_text(json.dumps(asdict(lesson)))
-    with told.open("rb") as source, said.open("wb") as output, complained.open("wb") as errors:
+    lesson_path, output_path, error_path = (
+        folder / name for name in ("lesson", "output", "errors")
+    )
+    lesson_path.write_text(json.dumps(asdict(lesson)))
+    with (
+        lesson_path.open("rb") as source,
+        output_path.open("wb") as output,
+        error_path.open("wb") as errors,
+    ):
         process = subprocess.Popen(  # noqa: S603 - this very program
             [sys.executable, "-m", __name__, str(values)],
             stdin=source,
@@ -56,10 +62,10 @@ def _learn(lesson: Lesson, values: Path, folder: Path, ticket: Ticket) -> Learnt
                 process.kill()
                 process.wait()
     if process.returncode:
-        lines = complained.read_text(errors="replace").strip().splitlines()
+        lines = error_path.read_text(errors="replace").strip().splitlines()
         why = lines[-1] if lines else "it said nothing"
         raise ElastreamError(f"the lesson ended with code {process.returncode}: {why}")
-    return _learnt(json.loads(said.read_text()), values)
+    return _learnt(json.loads(output_path.read_text()), values)
 
 
 def _learnt(told: dict[str, Any], values: Path) -> Learnt:

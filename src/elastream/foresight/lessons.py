@@ -1,10 +1,10 @@
-"""A lesson worked out: a chain of sizes, the values of partitions, and whether they pay.
+"""Compute a lesson: a chain of sizes, the values of partitions, and whether they pay.
 
-The sizes that followed one another make the chain (papers 000 and 001, section 6), with direction
-once there are enough of them. Values are made for the tasks as they are now. Then the past is gone
-through once more, from an even start, by single-step and by the values: where looking ahead would
-have moved more, it is left alone. Where tasks need not be consecutive there are no values: the
-chain is all that free-ahead needs, and free-step is what it is compared with.
+The observed sequence of sizes makes the chain (papers 000 and 001, section 6), with direction once
+there are enough of them. Values are computed for the current tasks. Then the past is replayed, from
+an even start, by single-step and by the values: if looking ahead would have moved more, it is not
+used. If tasks need not be consecutive there are no values: the chain is all that free-ahead needs,
+and it is compared with free-step.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _GAMMA: Final = 0.8
 _FREE_GAMMA: Final = 0.95
 """Roll-outs of free placements look further ahead than values of partitions need to."""
 _DIRECTED_FROM: Final = 20
-"""So many changes of size let the chain remember which way the last one went."""
+"""From this many changes of size on, the chain remembers the last direction."""
 _REPLAYED: Final = 200
-"""So many of the latest changes are gone through once more."""
+"""Number of the latest changes that are replayed."""
 _GROWTH: Final = GrowthSettings(pool=1000, rounds=6)
 
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """What a lesson came to: values, and what each way would have moved."""
+    """Result of a lesson: values, and what each planner would have moved."""
 
     values: PartitionValues | None
     reason: str
-    """Why there are none, else what was found."""
+    """Why there are none, otherwise a summary."""
     chain: MigrationChain | None = None
-    """In place of values, where tasks need not be consecutive."""
+    """Replaces values if tasks need not be consecutive."""
     ahead_percent: float | None = None
     single_percent: float | None = None
 
@@ -92,7 +92,7 @@ def _free(lesson: Lesson, problem: ProjectionProblem) -> Worked:
 
 
 def learnt_of(worked: Worked) -> Learnt:
-    """Return what the loop takes from a lesson."""
+    """Return the part of a lesson that the core uses."""
     planner: MadePlanner
     if worked.chain is not None and worked.pays:
         planner = FreeAheadPlanner(worked.chain)
@@ -119,7 +119,7 @@ def _chain(lesson: Lesson) -> MigrationChain:
 
 
 def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) -> float:
-    """Return the state moved a change, in percent of all, had ``planner`` planned the past."""
+    """Return the state moved per change, in percent of all, if ``planner`` had planned the past."""
     sizes = lesson.sizes[-_REPLAYED - 1 :]
     total = float(sum(problem.state)) or 1.0
     bounds = even_bounds([float(each) for each in problem.work], sizes[0])

@@ -23,19 +23,19 @@ class _Learning(LearningPlanner):
     until_learnt: str
 
     def learn(self, lesson: Lesson, folder: Path | None, *, ticket: Ticket) -> Learnt:
-        from elastream.foresight.learner import learn  # brings NumPy
+        from elastream.foresight.learner import learn  # imports NumPy
 
         return learn(lesson, folder, ticket=ticket)
 
     def for_sizes(self, sizes: Sequence[int], tau: float, gamma: float) -> MadePlanner | None:
         if self.contiguous:
             return None
-        from elastream.foresight.ahead.by_schedule import ScheduledPlanner  # brings NumPy
+        from elastream.foresight.ahead.by_schedule import ScheduledPlanner  # imports NumPy
 
         return ScheduledPlanner(tuple(sizes), tau, gamma)
 
 
 FREE_AHEAD: Final = _Learning("free-ahead", contiguous=False, until_learnt="free-step")
-"""An executor holds any tasks, chosen with the changes to come in view."""
+"""An executor may hold any tasks, chosen with later changes in view."""
 TRANSITION: Final = _Learning("transition", contiguous=True, until_learnt="single-step")
 """Every executor holds consecutive tasks, by the values of partitions (MTM)."""

@@ -1,1 +1,1 @@
-"""Free placement that looks ahead: any tasks on any node, with the migrations to come in view."""
+"""Free placement with look-ahead: any tasks on any node, with later migrations in view."""

@@ -1,10 +1,10 @@
-"""What no planner can be below, now and later: a proof for each future.
+"""A lower bound on what any planner moves, now and later: a proof for each future.
 
-What lies between placements is a metric. So whatever is moved up to migration i is at least what
-going to its target directly would move, and that is at least what no node can keep: a knapsack
-for each node (:mod:`~elastream.placement.free_step.keeping`). The bounds of the migrations, each at
-least that of the one before, are reached step by step at best, and what a later one adds counts by
-its discount.
+The state moved between placements is a metric. So what is moved up to migration i is at least what
+a direct move to its target would move, and that is at least what no node can keep: a knapsack for
+each node (:mod:`~elastream.placement.free_step.keeping`). The bounds of the migrations, each at
+least that of the previous one, are reached step by step at best, and the increase by a later one
+counts with its discount.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["least_total"]
 def least_total(problem: FreeAheadProblem, look: LookAhead, now: Number) -> tuple[float, float]:
     """Return a bound on the state moved now and, discounted, later, and its standard error.
 
-    ``now`` is a proven bound on the migration at hand. Where futures are drawn the result is the
-    mean over a sample; where they are given it is proven, and its error 0.
+    ``now`` is a proven bound on the current migration. If futures are drawn, the result is the mean
+    over a sample; if they are given, it is proven and its error is 0.
     """
     ahead = ahead_of(problem, look)
     known: dict[tuple[int, int, float], float] = {}
@@ -58,7 +58,7 @@ def least_total(problem: FreeAheadProblem, look: LookAhead, now: Number) -> tupl
 
 
 def _direct(step: StepProblem, work: list[float], size: int, limit: float) -> float:
-    """Return what going to so many nodes at once must move."""
+    """Return what a direct move to this number of nodes must move."""
     total = sum(work)
     tau = max(0.0, limit * size / total - 1) if total else 0.0
     current = step.current

@@ -1,19 +1,18 @@
-"""The next migration of a schedule: any task on any node, all that is known to come in view.
+"""The next migration of a schedule: any task on any node, with all known later sizes in view.
 
-Where the sizes to come are known (OMS, papers 000 and 001) the papers keep tasks consecutive, and
+If the later sizes are known (OMS, papers 000 and 001), the papers keep tasks consecutive, and
 :func:`~elastream.foresight.oms.planner.sequence` then finds the best of all sequences. On Spark
 tasks need not be consecutive: less has to move, but no planner finds the best sequence. So several
-are tried, each carried through to the end of the schedule by plans that hold every limit:
+are tried, each continued to the end of the schedule by plans that keep every limit:
 
-* the free step that looks ahead (:mod:`~elastream.foresight.ahead.planner`), followed by free
-  steps;
+* the free step with look-ahead (:mod:`~elastream.foresight.ahead.planner`), followed by free steps;
 * the step that moves the least now, followed by the same;
 * the best sequence of consecutive tasks, in the order in which nodes hold them. Which tasks are
-  neighbours is a matter of numbering: with the tasks of each node numbered one after the other,
-  any placement is one of intervals.
+  neighbours is a matter of numbering: with the tasks of each node numbered one after the other, any
+  placement consists of intervals.
 
-The one that moves the least in all wins, so a plan is never above what the papers' sequence would
-move in all, where that holds the same limits.
+The one that moves the least in total wins. So a plan never moves more in total than the papers'
+sequence, if that keeps the same limits.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ from elastream.placement.free_step.planner import free_step
 __all__ = ["ScheduledPlanner", "ScheduledStep", "scheduled_step"]
 
 _PROOF_EFFORT = 500_000
-"""What the last migration of a schedule may take to be proven."""
+"""Effort for the proof of the last migration of a schedule."""
 _ANY_COST = LookAhead(most_extra=1.0)
-"""What is known to come may be worth any state moved now."""
+"""Known later migrations may justify any state moved now."""
 
 
 _EFFORT = 300_000_000
-"""Cells of the sequence planner: some five seconds of an ordinary core."""
+"""Cells of the sequence planner: about five seconds on an ordinary core."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledPlanner:
-    """Plans a migration together with those that the schedule has next."""
+    """Plans a migration together with the next ones of the schedule."""
 
     ahead: tuple[int, ...]
     """Sizes after the one that is planned."""
@@ -68,7 +67,7 @@ class ScheduledPlanner:
         return found if isinstance(found, Infeasible) else found.step
 
     def explain(self, plan: StepPlan) -> str:
-        """Return what the log should say about it."""
+        """Return the explanation for the log."""
         if not self.ahead:
             return "the last size of the schedule"
         sizes = counted(len(self.ahead), "size")
@@ -77,13 +76,13 @@ class ScheduledPlanner:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledStep:
-    """The migration at hand, and what the whole schedule moves with it."""
+    """The current migration, and the total that the schedule moves with it."""
 
     step: StepPlan
     total: float
-    """State moved by all migrations of the schedule, discounted; by plans that were made."""
+    """State moved by all migrations of the schedule, discounted; by actual plans."""
     way: Literal["free", "ahead", "sequence"]
-    """Who planned it: a free step, one that looks ahead, or a sequence of consecutive tasks."""
+    """The planner: a free step, one with look-ahead, or a sequence of consecutive tasks."""
 
 
 def scheduled_step(
@@ -91,9 +90,9 @@ def scheduled_step(
 ) -> ScheduledStep | Infeasible:
     """Return the first migration of the cheapest way through the schedule, or why there is none.
 
-    ``later`` are the migrations after ``step``, ``gamma`` what each of them counts beside the one
-    before, and ``effort`` what a sequence of consecutive tasks may take, in cells of its planner. A
-    later target that cannot be reached is left to whoever plans it.
+    ``later`` are the migrations after ``step``, ``gamma`` the weight of each of them relative to
+    the previous one, and ``effort`` the limit for a sequence of consecutive tasks, in cells of its
+    planner. A later target that is infeasible is left to its own planning.
     """
     now = free_step(step, effort=0 if later else _PROOF_EFFORT)
     if isinstance(now, Infeasible) or not later:
@@ -115,7 +114,7 @@ def scheduled_step(
 
 
 def _total(step: StepProblem, first: StepPlan, later: Sequence[Target], gamma: Number) -> float:
-    """Return what the schedule moves where free steps follow ``first``."""
+    """Return what the schedule moves if free steps follow ``first``."""
     total, weight, current = float(first.cost), 1.0, first.assignment
     for target in later:
         weight *= float(gamma)

@@ -1,17 +1,18 @@
-"""Placements worth a look: many near the free step's, and more near the best of them.
+"""Candidate placements: many near the free step's, and more near the best of them.
 
-Staying is one of them only where it is the plan (see the planner). The others are lazy steps
+Staying is a candidate only if it is the plan (see the planner). The others are lazy steps
 (:mod:`~elastream.foresight.ahead.lazy_steps`) with three things varied:
 
-* on how many nodes, down to each smaller size that may follow, so that a scale-in finds them empty;
-* how full a node may be, down to what each larger size that may follow allows, so that a scale-out
-  finds it light enough. Where tau is wide, one placement can serve many sizes, and these are found
-  at the ends of the two ranges;
-* what each task is worth where it is, a guess around its state, so that another choice among much
-  the same state is tried.
+* the number of nodes, down to each smaller size that may follow, so that a scale-in finds them
+  empty;
+* the maximum load of a node, down to the limit of each larger size that may follow, so that a
+  scale-out finds it light enough. If tau is large, one placement can serve many sizes, and these
+  are found at the ends of the two ranges;
+* the worth of each task where it is, a random guess around its state, so that other choices of
+  nearly the same state are tried.
 
-Once they are valued, those near the best are tried: the same way with a few guesses changed. Equal
-problems have equal candidates.
+Once they are valued, candidates near the best are tried: the same way with a few guesses changed.
+Equal problems have equal candidates.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ _FULLNESS = (1.0, 0.97, 0.94, 0.91)
 _SPREAD = 0.4
 """Standard deviation of the logarithm of a guess."""
 _CHANGED = 0.3
-"""Share of the guesses that are changed near a good candidate."""
+"""Share of the guesses changed near a good candidate."""
 _SAME_WAY = 0.7
-"""How often its way is kept."""
+"""Probability that its way is kept."""
 
 Way = tuple[float, int]
-"""How full a node may be, as a share of the limit, and how many nodes may hold tasks."""
+"""Maximum load of a node as a share of the limit, and the number of nodes that may hold tasks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A placement within the limit, and how it was found."""
+    """A placement within the limit, and the parameters that produced it."""
 
     place: Ints
     """A node for each task."""
     way: Way
     worth: Floats
-    """What it was worth to keep each task."""
+    """Worth of keeping each task where it is."""
 
 
 class Candidates:
-    """Makes the candidates of a step, none of them twice."""
+    """Generates the candidates of a step, without duplicates."""
 
     def __init__(self, step: StepProblem, asked: Iterable[Target], seed: int) -> None:
         self._step = step
@@ -100,7 +101,7 @@ class Candidates:
         return found
 
     def _guessed(self, worth: Floats, share: float) -> Floats:
-        """Return the worth with such a share of it guessed anew."""
+        """Return the worth with this share of it guessed anew."""
         noise = _SPREAD * self._random.standard_normal(len(worth))
         guess: Floats = worth * np.exp(noise * (self._random.random(len(worth)) < share))
         return guess
@@ -117,7 +118,7 @@ class Candidates:
 
 
 def _ways(step: StepProblem, asked: Iterable[Target]) -> list[Way]:
-    """Return the ways that have room for all work; a step as it is asked for comes first."""
+    """Return the ways that have room for all work; the step as requested comes first."""
     total, now = float(exact_sum(step.work)), step.target
     fullness, nodes = (
         dict.fromkeys(_FULLNESS),

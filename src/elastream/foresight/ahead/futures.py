@@ -1,4 +1,4 @@
-"""Futures as arrays: what migrations to come ask for, drawn from a chain or given."""
+"""Futures as arrays: the targets of later migrations, drawn from a chain or given."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from elastream.placement.ssm.interval_gain import Floats, Ints
 __all__ = ["Ahead", "LookAhead", "ahead_of", "asked_targets"]
 
 _NEGLIGIBLE = 0.05
-"""A drawn future ends where a migration counts less than this."""
+"""A drawn future ends when the weight of a migration falls below this."""
 _MOST_TASK_STEPS = 30_000_000
-"""Tasks that lazy steps of one plan may go through: about a second of an ordinary core."""
+"""Limit on the tasks processed by lazy steps of one plan: about a second on an ordinary core."""
 _LEAST_LOOKED = 6
-"""So many futures and candidates there are at any size."""
+"""Minimum number of futures and of candidates at any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +28,23 @@ class LookAhead:
     """How far and how widely a plan looks ahead."""
 
     futures: int = 64
-    """How many are drawn from a chain."""
+    """Number of futures drawn from a chain."""
     migrations: int = 24
-    """How many each of them has at most; fewer where gamma makes the last ones count nothing."""
+    """Maximum length of each; shorter if gamma makes the last ones negligible."""
     candidates: int = 64
-    """How many placements are tried beside the free step's."""
+    """Number of placements tried in addition to the free step's."""
     rounds: int = 2
-    """How often others are tried near the best of them."""
+    """Number of rounds that try others near the best of them."""
     near: int = 24
-    """How many each time."""
+    """Number of placements per round."""
     most_extra: float = 0.05
     """How much more than a free step a plan may move now, as a share of all state."""
     seed: int = 0
 
     def within_reach(self, tasks: int, futures: int | None = None) -> LookAhead:
-        """Return how widely so many tasks are looked at: less widely where they are many.
+        """Return the settings reduced to what is affordable for this number of tasks.
 
-        ``futures``: how many there are, where they are given and not drawn.
+        ``futures``: their number if they are given and not drawn.
         """
         steps = (futures or self.futures) * self.migrations * tasks
         wanted = (self.candidates + self.rounds * self.near) * steps
@@ -59,22 +59,22 @@ class LookAhead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ahead:
-    """Futures, a row each."""
+    """Futures, one row each."""
 
     works: Floats
-    """Different loads of the tasks that futures meet, a row each."""
+    """Distinct loads of the tasks in the futures, one row each."""
     of_step: Ints
     """For each migration the row of its work."""
     allowed: Ints
-    """For each migration how many nodes may hold tasks; 0 where the future is over."""
+    """For each migration the number of nodes that may hold tasks; 0 after the end of the future."""
     limits: Floats
-    """For each migration the most work of a node."""
+    """For each migration the maximum work of a node."""
     odds: Floats
     drawn: bool
     """Whether futures are a sample."""
 
     def costs(self, state: Floats, place: Ints, gamma: float) -> Floats:
-        """Return what each future moves from ``place`` on, discounted, by lazy steps."""
+        """Return what each future moves starting from ``place``, discounted, by lazy steps."""
         found = np.zeros(len(self.odds))
         operations = 20.0 * self.allowed.size * len(state)
         run = followed.for_operations(operations)
@@ -144,14 +144,14 @@ def _drawn(problem: FreeAheadProblem, look: LookAhead) -> Ahead:
 
 
 def _migrations(gamma: float, most: int) -> int:
-    """Return how many migrations of a future count."""
+    """Return the number of migrations of a future that count."""
     if gamma in (0, 1):
         return 1 if gamma == 0 else most
     return min(most, math.ceil(math.log(_NEGLIGIBLE) / math.log(gamma)))
 
 
 def asked_targets(problem: FreeAheadProblem) -> list[Target]:
-    """Return every target that a placement may have to serve, the one at hand first."""
+    """Return every target that a placement may have to serve, the current one first."""
     targets = [problem.step.target]
     if problem.chain is not None:
         sizes = [problem.chain.sizes[z] for z in problem.chain.reachable(problem.state)]
@@ -161,7 +161,7 @@ def asked_targets(problem: FreeAheadProblem) -> list[Target]:
 
 
 def _nearest(nodes: list[int], sizes: list[int]) -> dict[int, list[int]]:
-    """Return for each size the past loads that were met there, or at the nearest size."""
+    """Return for each size the past loads measured there, or at the nearest size."""
     found = {}
     for size in sizes:
         least = min(abs(each - size) for each in nodes)

@@ -1,9 +1,9 @@
-"""Free steps in microseconds, for futures that are only imagined.
+"""Free steps in microseconds, for simulated futures.
 
 :func:`~elastream.placement.free_step.planner.free_step` proves its plans and takes milliseconds. A
-look ahead makes thousands of steps, so they are made by rule: nodes that hold least close, a node
-that is too full lets go of what has the least state for its work, what fits back goes back, the
-rest goes to the emptiest node, the heaviest first. O(m log m + m n) a step.
+look-ahead makes thousands of steps, so they follow a rule: the nodes with the least load close, an
+overfull node releases the tasks with the least state per work, those that fit back return, and the
+rest goes to the emptiest node, the heaviest first. O(m log m + m n) per step.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["followed", "lazy_step"]
 def lazy_step(
     work: Floats, state: Floats, worth: Floats, place: Ints, allowed: int, limit: float, out: Ints
 ) -> float:
-    """Put in ``out`` where tasks go, on at most ``allowed`` nodes; return the state that moves.
+    """Write the new nodes of tasks to ``out``, at most ``allowed``; return the state that moves.
 
-    ``worth`` is what it is worth to keep each task where it is: its state, or another guess. Where
-    tasks do not fit the limit, the emptiest node is over it.
+    ``worth`` is the value of keeping each task where it is: its state, or another guess. If tasks
+    do not fit the limit, the emptiest node is over it.
     """
     tasks = len(work)
     nodes = max(int(place.max()) + 1, allowed)
@@ -97,8 +97,8 @@ def followed(
 ) -> None:
     """Fill in what each future moves from ``place`` on, discounted: one lazy step after another.
 
-    A row of ``of_step`` has for each migration of a future the row of its work; a future that is
-    shorter than others is filled up with migrations to 0 nodes.
+    A row of ``of_step`` has for each migration of a future the row of its work; shorter futures are
+    padded with migrations to 0 nodes.
     """
     here = place.copy()
     there = place.copy()

@@ -1,11 +1,11 @@
-"""Every placement of few tasks, valued exactly: where nothing need be guessed.
+"""All placements of a few tasks, valued exactly, without sampling.
 
-A placement is which tasks are together; which node has them does not matter for what follows, as
-the papers' lemma 4.2 says of partitions, and what lies between two placements is the state less
-the most that a matching of their groups keeps. Up to some hundred placements are listed. With a
-chain their values are those of the best policy, as for partitions
-(:mod:`~elastream.foresight.mtm.solving`); a given future is planned from its end, as the one
-that happens is known once it begins.
+A placement is defined by which tasks are together; which node has them does not matter for later
+migrations, as the papers' lemma 4.2 says of partitions. The state moved between two placements is
+the total minus the most that a matching of their groups keeps. Up to a few hundred placements are
+listed. With a chain their values are those of the best policy, as for partitions
+(:mod:`~elastream.foresight.mtm.solving`). A given future is planned from its end, since it is known
+once it starts.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ __all__ = ["Listed", "listed", "nodes_of_groups"]
 
 _MOST_PLACEMENTS = 200
 _MOST_TASKS = 10
-"""Of more tasks there are too many placements, or too many dead ends on the way to few."""
+"""With more tasks there are too many placements, or too many dead ends in the enumeration."""
 _PRECISION = 1e-11
-"""Values are exact to this share of all state."""
+"""Tolerance of the values, as a share of all state."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listed:
-    """All placements that serve the migration at hand, with what they cost."""
+    """All placements that serve the current migration, with their costs."""
 
     groups: Ints
     """For each placement the group of each task."""
     now: Floats
-    """What moving there costs."""
+    """Cost of moving there."""
     later: Floats
-    """What later migrations are expected to move from there, discounted."""
+    """Expected discounted cost of later migrations from there."""
 
     @property
     def best(self) -> int:
-        """The placement of least cost, now and later; of equal ones the first."""
+        """The placement of least cost, now and later; the first among equal ones."""
         return int(np.argmin(self.now + self.later))
 
 
 def listed(problem: FreeAheadProblem) -> Listed | None:
-    """Return all placements, valued; ``None`` where they are too many or a size is not served."""
+    """Return all placements, valued; ``None`` if there are too many or a size cannot be served."""
     step = problem.step
     if problem.past or step.copies or len(step.work) > _MOST_TASKS:
         return None
@@ -95,7 +95,7 @@ def nodes_of_groups(step: StepProblem, groups: Ints) -> tuple[int, ...]:
 
 
 def _groupings(work: Floats, most: int, limit: float) -> Iterator[list[int]]:
-    """Yield every way to put tasks together in at most so many groups within the limit."""
+    """Yield every grouping of the tasks in at most ``most`` groups within the limit."""
 
     def extended(groups: list[int], loads: list[float]) -> Iterator[list[int]]:
         if len(groups) == len(work):

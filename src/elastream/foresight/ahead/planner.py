@@ -1,25 +1,25 @@
-"""Free placement that looks ahead: the least state moved now and later, on any nodes.
+"""Free placement with look-ahead: the least state moved now and later, on any nodes.
 
-Free-step moves the least now, whatever comes; MTM-aware planning (papers 000, section 4.2, and 001,
-section 5.2) weighs what comes, but keeps tasks consecutive. Here both are had. The plan is the
-placement of least ``c(current, P) + gamma C(P)``, where c is the state moved and C what later
-migrations are expected to move.
+Free-step moves the least now, whatever follows; MTM-aware planning (papers 000, section 4.2, and
+001, section 5.2) considers later migrations, but keeps tasks consecutive. This planner combines
+both. The plan is the placement of least ``c(current, P) + gamma C(P)``, where c is the state moved
+and C what later migrations are expected to move.
 
-* *Staying* is optimal wherever the current placement serves the new size, whatever comes and
-  however work drifts: c is a metric, so what would be moved now can be moved later, and counts
-  less then.
-* *Few placements* are all listed and valued (:mod:`~elastream.foresight.ahead.listing`): the
-  plan is then ``optimal``.
-* *Else* futures are drawn from the chain, or are given, and candidates
-  (:mod:`~elastream.foresight.ahead.candidates`), the free step's plan among them, are followed
-  through all of them by lazy steps: a *roll-out*. Others near the best are tried too, and the best
-  one wins: that of the largest gain over the free step's plan, less a standard error of that gain
-  where futures are drawn, as they are a sample of what the past knows. By the futures looked at it
-  is never worse, now and later, than what free-step would have done followed by the same steps, and
-  it moves at most ``most_extra`` of all state more than free-step now: the stated bound.
+* *Staying* is optimal whenever the current placement serves the new size, whatever follows and
+  however work drifts: c is a metric, so what would be moved now can be moved later, and counts less
+  then.
+* *Few placements* are all listed and valued (:mod:`~elastream.foresight.ahead.listing`): the plan
+  is then ``optimal``.
+* *Otherwise* futures are drawn from the chain, or are given. Candidates
+  (:mod:`~elastream.foresight.ahead.candidates`), including the free step's plan, are simulated
+  through all of them by lazy steps: a *roll-out*. Others near the best are tried too. The best has
+  the largest gain over the free step's plan, minus a standard error of that gain if futures are
+  drawn, because they are a sample based on the past. In the simulated futures it is never worse,
+  now and later, than free-step followed by the same steps, and now it moves at most ``most_extra``
+  of all state more than free-step: the stated bound.
 
-Roll-outs know what work was at past migrations, where that is given: placements are then preferred
-that bear its drift. With copies of state, what is moved now is counted with them.
+Roll-outs use the work of past migrations, if that is given: placements that tolerate its drift are
+then preferred. With copies of state, the state moved now takes them into account.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from elastream.placement.state_ticks import sums_as_floats
 __all__ = ["FreeAheadPlanner", "free_ahead"]
 
 _EFFORT = 0.0
-"""The free step is one candidate of many: it need not be proven."""
+"""The free step is one of many candidates: it need not be proven."""
 _BEST = 6
-"""So many of the best have others tried near them."""
+"""Number of best placements near which others are tried."""
 _SURE = 1.0
-"""So many standard errors are taken off a gain by drawn futures: without, a month of which little
-was to be gained moved more than by free steps."""
+"""Number of standard errors subtracted from a gain over drawn futures. Without this, a month with
+little to gain moved more than by free steps."""
 _ROUNDING = 1e-12
 
 
@@ -98,16 +98,16 @@ def free_ahead(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tried:
-    """A placement that was followed through the futures."""
+    """A placement that was simulated through the futures."""
 
     place: Ints
     value: float
-    """What it costs now and later, and what of its gain is not sure."""
+    """Its cost now and later, plus the uncertainty of its gain."""
     found: Candidate | None = None
 
 
 class _Trials:
-    """Placements that were followed through the futures, and what they cost now and later."""
+    """Placements simulated through the futures, with their costs now and later."""
 
     def __init__(self, problem: FreeAheadProblem, ahead: Ahead, most: float) -> None:
         step = problem.step
@@ -119,12 +119,12 @@ class _Trials:
         self._tried: list[_Tried] = []
 
     def add_free(self, place: Ints) -> None:
-        """Value the free step's placement: the others are held against it."""
+        """Value the free step's placement, the baseline of the others."""
         self._free = self._costs(place, self._now(place))
         self._tried.append(_Tried(place, float(self._ahead.odds @ self._free)))
 
     def add_all(self, candidates: Sequence[Candidate]) -> None:
-        """Value the placements of candidates, but those that move too much now."""
+        """Value the placements of candidates, except those that move too much now."""
         for candidate in candidates:
             now = self._now(candidate.place)
             if now <= self._most:
@@ -134,7 +134,7 @@ class _Trials:
 
     @property
     def count(self) -> int:
-        """How many were valued."""
+        """Number of valued placements."""
         return len(self._tried)
 
     @property
@@ -143,7 +143,7 @@ class _Trials:
         return min(self._tried, key=lambda each: each.value).place
 
     def best_candidates(self) -> list[Candidate]:
-        """Return the best ones that candidates are."""
+        """Return the best placements that are candidates."""
         rising = sorted(self._tried, key=lambda each: each.value)
         return [each.found for each in rising if each.found is not None][:_BEST]
 
@@ -158,7 +158,7 @@ class _Trials:
         return now + self._gamma * self._ahead.costs(self._state, place, self._gamma)
 
     def _unsure(self, costs: Floats) -> float:
-        """Return what is not sure of a gain over the free step's placement."""
+        """Return the uncertainty of a gain over the free step's placement."""
         if self._free is None or not self._ahead.drawn or len(costs) < 2:
             return 0.0
         gains = self._free - costs
@@ -182,7 +182,7 @@ class FreeAheadPlanner:
         self._look = look or LookAhead()
 
     def __call__(self, step: StepProblem) -> StepPlan | Infeasible:
-        """Return the migration; one to a size that the chain does not know is a free step."""
+        """Return the migration; to a size unknown to the chain it is a free step."""
         if self._chain.state(step.target.nodes, direction_of(step)) is None:
             return free_step(step, effort=_EFFORT)
         stay = _stay(step)
@@ -195,7 +195,7 @@ class FreeAheadPlanner:
 
 
 def _stay(step: StepProblem) -> StepPlan | None:
-    """Return the plan that moves nothing, where that serves."""
+    """Return the plan that moves nothing, if that serves the target."""
     current = step.current
     used = len(set(current.nodes_of_tasks))
     heaviest = max(current.loads(step.work))

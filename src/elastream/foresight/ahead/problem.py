@@ -1,6 +1,6 @@
-"""One migration of tasks that any node may hold, with those to come in view.
+"""One migration of tasks that any node may hold, with later migrations in view.
 
-What is to come is told in one of two ways: by a chain of sizes
+Later migrations are given in one of two ways: by a chain of sizes
 (:class:`~elastream.foresight.mtm.problem.MigrationChain`), or by *futures*, each a sequence of
 migrations with its odds: a schedule is a single future, a forecast has several.
 """
@@ -26,10 +26,10 @@ _ODDS_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """Migrations that may follow, in their order."""
+    """Migrations that may follow, in order."""
 
     odds: float
-    """How likely it is; all futures of a problem sum to 1."""
+    """Its probability; those of all futures of a problem sum to 1."""
     targets: tuple[Target, ...]
 
     @classmethod
@@ -52,10 +52,10 @@ class Future:
 
 @dataclass(frozen=True, slots=True)
 class PastWork:
-    """What the tasks cost at a past migration: work drifts, and plans should bear it."""
+    """Work of the tasks at a past migration: work drifts, and plans should tolerate that."""
 
     nodes: int
-    """How many nodes there were after it."""
+    """Number of nodes after it."""
     work: tuple[Number, ...]
 
 
@@ -65,13 +65,13 @@ class FreeAheadProblem:
 
     step: StepProblem
     gamma: float
-    """How much less each further migration counts, from 0 to 1."""
+    """Weight of each further migration relative to the previous one, from 0 to 1."""
     chain: MigrationChain | None = None
     state: int = 0
-    """The chain's state after the migration at hand."""
+    """The chain's state after the current migration."""
     futures: tuple[Future, ...] = ()
     past: tuple[PastWork, ...] = ()
-    """Work that migrations to come may meet; without any, that of now."""
+    """Work that later migrations may meet; if empty, the current work."""
 
     @classmethod
     def of_chain(
@@ -115,12 +115,12 @@ class FreeAheadProblem:
 
 @dataclass(frozen=True, slots=True)
 class FreeAheadPlan:
-    """A migration chosen with those to come in view."""
+    """A migration chosen with later ones in view."""
 
     status: Literal["optimal", "feasible"]
     """``optimal``: no placement costs less now and later; all of them were valued."""
     step: StepPlan
-    """The migration at hand; its own status speaks of its cost alone."""
+    """The current migration; its own status refers to its cost only."""
     projected: float
     """The discounted state that later migrations are expected to move, in bytes: by the best policy
     where the status is optimal, else by single steps in the futures that were looked at."""
@@ -129,6 +129,6 @@ class FreeAheadPlan:
     free_cost: Number
     """What a free step would move now. The plan moves at most ``most_cost``."""
     most_cost: float
-    """The stated bound on what is moved now."""
+    """The stated bound on the state moved now."""
     looked_at: int
-    """How many placements were compared."""
+    """Number of placements compared."""

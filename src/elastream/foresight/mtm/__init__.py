@@ -1,1 +1,1 @@
-"""MTM-aware planning: one migration, with the odds of those to come in view."""
+"""MTM-aware planning: one migration, with the odds of later ones in view."""

@@ -1,8 +1,8 @@
-"""What all partitions of one problem share: the tasks' sums, the sizes and what a node may hold.
+"""What all partitions of one problem share: the tasks' sums, the sizes and the node limits.
 
-A partition is a cut of the tasks into consecutive, non-empty intervals. It *serves* a size n where
-it has at most n intervals, none with more work than ``(1 + tau) W / n``: idle nodes are allowed. A
-partition that serves two sizes serves those between, because fewer nodes may hold more each.
+A partition is a cut of the tasks into consecutive, non-empty intervals. It *serves* a size n if it
+has at most n intervals, none with more work than ``(1 + tau) W / n``: idle nodes are allowed. A
+partition that serves two sizes serves those between, because with fewer nodes each may hold more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ground:
     sizes: Ints
     """The node counts of the chain, rising, each once."""
     limits: Floats
-    """The most work a node may hold at each size, the tolerance included."""
+    """Maximum work of a node at each size, including the tolerance."""
     size_of_state: Ints
     """For each state of the chain the place of its node count in ``sizes``."""
     odds: Floats
@@ -66,12 +66,12 @@ class Ground:
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are (m)."""
+        """Number of tasks (m)."""
         return len(self.work) - 1
 
     @property
     def width(self) -> int:
-        """How many bounds a partition that serves a size has at most."""
+        """Maximum number of bounds of a partition that serves a size."""
         return min(int(self.sizes[-1]), self.tasks) + 1
 
     @property

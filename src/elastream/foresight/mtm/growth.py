@@ -1,21 +1,21 @@
-"""Values where partitions cannot all be listed: a pool grown by column generation.
+"""Values when partitions cannot all be listed: a pool grown by column generation.
 
 Papers 000 (section 4.2) and 001 (section 5.2) value every partition, in hundreds of minutes on 64
-executors. Here a pool of some thousands is valued exactly
-(:mod:`~elastream.foresight.mtm.solving`) and grown where that pays:
+executors. Here a pool of a few thousand is valued exactly (:mod:`~elastream.foresight.mtm.solving`)
+and grown where that pays:
 
-1. Seeds: a random walk of migrations, each to a random *target* of where it stands.
+1. Seeds: a random walk of migrations, each to a random *target* of the current partition.
 2. Value the pool. From the starts, follow its policy: how often each member is visited.
-3. Candidates are the neighbourhood of what is visited. Each is priced
-   (:mod:`~elastream.foresight.mtm.pricing`); the best, those that improve the policy first,
-   fill the pool beside all that is visited. Go on at 2 until the value of the starts rests.
+3. Candidates are the neighbourhood of the visited members. Each is priced
+   (:mod:`~elastream.foresight.mtm.pricing`); the best, those that improve the policy first, fill
+   the pool in addition to all visited members. Continue at 2 until the value of the starts settles.
 
-What the pool's policy visits stays in the pool, so the value of the starts never rises. Every
-value is that of an actual policy, an upper bound on the true one.
+Members that the pool's policy visits stay in the pool, so the value of the starts never rises.
+Every value is that of an actual policy, an upper bound on the true one.
 
-Cost. A round values K members, O(K²) pairs, and prices J candidates, O(J K) pairs: some seconds
-for K = 2000 on one core. The loops that are long go through :class:`Bulk`, so that Spark can run
-them; the rest is O(Z K) a sweep.
+Cost. A round values K members, O(K²) pairs, and prices J candidates, O(J K) pairs: a few seconds
+for K = 2000 on one core. The long loops go through :class:`Bulk`, so that Spark can run them; the
+rest is O(Z K) per sweep.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from elastream.placement.ssm.interval_gain import Floats, Ints
 __all__ = ["MOST_TABLED", "Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
 
 MOST_TABLED = 5000
-"""The pairs of so many partitions are kept, 0.2 GB; of more each minimum is searched for."""
+"""The pairs of this many partitions are kept, 0.2 GB; of more each minimum is searched for."""
 _WALK_STEPS = 40
 """Migrations of each seeding walk."""
 _VISITS_SWEEPS = 300
-"""For how many migrations the policy is followed."""
+"""Number of migrations for which the policy is followed."""
 _LEAST_VISITS = 1e-9
 """Members visited less often in a migration than this count as not visited."""
 
@@ -52,37 +52,37 @@ class GrowthSettings:
     """When a pool is grown, how large, and for how long."""
 
     most_listed: int = 20_000
-    """Up to so many partitions are all listed, and no pool is grown: exact, in some seconds."""
+    """Up to this many partitions are all listed, and no pool is grown: exact, in a few seconds."""
     pool: int = 2000
-    """Most members of the pool (K)."""
+    """Maximum number of members of the pool (K)."""
     parents: int = 150
-    """Of so many visited members, the most visited ones, the neighbourhood is searched."""
+    """The neighbourhood of this many of the most visited members is searched."""
     rounds: int = 8
-    """Most rounds."""
+    """Maximum number of rounds."""
     rest: float = 1e-3
-    """A round that lowers the value by less than this share is a round of rest."""
+    """A round that lowers the value by less than this share counts as settled."""
     rests: int = 2
-    """Growth ends after so many rounds of rest in a row."""
+    """Growth ends after this many consecutive settled rounds."""
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A migration that the values are made for."""
+    """A migration for which the values are computed."""
 
     cut: tuple[int, ...]
     """Where it starts."""
     state: int
-    """The state of the chain that it leads to."""
+    """The state of the chain after it."""
     weight: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """What one round found."""
+    """Result of one round."""
 
     number: int
-    """Rounds finished, this one included."""
+    """Number of finished rounds, including this one."""
     pool: Partitions
     """The pool of the next round."""
     value: float
@@ -90,7 +90,7 @@ class Round:
     grown: Grown
     """The best pool so far."""
     resting: int
-    """How many rounds of rest there were, this one the last of them."""
+    """Number of consecutive settled rounds up to this one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +105,7 @@ class Grown:
 
 
 class Bulk(Protocol):
-    """Who runs the long loops."""
+    """Runs the long loops."""
 
     def neighbourhood(self, ground: Ground, parents: Partitions) -> Partitions:
         """Return the candidates near the parents."""
@@ -161,9 +161,9 @@ def grow(
     resumed: Round | None = None,
     finished: Callable[[Round], None] = lambda _round: None,
 ) -> Grown:
-    """Return a valued pool for the starts; ``finished`` is told every round.
+    """Return a valued pool for the starts; ``finished`` is called after every round.
 
-    ``resumed`` is a round that was told before: growth goes on after it, to the same end.
+    ``resumed`` is a round reported earlier: growth continues after it, with the same result.
     """
     bulk = bulk or InProcess()
     first = Partitions.of_cuts((start.cut for start in starts), ground)
@@ -187,7 +187,7 @@ def grow(
 
 
 def first_pool(ground: Ground, starts: Partitions, settings: GrowthSettings) -> Partitions:
-    """Return the first pool: what random walks from the starts meet, and the starts."""
+    """Return the first pool: what random walks from the starts visit, and the starts."""
     random = np.random.default_rng(settings.seed)
     sizes = ground.size_of_state
     rows: list[Ints] = []
@@ -225,7 +225,7 @@ def _places(ground: Ground, pool: Partitions, starts: tuple[Start, ...]) -> list
 def _visits(
     ground: Ground, pool: Partitions, solution: Solution, starts: tuple[Start, ...]
 ) -> Floats:
-    """Return how often each member is where a migration starts or ends, of all migrations."""
+    """Return how often each member is the start or end of a migration, as a share of all."""
     states, members = solution.successor.shape
     here = np.zeros((states, members))
     for start, place in zip(starts, _places(ground, pool, starts), strict=True):
@@ -253,7 +253,7 @@ def _regrown(
     settings: GrowthSettings,
     bulk: Bulk,
 ) -> Partitions:
-    """Return what is visited, the starts, and the best candidates beside them."""
+    """Return the visited members, the starts, and the best candidates."""
     order = np.argsort(-visits, kind="stable")
     visited = order[visits[order] > _LEAST_VISITS][: settings.pool - len(starts)]
     parents = visited[: settings.parents]

@@ -1,17 +1,17 @@
-"""What migrations to come would move if they were known: the papers' own projected cost.
+"""What later migrations would move if they were known: the papers' own projected cost.
 
 Papers 000 (definition 4.1) and 001 (definition 5.3) project the cost of a partition by taking every
-sequence of migrations that the chain allows, planning each as a whole, and weighing the least
-weighted costs by the odds of the sequences. Whoever plans so has seen the sequence: it is the cost
-*in hindsight*. A query learns each size when it comes; what it can reach at best is the value of a
-policy (:mod:`~elastream.foresight.mtm.solving`), and that is never below. The difference is
-the worth of knowing the future, and where a pool was valued in place of all partitions it is also
-the most that the pool can have missed.
+sequence of migrations that the chain allows, planning each as a whole, and weighting the least
+weighted costs by the odds of the sequences. Such a plan knows the sequence beforehand: it is the
+cost *in hindsight*. A query learns each size only when it comes; what it can reach at best is the
+value of a policy (:mod:`~elastream.foresight.mtm.solving`), which is never below. The difference is
+the worth of knowing the future. If a pool was valued in place of all partitions it is also the most
+that the pool can have missed.
 
 There are ``Z ** p`` sequences of p migrations, so they are sampled from the chain, and each is
-planned by :func:`~elastream.foresight.oms.planner.sequence`; where all partitions can be listed
-a table of them plans all samples at once, to the same costs. Two things keep the estimate below
-the definition: a sequence ends after some migrations, though more would follow, and one that is not
+planned by :func:`~elastream.foresight.oms.planner.sequence`; if all partitions can be listed, a
+table of them plans all samples at once, at the same costs. Two things keep the estimate below the
+definition: a sequence ends after some migrations, though more would follow, and one that is not
 solved to its end counts with its proven bound. So its mean is a statistical lower bound: of the
 policy's value, and of the definition.
 """
@@ -42,28 +42,29 @@ from elastream.placement.ssm.cuts import cut_of
 __all__ = ["Hindsight", "Sampling", "hindsight", "migrations_that_matter", "sampled_sequences"]
 
 _NEGLIGIBLE = 0.005
-"""Migrations that count less than this share of the first are left out."""
+"""Migrations with less weight than this share of the first are left out."""
 _MOST_PLANNED, _MOST_SWEPT = 24, 1000
-"""Migrations that a sequence has at most: where it is planned by itself, more make it too dear."""
+"""Maximum number of migrations of a sequence; planned individually, longer ones are too
+expensive."""
 
 _MOST_LISTED = 2000
-"""Up to so many partitions are listed: their pairs take 32 MB, and a sweep a second or so."""
+"""Up to this many partitions are listed: their pairs take 32 MB, and a sweep about a second."""
 
 States = tuple[int, ...]
-"""States of a chain, one after the other."""
+"""Consecutive states of a chain."""
 Cost = tuple[float, bool]
-"""A lower bound on the weighted cost of a sequence, in bytes, and whether it is the cost itself."""
+"""A lower bound on the weighted cost of a sequence, in bytes, and whether it is exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How many sequences are planned, and how hard."""
+    """How many sequences are planned, and with which effort."""
 
     sequences: int = 32
     migrations: int | None = None
-    """How many each has; ``None``: those that matter."""
+    """Number of migrations in each; ``None``: those that matter."""
     effort: float = 300_000_000
-    """What one sequence may take: seconds of an ordinary core, for 64 tasks mostly enough."""
+    """Limit for one sequence: seconds on an ordinary core, usually enough for 64 tasks."""
     seed: int = 0
 
 
@@ -74,12 +75,12 @@ class Hindsight:
     mean: float
     """Mean of the proven lower bounds, in bytes."""
     standard_error: float
-    """Of the mean, by the spread of the sample; 0 for a single sequence."""
+    """Standard error of the mean, from the spread of the sample; 0 for a single sequence."""
     sequences: int
     migrations: int
     """In each sequence."""
     proven: int
-    """How many sequences were planned to the proven optimum."""
+    """Number of sequences planned to the proven optimum."""
 
 
 def hindsight(
@@ -154,7 +155,7 @@ def _by_planning(
 
 
 def migrations_that_matter(gamma: float, most: int) -> int:
-    """Return how many migrations a sequence has: those after it count as good as nothing."""
+    """Return the number of migrations in a sequence: later ones are negligible."""
     if gamma == 0:
         return 1
     if gamma == 1:
