@@ -1,8 +1,8 @@
-"""Values on disk: one Parquet file, with the problem it is for in its metadata.
+"""Values on disk: one Parquet file, with its problem in the metadata.
 
 A row is a partition: ``bounds``, and ``values``, one for each state of the chain, in bytes. The
-file is written under another name and renamed, so it is whole or not there. While a pool grows,
-each finished round is kept beside it, and a run that was killed goes on from there.
+file is written under another name and renamed, so it is complete or absent. While a pool grows,
+each finished round is kept next to it, and a killed run continues from there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION: Final = 1
 
 
 def write_values(path: Path, values: PartitionValues) -> None:
-    """Write the values, whole or not at all."""
+    """Write the values atomically."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -56,7 +56,7 @@ def write_values(path: Path, values: PartitionValues) -> None:
 
 
 def read_values(path: Path) -> PartitionValues:
-    """Return stored values; a file that is damaged or none of ours is refused."""
+    """Return stored values; a damaged or foreign file is rejected."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -1,16 +1,16 @@
-"""The projected cost as figure 6 of paper 000 (figure 9 of 001) has it, line for line.
+"""The projected cost of figure 6 of paper 000 (figure 9 of 001), line for line.
 
 Line 7 *adds* over all target partitions P', each with the factor ``M[P, P']``. The matrix of the
 papers has odds of sizes, not of partitions. Read literally, every partition of n' intervals has the
-odds of n'; then the factors of a row sum to the number of partitions, not to 1, and the iteration
-of line 2 converges only where ``gamma`` times that number is below 1: for hardly any problem. Read
-so that the factors of a row sum to 1, the odds of a size are spread evenly over its partitions, and
-the sum is what a system pays that goes to a random one. Neither is what the text defines
+odds of n'. Then the factors of a row sum to the number of partitions, not to 1, and the iteration
+of line 2 converges only if ``gamma`` times that number is below 1: for hardly any problem. Read so
+that the factors of a row sum to 1, the odds of a size are spread evenly over its partitions, and
+the sum is the cost of a system that goes to a random one. Neither is what the text defines
 (:mod:`~elastream.foresight.mtm.hindsight`) nor what can be reached
-(:mod:`~elastream.foresight.mtm.solving`); both are here so that they can be compared.
+(:mod:`~elastream.foresight.mtm.solving`); both are here for comparison.
 
-Both are linear in the weighted sums of C over the partitions that serve each state: a solve of Z
-equations takes the place of the iteration.
+Both are linear in the weighted sums of C over the partitions that serve each state: solving Z
+equations replaces the iteration.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class FigureSix:
     """The literal sum for one partition."""
 
     summed: float | None
-    """With the odds of its size for every target, in bytes; ``None`` where it grows for ever."""
+    """With the odds of its size for every target, in bytes; ``None`` if it grows without bound."""
     growth: float
-    """By how much a sweep of the literal iteration multiplies what it has; below 1 it converges."""
+    """Growth factor of a sweep of the literal iteration; below 1 it converges."""
     drawn: float
     """With targets drawn evenly among those of a size, in bytes."""
 

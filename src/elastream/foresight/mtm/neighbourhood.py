@@ -1,14 +1,14 @@
-"""Where a good successor of a partition may be found: candidates for the pool.
+"""Candidates for the pool: likely good successors of a partition.
 
 *Targets.* A successor that costs little now and serves many sizes trades three things: the state
 moved, how few intervals it has (l, the smallest size it serves) and how light they are (the
 largest). For each size as the largest, and each l, the cheapest partition is one run of the
-single-step program (:mod:`~elastream.placement.ssm.interval_gain`), which yields all l at once,
-O(m n). The cheapest target that serves n' is the optimum of single-step, so a plan made of
-targets never costs more than single-step where the future does not count.
+single-step program (:mod:`~elastream.placement.ssm.interval_gain`), which yields all l at once, O(m
+n). The cheapest target that serves n' is the optimum of single-step, so a plan made of targets
+never costs more than single-step if the future does not count.
 
-*Shifts.* A target is cheapest for its parent alone. Moving one bound by a few tasks, or dropping
-it, finds compromises between parents.
+*Shifts.* A target is cheapest only for its parent. Moving one bound by a few tasks, or dropping it,
+finds compromises between parents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from elastream.placement.ssm.interval_gain import Floats, Ints, forward, ranges,
 __all__ = ["neighbourhood", "shifts", "targets"]
 
 _STRIDES = (1, 2, 3, 4, 8)
-"""By how many tasks a bound is moved, the larger ones where there are tasks enough."""
+"""Numbers of tasks by which a bound is moved; the larger ones only if there are enough tasks."""
 _TASKS_A_STRIDE = 20
 
 
@@ -41,10 +41,10 @@ def fill_targets(
     most: Ints,
     bounds: Ints,
 ) -> int:
-    """Fill in a row of bounds for each limit and number of intervals; return how many there are.
+    """Fill in a row of bounds for each limit and number of intervals; return the number of rows.
 
-    The tasks are held by blocks: ``starts[b]`` is the first task of block b, ``block[j]`` the
-    block of task j. ``most[i]`` is how many intervals there may be under ``limits[i]``.
+    The tasks are held by blocks: ``starts[b]`` is the first task of block b, ``block[j]`` the block
+    of task j. ``most[i]`` is the maximum number of intervals under ``limits[i]``.
     """
     m = len(work) - 1
     nothing = np.zeros(len(starts), np.int64)

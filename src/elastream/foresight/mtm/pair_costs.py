@@ -1,4 +1,4 @@
-"""The kernels that see every pair: what moving between two partitions costs, and what is cheapest.
+"""Kernels over all pairs: the cost of moving between two partitions, and the cheapest successor.
 
 The cost of a pair is a sweep over the bounds of both
 (:mod:`~elastream.placement.ssm.partition_cost`), O(k + k'). Costs are whole ticks, exact as floats.

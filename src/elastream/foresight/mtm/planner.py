@@ -1,22 +1,22 @@
-"""MTM-aware planning (papers 000, section 4.2, and 001, section 5.2): cost now, and cost to come.
+"""MTM-aware planning (papers 000, section 4.2, and 001, section 5.2): cost now, and expected cost.
 
-Model. Of all partitions P' that serve the new size, the plan takes the one of least
-``c(current, P') + gamma C(P')``: what moves now, plus what later migrations are expected to move.
-With gamma = 0 that is single-step. The values C are computed beforehand
-(:mod:`~elastream.foresight.mtm.values`); a plan then takes a few milliseconds:
+Model. Of all partitions P' that serve the new size, the plan takes the one of least ``c(current,
+P') + gamma C(P')``: what moves now, plus what later migrations are expected to move. With gamma = 0
+that is single-step. The values C are computed beforehand (:mod:`~elastream.foresight.mtm.values`);
+a plan then takes a few milliseconds:
 
-* where the current partition serves the new size, staying is optimal and nothing moves;
-* else the members of the valued pool are compared, O(K) pairs, and, unless the pool is complete,
-  the *targets* of the current partition, each valued by one step to the pool's most visited
-  members. The optimum of single-step is among them, so the plan is never dearer than single-step's
-  plan would be, now and later, by the same values.
+* if the current partition serves the new size, staying is optimal and nothing moves;
+* otherwise the members of the valued pool are compared, O(K) pairs, and, unless the pool is
+  complete, the *targets* of the current partition, each valued by one step to the pool's most
+  visited members. The optimum of single-step is among them, so by the same values the plan never
+  costs more, now and later, than single-step's plan would.
 
-*Drift.* Values are made for the work and state of one moment. A plan is made with the work and the
-state of its own: what fits and what moves is judged by those, and only the future by the values,
-scaled by the growth of the total state.
+*Drift.* Values are computed for the work and state of one moment. A plan is made with the current
+work and state: these decide what fits and what moves, and only the future uses the values, scaled
+by the growth of the total state.
 
 *Copies* of state are a tie rule: partitions are compared by what moves without them, then the
-intervals of the one chosen go to the nodes where they load least. With copies no plan is called
+intervals of the chosen one go to the nodes where they load least. With copies no plan is called
 optimal.
 """
 
@@ -56,9 +56,9 @@ from elastream.placement.state_ticks import sums_as_floats
 __all__ = ["TransitionPlanner", "transition"]
 
 _CORE = 256
-"""Unseen partitions are valued by one step to so many of the most visited members."""
+"""Unseen partitions are valued by one step to this many of the most visited members."""
 _MOST_TARGETS = 32
-"""So many of the cheapest targets are valued."""
+"""Number of cheapest targets that are valued."""
 _TIE = 1e-12
 """Objectives closer than this share of all state count as equal; the lower maximum load wins."""
 
@@ -71,7 +71,7 @@ def transition(
 ) -> TransitionPlan | Infeasible:
     """Return the plan of least cost, now and expected; values are computed for it alone.
 
-    ``finished`` is told each round of growth, where there are too many partitions to list.
+    ``finished`` is called after each round of growth, if there are too many partitions to list.
     """
     settings = settings or GrowthSettings()
     step, chain = problem.step, problem.chain
@@ -115,7 +115,7 @@ class TransitionPlanner:
         return outcome if isinstance(outcome, Infeasible) else outcome.step
 
     def why_single_step(self, step: StepProblem) -> str | None:
-        """Return why this migration is planned as a single step; ``None`` where it is not."""
+        """Return why this migration is planned as a single step; ``None`` if it is not."""
         tasks, valued = len(step.work), len(self._values.problem.work)
         if tasks != valued:
             return f"has values for {counted(valued, 'task')}, not for {tasks}"
@@ -169,7 +169,7 @@ class TransitionPlanner:
         return self._values.problem.chain.state(step.target.nodes, way)
 
     def _growth(self, step: StepProblem) -> float:
-        """Return how many times the values' total state the state is now."""
+        """Return the total state relative to that of the values."""
         return float(exact_sum(step.state) / self._total_state) if self._total_state else 1.0
 
     def _chosen(

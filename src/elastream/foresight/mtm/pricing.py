@@ -1,15 +1,15 @@
-"""What a partition that is not in the pool would be worth there.
+"""The value of a partition outside the pool.
 
 Model. A candidate Q follows the pool's policy with one addition: it stays while it serves. So in
 the states it does not serve it pays ``b(y) = min over R of c(Q, R) + gamma C(y, R)``, and its value
 solves a linear system as large as the chain::
 
-    C(z, Q) = sum over y of  odds(z, y) (gamma C(y, Q) if Q serves y else b(y))
+  C(z, Q) = sum over y of  odds(z, y) (gamma C(y, Q) if Q serves y else b(y))
 
 That is the value of an actual policy, hence an upper bound. The *shortfall* of Q is the least of
 ``c(P, Q) + gamma C(y, Q) - U(y, P)`` over the partitions P that the pool's policy visits and the
-states y that P does not serve: negative where Q improves on the policy, and small where it nearly
-does. This is the reduced cost of column generation.
+states y that P does not serve: negative if Q improves the policy, and small if it nearly does. This
+is the reduced cost of column generation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A plan's projected cost by every reading of the papers, side by side.
+"""A plan's projected cost by every reading of the papers, for comparison.
 
-The *policy's value* is what a query can reach that learns each size when it comes: it is what plans
-are made by. The *hindsight* is what definition 4.1 of paper 000 (5.3 of 001) says. Figure 6 adds.
+The *policy's value* is what a query that learns each size only when it comes can reach: plans are
+made by it. The *hindsight* is definition 4.1 of paper 000 (5.3 of 001). Figure 6 adds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_SUMMED = 4000
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What the migrations after a plan come to, by each reading, in bytes."""
+    """The cost of the migrations after a plan, by each reading, in bytes."""
 
     policy: float | None
     """The value of the policy: ``projected`` of the plan."""

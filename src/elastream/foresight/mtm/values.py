@@ -1,7 +1,7 @@
-"""The values of the partitions of a problem: all of them where they can be listed, else a pool.
+"""The values of the partitions of a problem: of all of them if they can be listed, else of a pool.
 
-Up to some ten thousand partitions are listed and valued exactly, as the best policy earns it.
-Beyond, a pool is grown (:mod:`~elastream.foresight.mtm.growth`).
+Up to about ten thousand partitions are listed and valued exactly, under the best policy. With more,
+a pool is grown (:mod:`~elastream.foresight.mtm.growth`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from elastream.placement.ssm.single_step import single_step
 __all__ = ["PartitionValues", "count_all", "partition_values", "unserved_size"]
 
 _WEIGHT_OF_OTHER_STARTS = 0.1
-"""How much all other starts count together, where one is given."""
+"""Total weight of all other starts, if one is given."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionValues:
-    """Partitions and what they are expected to cost later (PMC's vector C)."""
+    """Partitions and their expected later cost (PMC's vector C)."""
 
     problem: ProjectionProblem
     members: Partitions
@@ -53,11 +53,11 @@ def partition_values(
     resumed: Round | None = None,
     finished: Callable[[Round], None] = lambda _round: None,
 ) -> PartitionValues | Infeasible:
-    """Return the values of the partitions, or which size of the chain cannot be served.
+    """Return the values of the partitions, or the size of the chain that cannot be served.
 
-    ``start`` is a migration that they are needed for first: the cut where it starts and the state
-    of the chain it leads to. A pool is grown around the ways from there. ``bulk`` runs the long
-    loops; ``finished`` is told each round of growth, and ``resumed`` is one that it was told.
+    ``start`` is the migration that needs them first: the cut where it starts and the state of the
+    chain it leads to. A pool is grown around the paths from there. ``bulk`` runs the long loops;
+    ``finished`` is called after each round of growth, and ``resumed`` is a round reported earlier.
     """
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
     starts = _starts(ground, problem.chain, start)

@@ -1,14 +1,14 @@
-"""The steps of a sequence in whole ticks, each weighed as it counts.
+"""The steps of a sequence in whole ticks, each with its weight.
 
 State is searched in ticks (:mod:`~elastream.placement.state_ticks`), so that sums are exact and a
 bound is a proof. Every pair of neighbours has its own sizes: those of the tasks times the weight of
-its new step, beside that of the first step searched, which so has all the ticks there are. Gains,
-prices and bounds are sums of them, and no search needs to know of weights.
+its new step relative to that of the first step searched, which therefore uses the full range of
+ticks. Gains, prices and bounds are sums of them, and no search needs to know the weights.
 
-Rounding. Where sizes are whole, a byte is cut into so many ticks that all weighed sizes are whole,
-and nothing is rounded. If those are too many, or sizes are fractions, each weighed size is rounded
-down, by less than two ticks. Then the matching that is best in truth costs no more in ticks, so a
-cost in ticks is never above the true one.
+Rounding. If sizes are whole, a byte is divided into enough ticks that all weighted sizes are whole,
+and nothing is rounded. If those are too many, or sizes are fractions, each weighted size is rounded
+down, by less than two ticks. Then the truly best matching costs no more in ticks, so a cost in
+ticks is never above the true one.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class IntervalGraph(NamedTuple):
     reach: Ints
     """For each task the last bound to which an interval that starts there may grow."""
     most: int
-    """How many intervals a cut may have."""
+    """Maximum number of intervals of a cut."""
 
     @property
     def bounds(self) -> Ints:

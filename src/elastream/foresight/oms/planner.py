@@ -1,29 +1,28 @@
 """OMS: the least state moved over several migrations that are all known beforehand.
 
 Papers 000 (section 4.1) and 001 (section 5.1): after migration ``i`` at most ``n_i`` nodes hold
-consecutive tasks of work at most ``(1 + tau_i) W / n_i`` each, and the state moved in all
-migrations together is least. The papers try every cut of the tasks for every migration but the
-last: exact, and out of reach beyond toy sizes. Their weighted sequence cost, the sum of
-``gamma ** i c_i``, they use for random migrations only (section 4.2); here it is what is minimised,
-and with gamma 1 it is the state moved. How:
+consecutive tasks of work at most ``(1 + tau_i) W / n_i`` each, and the total state moved by all
+migrations is minimal. The papers try every cut of the tasks for every migration but the last:
+exact, but infeasible beyond toy sizes. Their weighted sequence cost, the sum of ``gamma ** i c_i``,
+they use for random migrations only (section 4.2); here it is the objective, and with gamma 1 it is
+the state moved. Method:
 
-1. Only cuts matter, not which node holds which interval (lemma 4.1), and what lies between two
-   cuts is a metric (:mod:`~elastream.placement.ssm.partition_cost`). So staying put is best
-   wherever the next migration allows it, and some migrations can be left out
-   (:mod:`~elastream.foresight.oms.reduction`): fewer of them where gamma is below 1.
-2. Chaining :func:`~elastream.placement.ssm.single_step.single_step` gives a first sequence; the
-least
-   cost of getting from the current cut to migration ``i`` directly bounds the total from below
-   (:mod:`~elastream.foresight.oms.weights`). With gamma 0 the two meet: the first migration
-   moves the least, and so does each later one from where the one before left the tasks.
-3. What is left is swept task by task for all migrations at once
+1. Only cuts matter, not which node holds which interval (lemma 4.1), and the cost between two cuts
+   is a metric (:mod:`~elastream.placement.ssm.partition_cost`). So staying put is best whenever the
+   next migration allows it, and some migrations can be left out
+   (:mod:`~elastream.foresight.oms.reduction`): fewer of them if gamma is below 1.
+2. Chaining :func:`~elastream.placement.ssm.single_step.single_step` gives a first sequence. The
+   least cost of getting from the current cut to migration ``i`` directly bounds the total from
+   below (:mod:`~elastream.foresight.oms.weights`). With gamma 0 the two meet: the first migration
+   moves the least, and so does each later one from where the previous one left the tasks.
+3. The rest is swept task by task for all migrations at once
    (:mod:`~elastream.foresight.oms.sweep`), guided by bounds from pairs of migrations
    (:mod:`~elastream.foresight.oms.prices`). See :mod:`~elastream.foresight.oms.search`.
 
-State is counted in whole ticks, at least 2**40 in all, rounded down where sizes need more or
-weights are fractions (:mod:`~elastream.foresight.oms.chain`). A migration that counts less than
-2**-40 of the first one needed is not searched: it moves the least from where the one before left
-the tasks. An optimum is proven up to that, and a lower bound is never above the true one.
+State is counted in whole ticks, at least 2**40 in total, rounded down if sizes need more or weights
+are fractions (:mod:`~elastream.foresight.oms.chain`). A migration with a weight below 2**-40 of the
+first one needed is not searched: it moves the least from where the previous one left the tasks. An
+optimum is proven up to that, and a lower bound is never above the true one.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ from elastream.placement.state_ticks import is_proven
 __all__ = ["EFFORT", "sequence"]
 
 EFFORT = 3_600_000_000
-"""Cells that a plan may take where nothing else is said: about a minute of an ordinary core."""
+"""Default effort in cells: about a minute on an ordinary core."""
 
 
 def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePlan | Infeasible:
-    """Return the plan of least weighted cost: that of all state moved, where gamma is 1.
+    """Return the plan of least weighted cost: of all state moved, if gamma is 1.
 
-    ``effort`` is counted in cells (:mod:`~elastream.foresight.oms.search`), so that equal
-    problems have equal plans on any machine. Where it does not suffice the plan is ``feasible``
-    and its lower bound is proven.
+    ``effort`` is counted in cells (:mod:`~elastream.foresight.oms.search`), so that equal problems
+    have equal plans on any machine. If it does not suffice, the plan is ``feasible`` and its lower
+    bound is proven.
     """
     effort = amount("effort", effort)
     direct: list[StepPlan] = []

@@ -1,10 +1,10 @@
-"""Cuts met on the way, and the best sequence that can be put together from them.
+"""A pool of cuts, and the best sequence that can be composed of them.
 
-While prices improve, the two copies of a step (:mod:`~elastream.foresight.oms.prices`) come closer
-to each other and to the cuts of an optimal sequence, but seldom all of them at once. The pool keeps
-the latest cuts of each step that its migration allows. The best sequence through the pools is a
-longest path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``, with the pair kernel of
-:mod:`~elastream.placement.ssm.partition_cost` on the pair's weighed sizes. A step may also use the
+While prices improve, the two copies of a step (:mod:`~elastream.foresight.oms.prices`) approach
+each other and the cuts of an optimal sequence, but seldom all of them at once. The pool keeps the
+latest cuts of each step that its migration allows. The best sequence through the pools is a longest
+path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``, with the pair kernel of
+:mod:`~elastream.placement.ssm.partition_cost` on the pair's weighted sizes. A step may also use the
 cuts of its neighbours that it allows, because staying put is often best, and the current cut.
 """
 
@@ -60,7 +60,7 @@ class CutPool:
         self._cuts[0][chain.current] = None
 
     def add(self, step: int, cut: Cut) -> None:
-        """Take in a cut for a step, unless it has more intervals than the step allows."""
+        """Add a cut for a step, unless it has more intervals than the step allows."""
         if len(cut) - 1 > self._chain.graphs[step].most:
             return
         pool = self._cuts[step]
@@ -70,7 +70,7 @@ class CutPool:
             del pool[next(iter(pool))]
 
     def add_copies(self, copies: Copies) -> None:
-        """Take in the cuts with which all pairs were solved."""
+        """Add the cuts with which all pairs were solved."""
         for i, pair in enumerate(copies):
             for step, closed in zip((i, i + 1), pair, strict=True):
                 if step:

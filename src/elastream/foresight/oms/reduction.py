@@ -28,9 +28,9 @@ __all__ = ["needed_steps", "stretch"]
 
 
 def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool) -> list[int]:
-    """Return the migrations that matter; ``falling`` says that each counts less than the last.
+    """Return the migrations that matter; ``falling``: each has less weight than the previous one.
 
-    The others can stay put or, where all count the same, do as the next one that matters does.
+    The others can stay put or, if all weights are equal, do the same as the next one that matters.
     """
     needed: list[int] = []
     for step, graph in enumerate(graphs):
@@ -45,10 +45,10 @@ def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool
 def stretch(
     graphs: Sequence[IntervalGraph], current: Cut, needed: Sequence[int], cuts: Sequence[Cut]
 ) -> list[Cut]:
-    """Return a cut for every migration: stay put where that is allowed, else go to the next one.
+    """Return a cut for every migration: stay put if that is allowed, else go to the next one.
 
-    This costs no more than ``cuts`` alone. Where weights fall, the migrations left out are those
-    that can stay, so no way is gone earlier than in ``cuts``.
+    This costs no more than ``cuts`` alone. If weights fall, the migrations left out are those that
+    can stay, so no move is made earlier than in ``cuts``.
     """
     every: list[Cut] = []
     upcoming = iter(zip(needed, cuts, strict=True))

@@ -1,11 +1,11 @@
 """The search for the best sequence of cuts: prices, a pool of cuts and proofs in turn.
 
 Effort is counted in cells, values of the pair tables, and never timed, so that equal problems have
-equal answers on any machine; an ordinary core fills 60 million compiled ones a second. First the
-sweep is tried without prices: small problems need no more. Then rounds follow, each half as long
-again as the one before: the ascent lowers the bound, the pool turns the cuts it meets into
-sequences, and a sweep guided by the best prices tries to prove the rest, with a quarter of the
-effort that the ascent had.
+equal answers on any machine; an ordinary core computes 60 million compiled ones per second. First
+the sweep is tried without prices: small problems need no more. Then rounds follow, each half as
+long again as the previous one: the ascent lowers the bound, the pool turns its cuts into sequences,
+and a sweep guided by the best prices tries to prove the rest, with a quarter of the effort of the
+ascent.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from elastream.placement.ssm.partition_cost import kept_state
 __all__ = ["BoundedSequence", "search"]
 
 _CELLS_PER_LABEL = 30
-"""A label of the sweep takes as long as so many values."""
+"""Time of a label of the sweep, in values."""
 _CELLS_PER_PAIR = 20_000
-"""Whatever its size, a pair takes as long as so many values in each move of the prices."""
+"""Fixed overhead of a pair in each move of the prices, in values."""
 _MOST_CELLS = 40_000_000
 """Larger tables are not built: they hold 8 bytes a value."""
 _MOST_LABELS = 30_000_000
-"""A sweep that makes more gives up: it would take gigabytes to remember how they came about."""
+"""A sweep with more labels gives up: its history would take gigabytes."""
 _FIRST_EFFORT = 300_000 * _CELLS_PER_LABEL
 _FIRST_MOVES = 100
 _GROWTH = 1.5
@@ -39,7 +39,7 @@ _POOL_EVERY = 20
 
 
 class BoundedSequence(NamedTuple):
-    """A sequence and how good it can be at most."""
+    """A sequence and an upper bound on any sequence."""
 
     cuts: tuple[tuple[int, ...], ...]
     kept: int

@@ -1,15 +1,15 @@
-"""What each migration of a sequence counts: the weighted sequence cost of paper 000, section 4.2.
+"""The weight of each migration of a sequence: the weighted sequence cost of paper 000, section 4.2.
 
-Model. The state that migration ``i`` moves, from 0, counts ``w_i = gamma ** i``. With gamma 1 the
-sum is the state moved in all. Weights are exact fractions; gamma is the decimal number that it
-prints as, so 0.8 is four fifths. A cost that is not whole is rounded once, to the nearest number;
-a bound is rounded down.
+Model. The state that migration ``i`` moves, from 0, has weight ``w_i = gamma ** i``. With gamma 1
+the sum is the total state moved. Weights are exact fractions; gamma is the decimal number that it
+prints as, so 0.8 is four fifths. A cost that is not whole is rounded once, to the nearest number; a
+bound is rounded down.
 
 Bound. Let ``c_i`` be what migration ``i`` moves and ``d_i`` the least that leads to it directly
 from the current cut. By the triangle inequality ``C_i = c_0 + ... + c_i`` is at least ``d_k`` for
 any ``k <= i``, so at least ``D_i = max(d_0 .. d_i)``. Summed by parts, the cost is the sum of
 ``(w_i - w_{i+1}) C_i``, where no factor is negative: at least the sum of ``w_i (D_i - D_{i-1})``.
-With gamma 1 that is the dearest direct step.
+With gamma 1 that is the most expensive direct step.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from elastream.model.plan import StepPlan
 __all__ = ["StepWeights"]
 
 _LEAST_SEARCHED = Fraction(1, 2**40)
-"""What counts less than this share of the first migration searched is not searched."""
+"""Migrations with less weight than this share of the first one searched are not searched."""
 _LEAST_COUNTED = Fraction(1, 2**1500)
-"""What counts less counts nothing: with it no cost is a float above zero, and powers grow long."""
+"""Smaller weights count as zero: no cost would be a float above zero, and powers get long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Values of partitions on Spark (PMC): who runs the long loops, and what is kept on disk."""
+"""Values of partitions on Spark (PMC): the long loops, and the files."""

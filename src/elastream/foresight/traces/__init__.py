@@ -1,1 +1,1 @@
-"""Past load: traces on disk, what the loop records of itself, and what is learnt from it."""
+"""Past load: traces on disk, the core's own records, and what is learnt from them."""

@@ -1,15 +1,15 @@
-"""A trace on disk: a folder that counts only once its manifest is there.
+"""A trace on disk: a folder that is valid only once its manifest is there.
 
 ::
 
-    OUT/tasks/date=2020-03-01/…parquet   time, task, work, keys, state_bytes
-    OUT/totals/…parquet                  time, rows, records
-    OUT/nodes.json                       node counts, once ``elastream trace nodes`` made them
-    OUT/manifest.json                    settings and counts, written last
+  OUT/tasks/date=2020-03-01/…parquet   time, task, work, keys, state_bytes
+  OUT/totals/…parquet                  time, rows, records
+  OUT/nodes.json                       node counts, once ``elastream trace nodes`` made them
+  OUT/manifest.json                    settings and counts, written last
 
-A trace is built in a hidden folder beside ``OUT`` and takes its place when it is whole. A build
-that is killed leaves that hidden folder, which the next one removes; a folder without a manifest
-is refused by whoever reads it.
+A trace is built in a hidden folder next to ``OUT`` and replaces it when it is complete. A killed
+build leaves that hidden folder, which the next one removes; readers reject a folder without a
+manifest.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskTrace:
-    """Every task in every interval: arrays of a row an interval and a column a task."""
+    """Every task in every interval: arrays with a row per interval and a column per task."""
 
     work: NDArray[np.int64]
     """Records."""
@@ -60,17 +60,17 @@ class TaskTrace:
 
     @property
     def usual_state_bytes(self) -> NDArray[np.int64]:
-        """What each task is expected to hold: the last of what only grows, else the mean."""
+        """Return the expected state of each task: the last if it only grows, else the mean."""
         grows = bool((np.diff(self.state_bytes.sum(axis=1)) >= 0).all())
         mean: NDArray[np.int64] = np.rint(self.state_bytes.mean(axis=0)).astype(np.int64)
         return self.state_bytes[-1] if grows else mean
 
 
 def prepare(out: Path, *, overwrite: bool) -> Path:
-    """Return an empty folder beside ``out`` to build the trace in.
+    """Return an empty folder next to ``out`` to build the trace in.
 
-    What is at ``out`` stays until the trace is whole; a whole one is refused unless it may be
-    overwritten, and what is no trace at all always.
+    The content of ``out`` stays until the new trace is complete. A complete trace is rejected
+    unless it may be overwritten, anything else always.
     """
     if (out / _MANIFEST).exists() and not overwrite:
         raise ProblemError("out", f"{out} holds a trace already; `overwrite` replaces it")
@@ -92,10 +92,10 @@ def prepare(out: Path, *, overwrite: bool) -> Path:
 
 
 def publish(unfinished: Path, out: Path) -> None:
-    """Put a trace that is whole in the place of what was there.
+    """Replace the old trace by a complete new one.
 
-    The old one is put aside, and removed when the new one is in its place: whatever interrupts
-    this, one of them is whole under a name beside the other.
+    The old one is moved aside, and removed when the new one is in place: whatever interrupts this,
+    one of them is complete under the name or next to it.
     """
     aside = out.absolute().with_name(f".{out.absolute().name}.replaced")
     if aside.exists():  # left behind by a run that was killed here
@@ -113,12 +113,12 @@ def publish(unfinished: Path, out: Path) -> None:
 
 
 def commit(out: Path, about: Mapping[str, object]) -> None:
-    """Write the manifest, whole or not at all: from now on the folder is a trace."""
+    """Write the manifest atomically: from now on the folder is a trace."""
     write_json(out / _MANIFEST, {"version": _VERSION, **about}, indent=1)
 
 
 def read_manifest(trace: Path) -> dict[str, Any]:
-    """Return the manifest, or say that the folder holds no whole trace."""
+    """Return the manifest, or report that the folder holds no complete trace."""
     try:
         manifest = json.loads((trace / _MANIFEST).read_text())
     except OSError:

@@ -1,9 +1,9 @@
-"""A trace made of a decision log: work and state of every task, interval by interval.
+"""Make a trace from a decision log: work and state of every task, interval by interval.
 
-The log's samples tell what every task cost at a moment. An interval has the mean of its samples;
-one without any has those of the interval before it, for load does not vanish because nobody looked.
-Work is in core-seconds of the interval, rows are what the queries read in it, and node counts are
-the executors that were really there.
+The log's samples show what every task cost at a moment. An interval has the mean of its samples;
+one without samples repeats the previous interval, since load does not vanish because it was not
+sampled. Work is in core-seconds per interval, rows are what the queries read in it, and node counts
+are the number of executors that existed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_CELLS: Final = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class LogTrace:
-    """What was made."""
+    """Summary of the trace."""
 
     intervals: int
     tasks: tuple[TaskId, ...]

@@ -1,1 +1,1 @@
-"""The hand-over between simulated applications."""
+"""Handover between simulated applications."""

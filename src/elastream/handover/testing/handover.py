@@ -1,7 +1,7 @@
 """Queries over simulated streams that can be handed over: the ports, in memory and exact.
 
-What outlives a crash of their driver outlives it here as well: rows read, windows open, outputs put
-out (on Spark: the checkpoint and an idempotent sink). What a driver only has in mind, the barrier,
+State that survives a crash of the driver on Spark (the checkpoint and an idempotent sink) survives
+it here too: rows read, open windows, outputs written. State that only the driver has, the barrier,
 is lost with it.
 """
 

@@ -1,7 +1,7 @@
-"""A handover in a world of its own: streams, a network that fails, sides that die.
+"""A handover in a simulated world: streams, a network that fails, sides that crash.
 
 The machines, the drivers and the records are the real ones; streams, network, disks and the clock
-are simulated, in turns of a tenth of a second. The same scenario always ends the same.
+are simulated, in turns of a tenth of a second. The same scenario always has the same result.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _RESTART_TURNS: Final = 4
 
 
 class _Crash(BaseException):
-    """No error but an event of the world, which nothing in a side may catch."""
+    """Not an error but a simulated event, which no code of a side may catch."""
 
 
 class SimulatedSide:
-    """A side: its driver while it lives, and what outlives it."""
+    """A side: its driver while it runs, and what survives a crash."""
 
     def __init__(self, world: SimulatedHandover, side: Side) -> None:
         self.side = side
