@@ -63,31 +63,31 @@ def _learn(lesson: Lesson, values: Path, folder: Path, ticket: Ticket) -> Learnt
                 process.wait()
     if process.returncode:
         lines = error_path.read_text(errors="replace").strip().splitlines()
-        why = lines[-1] if lines else "it said nothing"
+        why = lines[-1] if lines else "no error message"
         raise ElastreamError(f"the lesson ended with code {process.returncode}: {why}")
     return _learnt(json.loads(output_path.read_text()), values)
 
 
-def _learnt(told: dict[str, Any], values: Path) -> Learnt:
+def _learnt(fields: dict[str, Any], values: Path) -> Learnt:
     worked = Worked(
-        read_values(values) if told["valued"] else None,
-        told["reason"],
-        None if told["chain"] is None else MigrationChain.of(**told["chain"]),
-        told["ahead_percent"],
-        told["single_percent"],
+        read_values(values) if fields["valued"] else None,
+        fields["reason"],
+        None if fields["chain"] is None else MigrationChain.of(**fields["chain"]),
+        fields["ahead_percent"],
+        fields["single_percent"],
     )
     return learnt_of(worked)
 
 
-def _lesson(told: dict[str, Any]) -> Lesson:
+def _lesson(fields: dict[str, Any]) -> Lesson:
     return Lesson(
-        tasks=tuple(TaskId(*task) for task in told["tasks"]),
-        work=tuple(told["work"]),
-        state=tuple(told["state"]),
-        tau=told["tau"],
-        sizes=tuple(told["sizes"]),
-        contiguous=told["contiguous"],
-        planner=told["planner"],
+        tasks=tuple(TaskId(*task) for task in fields["tasks"]),
+        work=tuple(fields["work"]),
+        state=tuple(fields["state"]),
+        tau=fields["tau"],
+        sizes=tuple(fields["sizes"]),
+        contiguous=fields["contiguous"],
+        planner=fields["planner"],
     )
 
 

@@ -51,8 +51,8 @@ def write_values(path: Path, values: PartitionValues) -> None:
             metadata={_KEY: json.dumps(about)},
         ),
     )
-    with _replacing(path) as beside:
-        parquet.write_table(table, beside)
+    with _replacing(path) as temporary:
+        parquet.write_table(table, temporary)
 
 
 def read_values(path: Path) -> PartitionValues:
@@ -70,13 +70,13 @@ def read_values(path: Path) -> PartitionValues:
         raise ProblemError(str(path), "holds no values of partitions") from None
     if about.get("version") != _VERSION:
         raise ProblemError(str(path), "was written by another version of elastream")
-    told = about["problem"]
-    chain = told["chain"]
+    problem_fields = about["problem"]
+    chain = problem_fields["chain"]
     ways = None if chain["directions"] is None else tuple(chain["directions"])
     problem = ProjectionProblem(
-        tuple(told["work"]),
-        tuple(told["state"]),
-        told["tau"],
+        tuple(problem_fields["work"]),
+        tuple(problem_fields["state"]),
+        problem_fields["tau"],
         MigrationChain(
             tuple(chain["sizes"]), tuple(map(tuple, chain["matrix"])), chain["gamma"], ways
         ),
@@ -89,21 +89,21 @@ def read_values(path: Path) -> PartitionValues:
 
 
 def write_round(
-    path: Path, problem: ProjectionProblem, settings: GrowthSettings, told: Round
+    path: Path, problem: ProjectionProblem, settings: GrowthSettings, finished: Round
 ) -> None:
     """Keep a finished round for the values at ``path``."""
     content: dict[str, Any] = {
         "key": np.array(_round_key(problem, settings)),
-        "number": np.array(told.number),
-        "resting": np.array(told.resting),
-        "value": np.array(told.value),
-        "pool": told.pool.bounds,
-        "best": told.grown.members.bounds,
-        "values": told.grown.values,
-        "best_value": np.array(told.grown.value),
+        "number": np.array(finished.number),
+        "resting": np.array(finished.resting),
+        "value": np.array(finished.value),
+        "pool": finished.pool.bounds,
+        "best": finished.grown.members.bounds,
+        "values": finished.grown.values,
+        "best_value": np.array(finished.grown.value),
     }
 
-    with _replacing(_rounds(path)) as beside, beside.open("wb") as file:
+    with _replacing(_rounds(path)) as temporary, temporary.open("wb") as file:
         np.savez(file, **content)
 
 
@@ -153,8 +153,8 @@ def _in_order(cuts: list[list[int]], tasks: int) -> Partitions:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     try:
-        with replacing(path) as beside:
-            yield beside
+        with replacing(path) as temporary:
+            yield temporary
     except OSError as error:
         why = error.strerror or error
         raise ProblemError("out", f"{path} cannot be written: {why}") from None

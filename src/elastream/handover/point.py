@@ -32,7 +32,7 @@ at the first tuple that reaches the controlling window; that is too early for a 
 carry the later timestamp, since the first result is no sign that all with that timestamp are there.
 Here the lengths of the windows in between are added to S (:func:`whole_at_controlling`).
 
-Everything is O(inputs), row windows O(log arrivals) beside the reading of the problem. Decimal
+Everything is O(inputs), row windows O(log arrivals) in addition to reading the problem. Decimal
 fractions are computed as written: 0.9 - 0.3 is a multiple of 0.3.
 """
 
@@ -126,7 +126,7 @@ def expect_near(whole_from_timestamps: Timestamps, newest: int, furthest_ahead: 
 
 
 def share_window(window: Window, one: int, other: int) -> bool:
-    """Tell whether a window that starts at a multiple of the slide holds both coordinates."""
+    """Return whether a window that starts at a multiple of the slide holds both coordinates."""
     early, late = min(one, other), max(one, other)
     return late < early - early % int(window.slide) + int(window.length)
 

@@ -2,7 +2,7 @@
 
 Loading Numba takes half a second and compiling takes seconds, once a machine; a small problem is
 solved in milliseconds without either. A :class:`Kernel` keeps both forms of one function and
-:meth:`Kernel.for_operations` picks. Compiled code is cached on disk, beside the module.
+:meth:`Kernel.for_operations` picks. Compiled code is cached on disk, next to the module.
 
 Numba is optional (``elastream[fast]``). Without it every kernel is plain, and one line in the log
 says what to install once a kernel has seconds of work.
@@ -30,10 +30,10 @@ R = TypeVar("R")
 _PLAIN_OPERATIONS = 400_000
 """Up to this many inner steps plain Python takes less time than loading the compiler."""
 _SLOW_OPERATIONS = 4_000_000
-"""So many inner steps take plain Python 2 s: single-step of 5,000 tasks on 60 nodes takes 2.1 s,
+"""This many inner steps take plain Python 2 s: single-step of 5,000 tasks on 60 nodes takes 2.1 s,
 and 0.013 s compiled."""
 _reported: set[str] = set()
-"""What the log has said in this process."""
+"""Advice already logged in this process."""
 
 
 class Kernel(Generic[P, R]):

@@ -56,14 +56,14 @@ class Candidate:
 class Candidates:
     """Generates the candidates of a step, without duplicates."""
 
-    def __init__(self, step: StepProblem, asked: Iterable[Target], seed: int) -> None:
+    def __init__(self, step: StepProblem, requested: Iterable[Target], seed: int) -> None:
         self._step = step
         self._work = np.array(step.work, dtype=np.float64)
         self._state = np.array(step.state, dtype=np.float64)
         self._here = np.array(step.current.nodes_of_tasks)
         self._limit = step.limit * (1 + LOAD_TOLERANCE)
         self._random = np.random.default_rng(seed)
-        self._ways = _ways(step, asked)
+        self._ways = _ways(step, requested)
         self._seen: set[bytes] = set()
 
     def first(self, count: int) -> list[Candidate]:
@@ -117,14 +117,14 @@ class Candidates:
         )
 
 
-def _ways(step: StepProblem, asked: Iterable[Target]) -> list[Way]:
+def _ways(step: StepProblem, requested: Iterable[Target]) -> list[Way]:
     """Return the ways that have room for all work; the step as requested comes first."""
     total, now = float(exact_sum(step.work)), step.target
     fullness, nodes = (
         dict.fromkeys(_FULLNESS),
         dict.fromkeys(max(1, now.nodes - fewer) for fewer in _FEWER_NODES),
     )
-    for target in sorted(asked, key=lambda target: -target.limit(total)):
+    for target in sorted(requested, key=lambda target: -target.limit(total)):
         if step.limit and target.limit(total) < step.limit:
             fullness[target.limit(total) / step.limit] = None
         if target.nodes < now.nodes:

@@ -114,7 +114,7 @@ def _given(problem: FreeAheadProblem) -> Ahead:
 
 def _drawn(problem: FreeAheadProblem, look: LookAhead) -> Ahead:
     chain, tau = problem.chain, problem.step.target.tau
-    assert chain is not None  # noqa: S101 - who calls has looked
+    assert chain is not None  # noqa: S101 - the caller has checked
     sampling = Sampling(sequences=look.futures, seed=look.seed)
     length = _migrations(chain.gamma, look.migrations)
     states = np.array(sampled_sequences(chain, problem.state, length, sampling))

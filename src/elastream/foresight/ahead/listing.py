@@ -54,10 +54,10 @@ def listed(problem: FreeAheadProblem) -> Listed | None:
     step = problem.step
     if problem.past or step.copies or len(step.work) > _MOST_TASKS:
         return None
-    asked = asked_targets(problem)
+    requested = asked_targets(problem)
     total = exact_sum(step.work)
-    limits = {target: target.limit(total) * (1 + LOAD_TOLERANCE) for target in asked}
-    most = max(target.nodes for target in asked)
+    limits = {target: target.limit(total) * (1 + LOAD_TOLERANCE) for target in requested}
+    most = max(target.nodes for target in requested)
     found = []
     for groups in _groupings(np.array(step.work, dtype=np.float64), most, max(limits.values())):
         found.append(groups)

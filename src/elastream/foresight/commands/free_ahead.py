@@ -66,8 +66,8 @@ def free_ahead(file: ProblemFile) -> None:
 
 def free_ahead_problem(data: Fields) -> FreeAheadProblem:
     """Return the problem: free-step's fields, and a chain or futures."""
-    told = ("chain", "direction", "past", "futures", "gamma")
-    expect_fields("", data, required=_STEP_FIELDS, optional=told)
+    optional = ("chain", "direction", "past", "futures", "gamma")
+    expect_fields("", data, required=_STEP_FIELDS, optional=optional)
     step = step_problem({name: data[name] for name in _STEP_FIELDS})
     if ("chain" in data) == ("futures" in data):
         raise ProblemError("chain", "or futures must say what may follow: give one of the two")

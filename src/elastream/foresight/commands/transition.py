@@ -83,18 +83,20 @@ def _hindsight_fields(
     from elastream.foresight.mtm.readings import readings
 
     planned = count(1)
-    with progress("planning sequences with hindsight", 2 * sequences) as tell:
-        found = readings(problem, plan, Sampling(sequences=sequences), lambda: tell(next(planned)))
+    with progress("planning sequences with hindsight", 2 * sequences) as report:
+        found = readings(
+            problem, plan, Sampling(sequences=sequences), lambda: report(next(planned))
+        )
     if isinstance(found, Infeasible):
         refuse(found)
 
-    def estimate(name: str, told: Estimate) -> dict[str, object]:
+    def estimate(name: str, estimated: Estimate) -> dict[str, object]:
         return {
-            name: told.mean,
-            "standard_error": told.standard_error,
-            "sequences": told.sequences,
-            "migrations": told.migrations,
-            "proven": told.proven,
+            name: estimated.mean,
+            "standard_error": estimated.standard_error,
+            "sequences": estimated.sequences,
+            "migrations": estimated.migrations,
+            "proven": estimated.proven,
         }
 
     summed = found.figure_six
@@ -129,10 +131,13 @@ def _planned(problem: TransitionProblem, stored: Path | None) -> TransitionPlan 
         from elastream.foresight.mtm.planner import transition as planner
 
         settings = GrowthSettings()
-        with progress("valuing partitions", settings.rounds) as tell:
+        with progress("valuing partitions", settings.rounds) as report:
 
-            def finished(told: Round) -> None:
-                tell(told.number, f"round {told.number}, {len(told.pool):,} partitions")
+            def finished(finished_round: Round) -> None:
+                report(
+                    finished_round.number,
+                    f"round {finished_round.number}, {len(finished_round.pool):,} partitions",
+                )
 
             return planner(problem, settings=settings, finished=finished)
     from elastream.foresight.mtm.planner import TransitionPlanner

@@ -101,11 +101,14 @@ def build(
         say(f"going on after round {resumed.number}", err=True)
     done = 0 if resumed is None else resumed.number
     bar = progress("growing the pool", rounds, done)
-    with _spark_or_not(on_spark, master) as bulk, bar as tell:
+    with _spark_or_not(on_spark, master) as bulk, bar as report:
 
-        def finished(told: Round) -> None:
-            write_round(out, problem, settings, told)
-            tell(told.number, f"round {told.number}, {len(told.pool):,} partitions")
+        def finished(finished_round: Round) -> None:
+            write_round(out, problem, settings, finished_round)
+            report(
+                finished_round.number,
+                f"round {finished_round.number}, {len(finished_round.pool):,} partitions",
+            )
 
         values = partition_values(
             problem, settings=settings, bulk=bulk, resumed=resumed, finished=finished

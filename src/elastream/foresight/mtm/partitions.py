@@ -146,7 +146,7 @@ def _widened(bounds: Ints, width: int) -> Ints:
 
 
 def _paths(work: Floats, limit: float, most: int) -> int:
-    """Return how many cuts have at most so many intervals, none over the limit."""
+    """Return how many cuts have at most ``most`` intervals, none over the limit."""
     m = len(work) - 1
     first = [int(np.argmax(work[x] - work[: x + 1] <= limit)) for x in range(m + 1)]
     ways = [1] + [0] * m
@@ -173,7 +173,7 @@ def _needed(work: Floats, limit: float) -> list[int]:
 def _within(
     work: list[float], needed: list[int], limit: float, left: int, cut: Cut
 ) -> Iterator[Cut]:
-    """Yield every way to finish the cut with so many intervals more, none over the limit."""
+    """Yield every way to finish the cut with ``left`` more intervals, none over the limit."""
     a, m = cut[-1], len(work) - 1
     if a == m:
         yield cut

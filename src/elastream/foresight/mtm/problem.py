@@ -76,7 +76,7 @@ class MigrationChain:
         return cls(nodes, _rows(matrix, len(nodes)), discount("chain.gamma", gamma), ways)
 
     def state(self, nodes: int, direction: Direction) -> int | None:
-        """Return the state of a migration to so many nodes that way; ``None`` if it has none.
+        """Return the state of a migration to ``nodes`` that way; ``None`` if there is none.
 
         Where the direction was never seen at this size, the size with the other one is taken.
         """

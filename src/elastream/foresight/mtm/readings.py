@@ -24,7 +24,7 @@ from elastream.placement.ssm.cuts import cut_of
 __all__ = ["Readings", "readings"]
 
 _MOST_SUMMED = 4000
-"""Figure 6's sum is over all pairs: of so many partitions they take 128 MB."""
+"""Figure 6's sum is over all pairs: of this many partitions they take 128 MB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ and at a node knows three things of all that is below:
 
 Where the three together reach the best that is known, the node is left with all below it. Both
 sides of a bound may share an old interval, which only one of them can keep; the program and the
-sweep tell both cases apart, so at a leaf the sum is the cost itself. Costs now are whole ticks and
+sweep distinguish both cases, so at a leaf the sum is the cost itself. Costs now are whole ticks and
 rounding keeps order, so nothing better is ever left out. The last choice of the same partition
 begins its next search.
 
@@ -47,7 +47,7 @@ Compact = NDArray[np.int32]
 
 
 class Mapped(Protocol):
-    """Who runs the blocks."""
+    """Runs the blocks."""
 
     def __call__(
         self,

@@ -33,7 +33,7 @@ Copies = list[tuple[Ints, Ints]]
 _CELL_OPERATIONS = 10.0
 """Inner steps that a value of a table takes."""
 _MANY_MOVES = 100
-"""An ascent takes at least so many moves, so compiling its kernels pays."""
+"""An ascent takes at least this many moves, so compiling its kernels pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Ascent:
 
 
 def _scales(chain: Chain) -> list[float]:
-    """Return for each step how far its prices move: as its pair counts, beside the first one."""
+    """Return how far the prices of each step move: the weight of its pair relative to the first."""
     most = int(chain.states[0][-1])
     return [1.0, *(int(state[-1]) / most for state in chain.states)]
 

@@ -49,7 +49,7 @@ class BoundedSequence(NamedTuple):
 
 
 def search(chain: Chain, cuts: Sequence[tuple[int, ...]], effort: float) -> BoundedSequence:
-    """Return the best sequence found from ``cuts`` on, with an effort of so many cells."""
+    """Return the best sequence found from ``cuts`` on, with this effort in cells."""
     found = _Search(chain, cuts)
     if found.cells <= _MOST_CELLS:
         found.spend(effort)
@@ -89,7 +89,7 @@ class _Search:
         self.prove(ascent.best, effort)
 
     def ascend(self, ascent: Ascent, pool: CutPool, moves: int) -> int:
-        """Let the prices make so many moves at most; return how many they made."""
+        """Let the prices make at most ``moves`` moves; return their number."""
         for move in range(1, moves + 1):
             pool.add_copies(ascent.move(self.kept))
             self.bound = min(self.bound, ascent.least)

@@ -102,9 +102,9 @@ class SparkBulk(Bulk):
         self, work: Callable[[Any, Any], Any], shared: object, blocks: Sequence[object]
     ) -> Any:
         """Return ``work(shared, block)`` of each block, a Spark task each."""
-        told = self._context.broadcast(shared)
+        broadcast = self._context.broadcast(shared)
         return self._context.parallelize(blocks, len(blocks)).map(
-            lambda block: work(told.value, block)
+            lambda block: work(broadcast.value, block)
         )
 
 
@@ -124,10 +124,12 @@ class _OnExecutors:
     ) -> list[Any]:
         if self._kept is None or self._kept[0] is not fixed:
             self._kept = (fixed, self._context.broadcast(fixed))
-        kept, told = self._kept[1], self._context.broadcast(changing)
+        kept, broadcast = self._kept[1], self._context.broadcast(changing)
         spread = self._context.parallelize(blocks, len(blocks))
-        found: list[Any] = spread.map(lambda block: work(kept.value, told.value, block)).collect()
-        told.destroy()
+        found: list[Any] = spread.map(
+            lambda block: work(kept.value, broadcast.value, block)
+        ).collect()
+        broadcast.destroy()
         return found
 
 
@@ -139,14 +141,14 @@ class _Blocks:
         self._blocks = blocks
 
     def cheapest(self, later: Floats, stays: Flags) -> tuple[Ints, Floats]:
-        told = self._context.broadcast((later, stays))
+        broadcast = self._context.broadcast((later, stays))
         chosen = np.empty(stays.shape, dtype=np.int64)
         cost = np.empty(stays.shape)
         for rows, of_rows, paid in self._blocks.map(
-            lambda block: _best(told.value, block)
+            lambda block: _best(broadcast.value, block)
         ).collect():
             chosen[:, rows], cost[:, rows] = of_rows, paid
-        told.destroy()
+        broadcast.destroy()
         return chosen, cost
 
 

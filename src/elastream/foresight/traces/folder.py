@@ -172,9 +172,9 @@ def read_nodes(trace: Path) -> dict[str, Any]:
 
 
 def _shape(trace: Path, report: object) -> tuple[int, int]:
-    told = report if isinstance(report, dict) else {}
+    fields = report if isinstance(report, dict) else {}
     field = f"{trace / _MANIFEST}: report."
-    intervals, tasks = (count(field + name, told.get(name)) for name in ("intervals", "tasks"))
+    intervals, tasks = (count(field + name, fields.get(name)) for name in ("intervals", "tasks"))
     return intervals, tasks
 
 

@@ -1,6 +1,6 @@
 """Rows that are numbered within their group, and the windows of rows that are complete.
 
-Spark's own windows are of time only. A processor (``row_windows.java`` beside the private door)
+Spark's own windows are of time only. A processor (``row_windows.java`` next to the private door)
 numbers the rows of each group in the order of their time, where the group's state is: groups are
 spread over partitions as in any aggregation, and no row passes through the driver. A row waits
 until the watermark says that none before it can come, as the rows of Spark's own windows do; so its
@@ -64,12 +64,12 @@ class Begin:
 
 
 def group_columns(by: Sequence[str]) -> list[str]:
-    """Return the columns that tell groups apart; one for all rows where there are none."""
+    """Return the columns that identify groups; one constant column if there are none."""
     return list(by) or [_WHOLE]
 
 
 def counts_schema(group: StructType) -> StructType:
-    """Return the columns of what tells how many rows each group had."""
+    """Return the columns of the row counts per group."""
     return _joined(group, _COUNTS)
 
 

@@ -37,7 +37,7 @@ class RowWindows:
     """Given the rows grouped by window, return a row or more for each: ``windows.agg(...)``. A
     row's own number is in the column ``row_number``."""
     by: Sequence[str] = ()
-    """The columns that tell groups apart; each has windows of its own. All rows are one group
+    """The columns that identify groups; each has windows of its own. All rows are one group
     without."""
     order: Sequence[str] = ()
     """The columns that order rows of the same time in a group; without, all that have an order."""
@@ -67,7 +67,7 @@ class RowWindowJoin:
     of: Callable[[DataFrame], DataFrame]
     """Given the pairs, each with the structs ``left`` and ``right``, return the results."""
     by: Sequence[str] = ()
-    """The columns that tell groups apart, in both frames."""
+    """The columns that identify groups, in both frames."""
     on: Sequence[str] = ()
     """Columns of both frames that are equal in a pair."""
     order: Sequence[str] = ()

@@ -86,7 +86,7 @@ class SimulatedOrigin:
         self._pass_held()
 
     def is_finished(self) -> bool:
-        """Tell whether everything below the boundary is put out."""
+        """Return whether all output below the boundary is written."""
         return self._end is not None and self._operator.is_past(self._end)
 
     def halt(self) -> None:

@@ -71,7 +71,7 @@ class Windowing:
         return self._reader[i].rows_before(timestamp)
 
     def is_past(self, boundary: Boundary) -> bool:
-        """Tell whether everything below the boundary is put out."""
+        """Return whether all output below the boundary is written."""
         rows = self._window.kind == "rows"
         return (rows and boundary.migration < 0) or (
             self.reached() >= boundary.migration + int(self._window.length)
@@ -189,7 +189,7 @@ class JoinedRows:
         return self._rows.rows_before(0, timestamp)
 
     def is_past(self, boundary: Boundary) -> bool:
-        """Tell whether everything below the boundary is put out."""
+        """Return whether all output below the boundary is written."""
         return self._rows.is_past(boundary)
 
     @property

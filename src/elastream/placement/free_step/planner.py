@@ -8,7 +8,7 @@ climbs a ladder and stops on the first rung that proves a plan optimal:
 
 1. *Keep*: for each node the most state it can keep under the limit, a knapsack. At most ``n'``
    nodes keep anything, so all state less the ``n'`` largest of these is a lower bound.
-2. *Pack* the tasks that nobody keeps into the room that is left. If they fit the bound is met.
+2. *Pack* the tasks that no node keeps into the room that is left. If they fit the bound is met.
    If not, push others out at least cost; the single-step plan is taken where it is cheaper.
 3. *Ration*: prices on the heavy tasks that find no room prove a stronger bound and lead to a
    cheaper placement (:mod:`~elastream.placement.free_step.scarce_room`). Mostly the two meet.
@@ -60,7 +60,7 @@ from elastream.placement.state_ticks import PROVEN, plan_with_bound
 __all__ = ["EFFORT", "free_step"]
 
 EFFORT = 3_000_000
-"""What an integer program may take where nothing else is said: its variables times its branches."""
+"""Default effort of an integer program: its variables times its branches."""
 
 _REFINEMENTS = 4
 _FEW_STEPS = 10_000_000

@@ -13,7 +13,7 @@ state or nothing where they have a copy, which only weakens the bound. Each roun
    between those and the new ones, which swing less (Wentges 1997).
 
 From time to time the mixture is made a placement: every node takes its largest share, tasks that
-nobody took are settled, and moved tasks return home where they can. The mixture is mostly whole,
+no node took are settled, and moved tasks return home where they can. The mixture is mostly whole,
 and then so is the proof. Where it is split, an integer program chooses among the contents. When
 nothing is left to add, lighter tasks are priced.
 
