@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = ["COMMANDS", "GOALS", "PLANNERS", "PROGRAMS", "installed", "load"]
@@ -41,7 +41,7 @@ def load(group: str, name: str, *, field: str, otherwise: str = "") -> Any:
     entry = installed(group).get(name)
     if entry is None:
         known = ", ".join(sorted(installed(group)))
-        raise ProblemError(field, f"{shown(name)} is not one of {known}{otherwise}")
+        raise ProblemError(field, f"{abbreviate(name)} is not one of {known}{otherwise}")
     try:
         return entry.load()
     except (ImportError, AttributeError) as error:

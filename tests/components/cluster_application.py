@@ -19,7 +19,7 @@ from tests.spark.streams import aggregation, aggregation_answer, aggregation_sta
 
 from elastream import Attachment, Decision, attach, session_settings
 from elastream.core.decisions import line_of
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 from elastream.spark.sessions.java import java_home
 
@@ -46,7 +46,7 @@ class Commands:
     def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
         self._spark = spark
         self._checkpoint = checkpoint
-        self._door = PrivateDoor.of(spark)
+        self._internals = SparkInternals.of(spark)
         self._ends: Queue[Decision] = Queue()
         self._attachment: Attachment | None = None
         stream = aggregation(spark).writeStream.format("noop").outputMode("update")
@@ -75,11 +75,11 @@ class Commands:
 
     def executors(self) -> dict[str, dict[str, str]]:
         """Return the executors that are alive: the host of each, and what else Spark knows."""
-        entries = self._door.json(self._door.context.statusStore().executorList(True))
+        entries = self._internals.json(self._internals.context.statusStore().executorList(True))
         known = {each["id"]: each["attributes"] for each in entries}
         return {
             entry.id: {"host": entry.host, **known.get(entry.id, {})}
-            for entry in self._door.executors()
+            for entry in self._internals.executors()
         }
 
     def where(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S, committed_rows, until
 from tests.spark.streams import ROWS, WINDOW, windowed, windowed_answer
 
 from elastream import Attachment, Decision, attach, read_decisions, session_settings
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.host_delays import HostProbe
 from elastream.spark.observe.watching import batches_of
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
@@ -140,7 +140,7 @@ def session(master: str, address: str, executors: int) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     # else this master gives an application every executor there is room for, also on later hosts
-    PrivateDoor.of(spark).request_executors(executors)
+    SparkInternals.of(spark).request_executors(executors)
     return spark
 
 

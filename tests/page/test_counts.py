@@ -12,7 +12,7 @@ from tests.page.watching import Watched, read
 
 from elastream import ByHand, Movement, Policy, Timeouts
 from elastream.core.decisions import Decision, Kind
-from elastream.page.counts import MOST_QUERIES, Counted, Counts, MoveCounts, Spread
+from elastream.page.counts import MOST_QUERIES, Counted, Counts, Histogram, MoveCounts
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, rate_steps
 
 POLICY = Policy(
@@ -204,7 +204,7 @@ def test_errors_are_counted() -> None:
 
 
 def test_a_bucket_holds_its_upper_bound() -> None:
-    spread = Spread.over((1.0, 2.0)).plus(1.0).plus(1.5).plus(2.0).plus(9.0)
+    spread = Histogram.over((1.0, 2.0)).plus(1.0).plus(1.5).plus(2.0).plus(9.0)
     assert (spread.counts, spread.total) == ((1, 2, 1), 13.5)
 
 
@@ -307,7 +307,7 @@ def numbers(now: Counted) -> dict[Any, float]:
     return found
 
 
-def spread(name: object, told: Spread) -> dict[Any, float]:
+def spread(name: object, told: Histogram) -> dict[Any, float]:
     return {(name, "total"): told.total} | {
         (name, bucket): number for bucket, number in enumerate(told.counts)
     }

@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     assert gateway is not None
     gateway.proc.kill()
     gateway.proc.wait()
-    assert not attachment._application.door.is_alive()
+    assert not attachment._application.internals.is_alive()
     attachment.detach()
     stop(spark)
     assert not APPLICATIONS

@@ -19,7 +19,7 @@ from tests.spark.processes import executor_processes
 from elastream import Attachment, ByHand, Decision, Movement, Policy, TaskId, Timeouts, attach
 from elastream.core.ports import ExecutorPool, StatePlacement
 from elastream.model.observation import BatchObservation
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.observe.watching import batches_of
@@ -59,7 +59,7 @@ class RunningQuery:
     query: StreamingQuery
     checkpoint: Path
     sink: str
-    door: PrivateDoor
+    internals: SparkInternals
     attachment: Attachment
     decisions: list[Decision]
     told: list[BatchObservation] = field(default_factory=list)
@@ -159,18 +159,18 @@ def running(
         .trigger(processingTime="500 milliseconds")  # leaves cores to what the test waits for
         .start()
     )
-    door = PrivateDoor.of(spark)
+    internals = SparkInternals.of(spark)
     decisions: list[Decision] = []
     try:
         with attach(query, policy, log=decisions.append) as attachment:
-            run = RunningQuery(spark, query, checkpoint, name, door, attachment, decisions)
+            run = RunningQuery(spark, query, checkpoint, name, internals, attachment, decisions)
             batches_of(attachment.monitor, run.note)
             run.pass_batches(2)
             until(lambda: len(run.where()) == len(run.tasks), "it is known where its tasks are")
             yield run
     finally:
         query.stop()
-        back_to_two(door)
+        back_to_two(internals)
 
 
 def committed_rows(checkpoint: Path) -> int:
@@ -181,13 +181,13 @@ def committed_rows(checkpoint: Path) -> int:
     return int(json.loads(lines[2])["offset"])
 
 
-def back_to_two(door: PrivateDoor) -> None:
+def back_to_two(internals: SparkInternals) -> None:
     """Leave two executors, and none that was asked for before and is still starting."""
     deadline = time.monotonic() + PATIENCE_S
-    door.request_executors(2)
-    while len(door.executors()) != 2 or len(executor_processes(door.spark)) != 2:
+    internals.request_executors(2)
+    while len(internals.executors()) != 2 or len(executor_processes(internals.spark)) != 2:
         assert time.monotonic() < deadline, "the cluster did not come back to two executors"
-        if surplus := [executor.id for executor in door.executors()[2:]]:
-            door.retire_executors(surplus)
-            door.request_executors(2)
+        if surplus := [executor.id for executor in internals.executors()[2:]]:
+            internals.retire_executors(surplus)
+            internals.request_executors(2)
         time.sleep(0.2)

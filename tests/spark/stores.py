@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.spark.internals.java_text import generated_code
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import STATE
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Stores:
     """The stores of one partition, each a provider, as different executors would have them."""
 
     def __init__(self, spark: SparkSession, root: Path, settings: Mapping[str, str]) -> None:
-        self._door = PrivateDoor.of(spark)
-        self.jvm = jvm = self._door.jvm
+        self._internals = SparkInternals.of(spark)
+        self.jvm = jvm = self._internals.jvm
         state = jvm.org.apache.spark.sql.execution.streaming.state
         conf = jvm.org.apache.spark.sql.internal.SQLConf()
         for name, value in {**SETTINGS, **settings}.items():
@@ -66,7 +66,7 @@ class Stores:
 
     def copy(self) -> Store:
         """Open a store as elastream does ahead of a task."""
-        return self._opened(_copied_provider(self._door).newInstance(self._java()))
+        return self._opened(_copied_provider(self._internals).newInstance(self._java()))
 
     def restarted(self, version: int) -> dict[str, str]:
         """Return the rows of a version as a restart from the checkpoint finds them."""
@@ -117,7 +117,7 @@ class Stores:
         return Store(self, provider)
 
     def _java(self, *values: Any) -> Any:
-        return self._door.java_objects(values)
+        return self._internals.java_objects(values)
 
     def call(self, target: Any, name: str, *arguments: Any) -> Any:
         """Call a method that is not public, by name."""
@@ -178,7 +178,7 @@ class Store:
         Spark 4.1 and 4.2 close it in their next maintenance, which is done here.
         """
         stores = self._stores
-        closing = _generated(stores._door, "Closing")
+        closing = _generated(stores._internals, "Closing")
         (method,) = (m for m in closing.getDeclaredMethods() if m.getName() == "close")
         method.setAccessible(True)
         done = bool(method.invoke(None, stores._java(stores.id, self.provider)))
@@ -212,21 +212,21 @@ _COMPILED: Final[dict[str, Any]] = {}
 name of their class."""
 
 
-def _generated(door: PrivateDoor, name: str) -> Any:
+def _generated(internals: SparkInternals, name: str) -> Any:
     """Return one of the classes of the keeper's text."""
-    application = door.context.applicationId()
+    application = internals.context.applicationId()
     if application not in _COMPILED:
-        codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-        text = generated_code(door.jvm, *door.variant.keeper)
+        codegen = internals.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+        text = generated_code(internals.jvm, *internals.variant.keeper)
         _COMPILED[application] = codegen.CodeGenerator.compile(text)._1().getClass()
     delivery = _COMPILED[application]
-    return door.jvm.java.lang.Class.forName(
+    return internals.jvm.java.lang.Class.forName(
         f"{delivery.getName()}${name}", True, delivery.getClassLoader()
     )
 
 
-def _copied_provider(door: PrivateDoor) -> Any:
+def _copied_provider(internals: SparkInternals) -> Any:
     """Return the constructor of the provider that a keeper makes."""
-    (constructor,) = _generated(door, "CopiedProvider").getDeclaredConstructors()
+    (constructor,) = _generated(internals, "CopiedProvider").getDeclaredConstructors()
     constructor.setAccessible(True)
     return constructor

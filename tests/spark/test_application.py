@@ -31,7 +31,7 @@ from tests.spark.streams import (
 )
 
 from elastream import Attachment, Decision, Movement, Policy, Timeouts, Utilisation, attach
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def application(spark: SparkSession) -> Iterator[Application]:
     made = Application(spark)
     yield made
     made.stop()
-    back_to_two(PrivateDoor.of(spark))
+    back_to_two(SparkInternals.of(spark))
     shutil.rmtree(made.folder, ignore_errors=True)
 
 
@@ -92,7 +92,7 @@ def tasks_of(attachment: Attachment) -> Counter[str]:
 
 
 def alive(spark: SparkSession) -> int:
-    return len(PrivateDoor.of(spark).executors())
+    return len(SparkInternals.of(spark).executors())
 
 
 def test_three_queries_stay_exact_through_scaling_a_kill_an_end_and_a_restart(

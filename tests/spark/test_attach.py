@@ -41,7 +41,7 @@ from elastream import (
     read_decisions,
 )
 from elastream.core.scene_lines import laid_over
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 
@@ -69,7 +69,7 @@ def counting(
         yield query
     finally:
         query.stop()
-        back_to_two(PrivateDoor.of(spark))
+        back_to_two(SparkInternals.of(spark))
 
 
 def holders(attachment: Attachment) -> set[str]:
@@ -111,7 +111,7 @@ def test_a_query_is_scaled_out_and_in_while_it_runs_and_stays_exact(
             assert len(holders(attachment)) == 3
             attachment.scale_to(2)
             assert attachment.wait(PATIENCE_S)
-            assert len(PrivateDoor.of(spark).executors()) == len(holders(attachment)) == 2
+            assert len(SparkInternals.of(spark).executors()) == len(holders(attachment)) == 2
         assert query.isActive, "detaching leaves the query running"
         assert_exact(spark, query, checkpoint)
     decisions = list(read_decisions(log))
@@ -136,7 +136,7 @@ def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
             attachment.scale_to(2)
             assert attachment.wait(PATIENCE_S)
             assert len(holders(attachment)) == 2
-            assert len(PrivateDoor.of(spark).executors()) == 3
+            assert len(SparkInternals.of(spark).executors()) == 3
             assert len(attachment.state.spares) == 1
         assert_exact(spark, query, checkpoint)
     assert kinds(told).count("done") == 2
@@ -205,7 +205,7 @@ def test_advise_only_decides_and_changes_nothing(spark: SparkSession, checkpoint
     )  # two are too few by its bounds
     with counting(spark, checkpoint) as query, attach(query, policy, log=told.append) as attachment:
         until(lambda: "advise" in kinds(told), "it advises")
-        assert len(PrivateDoor.of(spark).executors()) == 2
+        assert len(SparkInternals.of(spark).executors()) == 2
         assert len(holders(attachment)) <= 2
 
 
@@ -386,16 +386,16 @@ def test_a_request_for_executors_that_hangs_is_not_carried_out_after_detaching(
     spark: SparkSession, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hanging, woken, asked = threading.Event(), threading.Event(), []
-    request = PrivateDoor.request_executors
+    request = SparkInternals.request_executors
 
-    def hang(self: PrivateDoor, total: int) -> bool:
+    def hang(self: SparkInternals, total: int) -> bool:
         if total == 3 and threading.current_thread().name == "elastream act":
             hanging.set()
             assert woken.wait(PATIENCE_S)
             asked.append(total)
         return request(self, total)
 
-    monkeypatch.setattr(PrivateDoor, "request_executors", hang)
+    monkeypatch.setattr(SparkInternals, "request_executors", hang)
     with counting(spark, checkpoint) as query:
         attachment = attach(query, BY_HAND)
         await_tasks(attachment)
@@ -404,11 +404,11 @@ def test_a_request_for_executors_that_hangs_is_not_carried_out_after_detaching(
         attachment.detach()
         woken.set()
         until(lambda: bool(asked), "the call has come back")
-        door = PrivateDoor.of(spark)
+        internals = SparkInternals.of(spark)
         worker = [t for t in threading.enumerate() if t.name == "elastream act"]
         for thread in worker:
             thread.join(PATIENCE_S)
-        until(lambda: len(door.executors()) == 2, "what came is given back")
+        until(lambda: len(internals.executors()) == 2, "what came is given back")
         last = query.lastProgress
         until(lambda: (query.lastProgress or last) != last, "the query goes on")
-        assert len(door.executors()) == 2
+        assert len(internals.executors()) == 2

@@ -35,7 +35,7 @@ from elastream.spark.internals.keepers import Keepers, run_on
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+    from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 
 AHEAD = replace(BY_HAND, movement=replace(BY_HAND.movement, copy_least_bytes=0))
 TRIES = 20
@@ -196,11 +196,11 @@ static final class Stored extends org.apache.spark.sql.execution.BufferedRowIter
 """
 
 
-def stored_properties(door: PrivateDoor, executor: ExecutorEntry) -> int:
+def stored_properties(internals: SparkInternals, executor: ExecutorEntry) -> int:
     """Store the system properties of an executor as a program may; return the bytes they take."""
-    comments = door.jvm.PythonUtils.toScalaMap(door.jvm.java.util.HashMap())
-    codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-    return int(run_on(door, executor, codegen.CodeAndComment(STORE_PROPERTIES, comments), []))
+    comments = internals.jvm.PythonUtils.toScalaMap(internals.jvm.java.util.HashMap())
+    codegen = internals.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+    return int(run_on(internals, executor, codegen.CodeAndComment(STORE_PROPERTIES, comments), []))
 
 
 def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSession) -> None:
@@ -214,13 +214,13 @@ def test_copies_end_with_their_change_and_are_none_of_spark_s(spark: SparkSessio
         assert copied.why is None
         run.pass_batches(3)
         assert set(run.where().values()) == {first}, "a copy attracts no task"
-        entry = next(each for each in run.door.executors() if each.id == second)
-        assert stored_properties(run.door, entry) > 0, "a user's program may store them"
+        entry = next(each for each in run.internals.executors() if each.id == second)
+        assert stored_properties(run.internals, entry) > 0, "a user's program may store them"
         copies.drop()
         run.pass_batches(2)
         assert set(run.where().values()) == {first}
         assert copies.take(dict.fromkeys(run.tasks, second)) == frozenset()
-        assert Keepers(run.door).missing_name() is None
+        assert Keepers(run.internals).missing_name() is None
         copies._missing = "a.name"
         none = copies.copy(dict.fromkeys(run.tasks, second), soon=True, ticket=Ticket())
         assert (none.tasks, none.why) == (frozenset(), "this Spark lacks a.name")

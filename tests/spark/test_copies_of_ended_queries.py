@@ -24,7 +24,7 @@ def test_nothing_is_kept_of_a_query_that_ends_while_its_orders_are_made(
         copies, where = run.attachment._application.copies, run.where()
         first, second = run.executor_ids()
         wanted = {task: second if node == first else first for task, node in where.items()}
-        queries = copies._door.queries
+        queries = copies._internals.queries
         last_batch = queries.committed_batch
 
         def ends_meanwhile(query: Run) -> int | None:

@@ -33,7 +33,7 @@ from elastream.foresight import MigrationChain
 from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
 from elastream.foresight.values_file import write_values
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import spark_environment
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.spark_home import spark_home
@@ -120,7 +120,7 @@ def test_examples_run_on_live_executors(
             attachment.detach()
         for query in spark.streams.active:
             query.stop()
-        back_to_two(PrivateDoor.of(spark))
+        back_to_two(SparkInternals.of(spark))
 
 
 @pytest.mark.slow

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.spark.running_query import PATIENCE_S, until
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.event_tap import (
     Added,
     EventTap,
-    Heard,
     JobEvent,
+    Poll,
     QueryEvent,
     TaskEvent,
     Work,
@@ -100,7 +100,7 @@ def test_everything_that_is_waited_for_is_read_as_it_was_told(
         *(f"running\t{query}\t{int(flag)}" for query, flag in idle.items()),
         *map(event_line, events),
     ]
-    assert heard_in("\n".join(lines)) == Heard(jobs, changed, dropped, idle, tuple(events))
+    assert heard_in("\n".join(lines)) == Poll(jobs, changed, dropped, idle, tuple(events))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_event_of_a_query_that_cannot_be_read_costs_that_event(
 ) -> None:
     started = QueryEvent("started", {"id": "a", "runId": "b"})
     text = f"0\t0\t0\n{torn}\n{event_line(started)}"
-    assert heard_in(text) == Heard(0, False, 0, {}, (started,))
+    assert heard_in(text) == Poll(0, False, 0, {}, (started,))
     assert "cannot be read" in caplog.text
 
 
@@ -129,8 +129,8 @@ def test_no_work_is_no_lines() -> None:
 
 
 def test_what_nobody_fetches_is_dropped_the_oldest_first_and_counted(spark: SparkSession) -> None:
-    door = PrivateDoor.of(spark)
-    tap = EventTap(door, most=4)
+    internals = SparkInternals.of(spark)
+    tap = EventTap(internals, most=4)
     try:
         for partitions in (6, 3):
             spark.sparkContext.parallelize(range(partitions), partitions).count()
@@ -160,12 +160,12 @@ def test_a_spark_that_does_not_compile_the_listener_is_refused_with_the_reason(
     monkeypatch.setattr("elastream.spark.internals.java_text.files", lambda _: tmp_path)
     monkeypatch.setattr("elastream.spark.internals.java_text._factories", {})
     with pytest.raises(UnsupportedSparkError, match="does not compile") as refused:
-        EventTap(PrivateDoor.of(spark))
+        EventTap(SparkInternals.of(spark))
     assert "\n" not in str(refused.value)
 
 
 def test_whoever_waits_returns_when_the_tap_is_closed(spark: SparkSession) -> None:
-    tap = EventTap(PrivateDoor.of(spark))
+    tap = EventTap(SparkInternals.of(spark))
     tap.close()
     assert tap.wait_for_a_loss(PATIENCE_S) is False
     assert tap.wait(PATIENCE_S).events == ()

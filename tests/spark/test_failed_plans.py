@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ def test_a_batch_that_cannot_be_planned_has_no_operators_and_is_no_fault(
     other = started(rows(spark).dropDuplicates(["value"]), tmp_path)
     with pytest.raises(StreamingQueryException, match="STATE_METADATA"):
         other.awaitTermination()
-    queries = PrivateDoor.of(spark).queries
+    queries = SparkInternals.of(spark).queries
     failed = queries.of(other)
     assert failed.execution.lastExecution() is not None
     assert queries.operators(failed) is None

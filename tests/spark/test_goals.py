@@ -27,7 +27,7 @@ from elastream import (
 from elastream.core.goal import Goal
 from elastream.replication import Replication, Weights
 from elastream.resilience import Resilient
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.host_delays import HostProbe
 from elastream.spark.observe.task_events import TASK_COUNTERS
@@ -63,12 +63,12 @@ def counting(spark: SparkSession) -> Iterator[tuple[StreamingQuery, Path]]:
     )
     yield query, checkpoint
     query.stop()
-    back_to_two(PrivateDoor.of(spark))
+    back_to_two(SparkInternals.of(spark))
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def alive(spark: SparkSession) -> int:
-    return len(PrivateDoor.of(spark).executors())
+    return len(SparkInternals.of(spark).executors())
 
 
 def told_by(told: list[Decision], kind: str) -> str:
@@ -194,24 +194,24 @@ def test_goals_that_make_no_sense_here_are_named_before_anything_starts(
 
 
 def test_executors_measure_the_way_to_each_other(spark: SparkSession) -> None:
-    door = PrivateDoor.of(spark)
-    one, other = door.executors()[:2]
-    told = HostProbe(door).from_executor(one, [other])
+    internals = SparkInternals.of(spark)
+    one, other = internals.executors()[:2]
+    told = HostProbe(internals).from_executor(one, [other])
     assert set(told) == {other.host}
     assert 0 < told[other.host] < 1000
 
 
 def test_probes_are_our_own_work_and_share_one_session(spark: SparkSession) -> None:
-    door = PrivateDoor.of(spark)
-    one, other = door.executors()[:2]
-    tap = EventTap(door)
+    internals = SparkInternals.of(spark)
+    one, other = internals.executors()[:2]
+    tap = EventTap(internals)
     try:
         found, sessions = [], []
         for source, target in ((one, other), (other, one)):
-            assert HostProbe(door).from_executor(source, [target])
-            door.listener_bus().waitUntilEmpty()
+            assert HostProbe(internals).from_executor(source, [target])
+            internals.listener_bus().waitUntilEmpty()
             found.append(tap.fetch(TASK_COUNTERS))
-            sessions.append(int(door.listener_bus().listeners().size()))
+            sessions.append(int(internals.listener_bus().listeners().size()))
     finally:
         tap.close()
     for work in found:
@@ -222,4 +222,4 @@ def test_probes_are_our_own_work_and_share_one_session(spark: SparkSession) -> N
 
 
 def test_hosts_that_have_no_executor_are_left_out(spark: SparkSession) -> None:
-    assert HostProbe(PrivateDoor.of(spark)).round_trips_ms([("nowhere", "elsewhere")]) == {}
+    assert HostProbe(SparkInternals.of(spark)).round_trips_ms([("nowhere", "elsewhere")]) == {}

@@ -11,7 +11,7 @@ import pytest
 
 from elastream.spark.internals.digest import Digest
 from elastream.spark.internals.reassignment import Reassignment
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,17 +54,17 @@ def test_one_that_has_both_is_found() -> None:
 
 
 def test_texts_do_not_get_in_each_others_way_in_one_thread(spark: SparkSession) -> None:
-    door = PrivateDoor.of(spark)
+    internals = SparkInternals.of(spark)
     for _ in range(2):
-        assert Reassignment(door).away_from("an executor that never was") == 0
-        Digest(door, (), 1).close()
-        forget_what_was_compiled(door)
+        assert Reassignment(internals).away_from("an executor that never was") == 0
+        Digest(internals, (), 1).close()
+        forget_what_was_compiled(internals)
 
 
-def forget_what_was_compiled(door: PrivateDoor) -> None:
+def forget_what_was_compiled(internals: SparkInternals) -> None:
     """Compile more than Spark remembers."""
-    codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-    nothing = door.jvm.PythonUtils.toScalaMap(door.jvm.java.util.HashMap())
+    codegen = internals.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+    nothing = internals.jvm.PythonUtils.toScalaMap(internals.jvm.java.util.HashMap())
     for number in range(120):
         text = f"public Object generate(Object[] r) {{ return Integer.valueOf({number}); }}"
         codegen.CodeGenerator.compile(codegen.CodeAndComment(text, nothing))

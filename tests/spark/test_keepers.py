@@ -13,7 +13,7 @@ from tests.spark.running_query import until
 from tests.spark.stores import Stores
 
 from elastream.spark.internals.java_text import generated_code
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,25 +27,25 @@ class Host:
     """Takes deliveries of one mailbox as an executor does."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._door = PrivateDoor.of(spark)
-        self.jvm = self._door.jvm
+        self._internals = SparkInternals.of(spark)
+        self.jvm = self._internals.jvm
         self.mailbox = str(uuid.uuid4())
         self._inbox = self._mail("to driver")
-        nothing = self.jvm.PythonUtils.toSeq(self._door.java_list())
+        nothing = self.jvm.PythonUtils.toSeq(self._internals.java_list())
         word = '{"number": 0, "alert": true, "committed": {}, "keep": [], "take": []}'
-        self._door.coordinator.reportActiveInstance(self._inbox, word, "driver", nothing)
+        self._internals.coordinator.reportActiveInstance(self._inbox, word, "driver", nothing)
 
     def deliver(self, *keys: str, classes: int = 0, lease_ms: int = LEASE_MS) -> None:
         """Order copies of stores that never commit, by one of several sets of classes."""
-        orders = [self._door.java_objects([key, self._mail(key)]) for key in keys]
-        references = self._door.java_objects(
+        orders = [self._internals.java_objects([key, self._mail(key)]) for key in keys]
+        references = self._internals.java_objects(
             ["driver", self.mailbox, "localhost", LATER, lease_ms, *orders]
         )
-        text = generated_code(self.jvm, *self._door.variant.keeper)
+        text = generated_code(self.jvm, *self._internals.variant.keeper)
         code = self.jvm.org.apache.spark.sql.catalyst.expressions.codegen
         text = code.CodeAndComment(f"{text.body()}\n// {classes}\n", text.comment())
         compiled = code.CodeGenerator.compile(text)._1()
-        delivery = self._call(compiled, "generate", self._door.java_objects([references]))
+        delivery = self._call(compiled, "generate", self._internals.java_objects([references]))
         assert delivery.hasNext()
         assert delivery.next().getUTF8String(0).toString() == ""
 
@@ -67,7 +67,7 @@ class Host:
 
     def replace(self, keeper: Any, store: Any, provider: Any) -> None:
         """Leave a keeper a provider to close, as one whose place a copy has taken."""
-        self._field(keeper, "replaced").add(self._door.java_objects([store, provider]))
+        self._field(keeper, "replaced").add(self._internals.java_objects([store, provider]))
 
     def has_ended(self, keeper: Any) -> bool:
         return bool(self._field(keeper, "ended"))
@@ -84,7 +84,9 @@ class Host:
 
     def close(self) -> None:
         """Take the mailbox away, which ends every keeper."""
-        self._door.coordinator.deactivateInstances(self.jvm.java.util.UUID.fromString(self.mailbox))
+        self._internals.coordinator.deactivateInstances(
+            self.jvm.java.util.UUID.fromString(self.mailbox)
+        )
         until(lambda: not self.keepers(), "all keepers have ended")
 
     def _mail(self, name: str) -> Any:

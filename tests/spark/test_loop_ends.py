@@ -16,7 +16,7 @@ from tests.spark.streams import aggregation
 
 from elastream import Attachment, Decision, Goal, Observed, Wanted, attach
 from elastream.core.ports import Ticket
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def start(spark: SparkSession) -> Iterator[Callable[[], StreamingQuery]]:
     yield begin
     for query in spark.streams.active:
         query.stop()
-    back_to_two(PrivateDoor.of(spark))
+    back_to_two(SparkInternals.of(spark))
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -16,7 +16,7 @@ from tests.spark.thread_dumps import threads
 
 from elastream.core.ports import Copied, Ticket
 from elastream.model.observation import TaskId
-from elastream.spark.internals.keepers import Keepers, Word
+from elastream.spark.internals.keepers import KeeperCommand, Keepers
 from elastream.spark.steer.copies import SparkStateCopies
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Silence:
         self._write = copies._keepers.write
         copies._keepers.write = self.write  # type: ignore[method-assign]
 
-    def write(self, executor: str, word: Word) -> None:
+    def write(self, executor: str, word: KeeperCommand) -> None:
         if not self.is_silent:
             self._write(executor, word)
 

@@ -97,7 +97,7 @@ def test_a_placement_given_up_in_the_middle_requests_no_more_than_was_reported(
 def test_stores_asked_for_before_a_batch_was_planned_are_found_afterwards(
     run: RunningQuery,
 ) -> None:
-    watched = WatchedQuery(run.door, run.watched.query, run.sink, None)
+    watched = WatchedQuery(run.internals, run.watched.query, run.sink, None)
     task = run.tasks[0]
     assert watched.stores(task) == ()
     assert watched.planned()

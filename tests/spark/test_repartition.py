@@ -34,7 +34,7 @@ from tests.spark.streams import (
 )
 
 from elastream import Decision, ProblemError, attach, stop_gracefully
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
@@ -93,7 +93,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def partitions_of(spark: SparkSession, query: StreamingQuery) -> set[int]:
-    queries = PrivateDoor.of(spark).queries
+    queries = SparkInternals.of(spark).queries
     return {each.partitions for each in queries.operators(queries.of(query)) or ()}
 
 
@@ -174,7 +174,7 @@ def test_the_loop_pauses_a_query_that_has_too_few_and_tells_what_that_cost(
     finally:
         for each in spark.streams.active:
             each.stop()
-        back_to_two(PrivateDoor.of(spark))
+        back_to_two(SparkInternals.of(spark))
     shortage = next(each for each in told if each.kind == "partitions")
     assert (shortage.figures["partitions"], shortage.figures["enough"]) == (1, 2)
     story = [each.reason.split(" ")[0] for each in told if each.kind == "repartition"]

@@ -20,7 +20,7 @@ from tests.spark.streams import aggregation, aggregation_answer, aggregation_sta
 from elastream import Attachment, attach, stop_gracefully
 from elastream.core.ports import Ticket
 from elastream.model.errors import ProblemError, QueryStoppedError, SparkError
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream.spark.steer.repartitioner import SparkRepartitioner
@@ -98,7 +98,7 @@ def folder(spark: SparkSession) -> Iterator[Path]:
     yield made
     for query in spark.streams.active:
         query.stop()
-    back_to_two(PrivateDoor.of(spark))
+    back_to_two(SparkInternals.of(spark))
     shutil.rmtree(made, ignore_errors=True)
 
 
@@ -156,9 +156,9 @@ def rates(spark: SparkSession, folder: Path) -> DataStreamWriter:
 
 def restarter(attachment: Attachment, restart: Restart, clock: Clock) -> QueryRestarter:
     """What starts the queries of an attachment in a time of its own."""
-    door = attachment._application.door
+    internals = attachment._application.internals
     return QueryRestarter(
-        door, attachment.monitor, lambda _: restart, clock=clock, sleep=clock.sleep
+        internals, attachment.monitor, lambda _: restart, clock=clock, sleep=clock.sleep
     )
 
 
@@ -261,7 +261,7 @@ def test_a_repartitioning_that_was_begun_and_failed_is_reported_with_what_comes_
     with attach(start(), BY_HAND) as attachment:
         await_tasks(attachment)
         restarts = restarter(attachment, failing(start, 0), Clock())
-        repartitioner = SparkRepartitioner(attachment._application.door, restarts)
+        repartitioner = SparkRepartitioner(attachment._application.internals, restarts)
         location = f"file:{folder}/counting"
 
         def begin_and_fail(*_: object) -> None:
@@ -293,7 +293,7 @@ def test_a_query_that_was_repartitioned_before_the_failure_is_reported_with_its_
     with attach(query, BY_HAND) as attachment:
         await_tasks(attachment, 1)
         restarts = restarter(attachment, failing(start, 1000), Clock())
-        repartitioner = SparkRepartitioner(attachment._application.door, restarts)
+        repartitioner = SparkRepartitioner(attachment._application.internals, restarts)
         change = repartitioner._change
 
         def change_and_fail(location: str, partitions: int) -> None:
@@ -348,7 +348,7 @@ def test_a_query_is_started_again_also_where_it_was_not_repartitioned(
     with attach(start(), BY_HAND) as attachment:
         await_tasks(attachment)
         restarts = restarter(attachment, failing(start, 2), Clock())
-        repartitioner = SparkRepartitioner(attachment._application.door, restarts)
+        repartitioner = SparkRepartitioner(attachment._application.internals, restarts)
 
         def fail(*_: object) -> None:
             raise SparkError("no space left")
@@ -368,7 +368,7 @@ def test_a_query_that_stays_stopped_on_more_partitions_is_reported_with_their_nu
     with attach(query, BY_HAND) as attachment:
         await_tasks(attachment, 1)
         restarts = restarter(attachment, failing(start, 1000), Clock())
-        repartitioner = SparkRepartitioner(attachment._application.door, restarts)
+        repartitioner = SparkRepartitioner(attachment._application.internals, restarts)
         with pytest.raises(QueryStoppedError, match=r"/counting, which has 2 partitions now; "):
             repartitioner.repartition("counting", 2, {}, ticket=Ticket())
     start()

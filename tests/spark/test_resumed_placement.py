@@ -9,9 +9,9 @@ from tests.spark.running_query import PATIENCE_S
 
 from elastream import TaskId
 from elastream.model.observation import BatchObservation
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
 from elastream.spark.steer.resumed_placement import place_resumed
 from elastream_lab.harness.recording import write_recording
@@ -30,20 +30,22 @@ def test_a_query_started_again_loads_its_state_where_it_is_wanted(
     clock = ReplayClock(tmp_path / "clock")
     clock.open(200)
     job = WordCount(recording, clock, tmp_path / "checkpoint", partitions=4, trigger_s=0.2)
-    door = PrivateDoor.of(spark)
+    internals = SparkInternals.of(spark)
     (query,) = job.start(spark)
     query.processAllAvailable()
-    operators = door.queries.operators(door.queries.of(query))
+    operators = internals.queries.operators(internals.queries.of(query))
     query.stop()
     assert operators
-    other, wanted = (executor.id for executor in door.executors())
+    other, wanted = (executor.id for executor in internals.executors())
     goal = {TaskId("word_count", operators[0].id, partition): wanted for partition in (1, 2, 3)}
     goal[TaskId("word_count", operators[0].id, 0)] = "no executor of this name"
     told = queue.SimpleQueue[BatchObservation]()
     (resumed,) = job.start(spark)  # plans no batch before there are rows
     try:
-        place_resumed(door, resumed, operators, goal)
-        monitor = SparkMonitor(door, ExecutorRoll(door), lambda query: query.id == str(resumed.id))
+        place_resumed(internals, resumed, operators, goal)
+        monitor = SparkMonitor(
+            internals, ExecutorRegistry(internals), lambda query: query.id == str(resumed.id)
+        )
         batches_of(monitor, told.put)
         with monitor:
             clock.open(400)

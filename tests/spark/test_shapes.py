@@ -9,7 +9,7 @@ import pytest
 from tests.spark.running_query import running
 from tests.spark.streams import KEYS, numbers, totals
 
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.shapes import refusal
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_all_tasks_of_a_shape_are_known_and_go_where_they_are_asked_to(
 
 def test_a_query_in_real_time_mode_is_refused_in_one_line(spark: SparkSession) -> None:
     check = "spark.sql.streaming.realTimeMode.allowlistCheck"
-    door = PrivateDoor.of(spark)
+    internals = SparkInternals.of(spark)
     stream = spark.readStream.format("rate").load().dropDuplicates(["value"])
     writer = stream.writeStream.format("noop").outputMode("update")
     writer = writer.trigger(realTime="5 minutes")  # type: ignore[call-overload]
@@ -80,7 +80,7 @@ def test_a_query_in_real_time_mode_is_refused_in_one_line(spark: SparkSession) -
     finally:
         spark.conf.unset(check)
     try:
-        why = refusal(door, door.queries.of(query))
+        why = refusal(internals, internals.queries.of(query))
     finally:
         query.stop()
     assert why is not None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from elastream.spark.internals.queries import RunningQuery
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.steer.executors import SparkExecutorPool
     from elastream.spark.steer.restarting import Restart
 
@@ -65,7 +65,7 @@ class Application:
 
     def __init__(
         self,
-        door: PrivateDoor,
+        internals: SparkInternals,
         policy: Policy,
         *,
         backlog: Backlog | None,
@@ -73,17 +73,17 @@ class Application:
         trace: Path | str | None,
     ) -> None:
         from elastream.attachment.trace_recorder import TraceRecorder
+        from elastream.spark.observe.executor_registry import ExecutorRegistry
         from elastream.spark.observe.host_delays import HostProbe
         from elastream.spark.observe.monitor import SparkMonitor
-        from elastream.spark.observe.roll import ExecutorRoll
         from elastream.spark.steer.copies import SparkStateCopies
         from elastream.spark.steer.executors import SparkExecutorPool
         from elastream.spark.steer.placement import SparkStatePlacement
         from elastream.spark.steer.repartitioner import SparkRepartitioner
         from elastream.spark.steer.restarting import QueryRestarter
 
-        self.door = door
-        self.id = door.application_id()
+        self.internals = internals
+        self.id = internals.application_id()
         """Spark's; asked for while there is somebody to ask."""
         self.recent: tuple[Decision, ...] = ()
         """What was decided last, holds and waits left out."""
@@ -92,21 +92,25 @@ class Application:
         """Whether the last attachment has let go."""
         self._ending = threading.RLock()
         self._over = False
-        roll = ExecutorRoll(door)
-        self.monitor = SparkMonitor(door, roll, self._wants, backlog=backlog)
-        self.pool: SparkExecutorPool = SparkExecutorPool(door, roll, self.monitor, stream=stream)
-        self.copies = SparkStateCopies(door, self.monitor, lambda lost: self.controller.feed(lost))
-        self.restarter = QueryRestarter(door, self.monitor, self._restart_of)
+        roll = ExecutorRegistry(internals)
+        self.monitor = SparkMonitor(internals, roll, self._wants, backlog=backlog)
+        self.pool: SparkExecutorPool = SparkExecutorPool(
+            internals, roll, self.monitor, stream=stream
+        )
+        self.copies = SparkStateCopies(
+            internals, self.monitor, lambda lost: self.controller.feed(lost)
+        )
+        self.restarter = QueryRestarter(internals, self.monitor, self._restart_of)
         folder = None if trace is None else Path(trace)
         recorder = None if folder is None else TraceRecorder(folder)
         runtime = Runtime(
             self.monitor,
             self.pool,
-            SparkStatePlacement(door, self.monitor, self.copies),
-            HostProbe(door),
+            SparkStatePlacement(internals, self.monitor, self.copies),
+            HostProbe(internals),
             _Lessons(folder),
             self.copies,
-            SparkRepartitioner(door, self.restarter),
+            SparkRepartitioner(internals, self.restarter),
         )
         self.controller = Controller(
             runtime,
@@ -206,8 +210,8 @@ class Application:
 
     def _leave_an_executor(self) -> None:
         try:
-            if not self.door.executors():
-                self.door.request_executors(1)
+            if not self.internals.executors():
+                self.internals.request_executors(1)
         except Exception:  # the application has ended, or takes no requests
             _log.debug("no executor was asked for", exc_info=True)
 
@@ -217,7 +221,7 @@ class Application:
 
     def _await_pause(self) -> None:
         """Let a query that is paused be started again before nobody looks after it."""
-        while self.paused() and self.door.is_alive():
+        while self.paused() and self.internals.is_alive():
             time.sleep(_LOOK_S)
 
     def _goes_on(self) -> bool:
@@ -225,14 +229,14 @@ class Application:
         try:
             return self._runs_or_pauses()
         except Exception:
-            if self.door.is_alive():
+            if self.internals.is_alive():
                 raise
             return False
 
     def _runs_or_pauses(self) -> bool:
         """Tell the same while the driver is there; a pause may begin while one looks."""
         before = self.controller.state
-        if self.paused() or any(map(self._wants, self.door.queries.active())):
+        if self.paused() or any(map(self._wants, self.internals.queries.active())):
             return True
         after = self.controller.state
         return after.paused_ms != before.paused_ms or self.paused()
@@ -248,7 +252,7 @@ class Application:
     def _end_with_the_monitor(self) -> None:
         """End when nothing is watched any more: the driver has ended, or the loop has failed."""
         self.monitor.ended.wait()
-        if self.door.is_alive():
+        if self.internals.is_alive():
             self.end("the application can no longer be watched; the queries run on as they are")
         else:
             self.end("the application has ended")

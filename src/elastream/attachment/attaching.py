@@ -28,7 +28,7 @@ from elastream.core.decisions import Decision
 from elastream.core.explaining import explained
 from elastream.core.policy import Policy
 from elastream.core.state import LoopState
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.model.errors import (
     AlreadyAttachedError,
     ElastreamError,
@@ -36,7 +36,7 @@ from elastream.model.errors import (
     QueryRefusedError,
 )
 from elastream.model.observation import Executor, TaskId
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream.page.run import Run
 from elastream.page.server import PageServer, page_address
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.monitor import SparkMonitor
 
 __all__ = ["Attachment", "attach"]
@@ -79,8 +79,8 @@ class Attachment:
     @property
     def queries(self) -> tuple[StreamingQuery, ...]:
         """The queries that the loop steers now."""
-        door = self._application.door
-        found = (door.queries.streaming_query(each.query) for each in self.monitor.watched())
+        internals = self._application.internals
+        found = (internals.queries.streaming_query(each.query) for each in self.monitor.watched())
         return tuple(query for query in found if query is not None)
 
     @property
@@ -121,7 +121,7 @@ class Attachment:
         policy = self._application.controller.policy
         count("n", n, least=policy.min_executors, most=policy.max_executors)
         if tau is not None:
-            amount("tau", tau)
+            non_negative("tau", tau)
         self._refuse_advice()
         self._application.controller.scale_to(n, tau=tau)
 
@@ -133,7 +133,7 @@ class Attachment:
             if task not in tasks:
                 raise ProblemError("placement", f"task {task} is not known; see where()")
             if executor not in alive:
-                why = f"executor {executor} is not alive; {listed(sorted(alive))} are"
+                why = f"executor {executor} is not alive; {join_names(sorted(alive))} are"
                 raise ProblemError("placement", why)
         self._refuse_advice()
         self._application.controller.move(placement)
@@ -223,26 +223,26 @@ def attach(
     """
     from elastream.spark.sessions.settings import advised, wrong_settings
 
-    door, wanted = _opened(target)
+    internals, wanted = _opened(target)
     wanted = replace(wanted, restarts=_restarts(policy, wanted, restart))
-    for setting in advised(wrong_settings(door.spark)):
+    for setting in advised(wrong_settings(internals.spark)):
         _log.warning("%s", setting)
     with ExitStack() as undo:
         writers, server = [_writer(log)], None
         if page is not None:
-            run = Run(door.spark.sparkContext.appName or "an application")
+            run = Run(internals.spark.sparkContext.appName or "an application")
             server = undo.enter_context(PageServer(run, page_address(page), names=page_names))
             writers.append(run.take)
-        with registered(door.application_id()) as application:
+        with registered(internals.application_id()) as application:
             if application is not None and application.controller.policy != policy:
                 raise AlreadyAttachedError(
-                    f"the application {door.application_id()} is attached already, with another "
-                    "policy; detach that attachment first, or give the same policy"
+                    f"the application {internals.application_id()} is attached already, with "
+                    "another policy; detach that attachment first, or give the same policy"
                 )
             joined = application is not None
             if application is None:
                 application = Application(
-                    door,
+                    internals,
                     policy,
                     backlog=backlog,
                     stream=warm_up_stream,
@@ -298,19 +298,19 @@ def _writer(log: Log) -> LogWriter:
 
 def _opened(
     target: StreamingQuery | Sequence[StreamingQuery] | SparkSession,
-) -> tuple[PrivateDoor, Wanted]:
+) -> tuple[SparkInternals, Wanted]:
     """Open the door of the target's application, and refuse queries that cannot be steered."""
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.shapes import refusal
     from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 
     if is_session(target):
-        return PrivateDoor.of(target), Wanted(None)  # type: ignore[arg-type]
+        return SparkInternals.of(target), Wanted(None)  # type: ignore[arg-type]
     queries = queries_of(target)
-    door = PrivateDoor.of(session_of(queries[0]))
-    running = [door.queries.of(query) for query in queries]
+    internals = SparkInternals.of(session_of(queries[0]))
+    running = [internals.queries.of(query) for query in queries]
     for query in running:
-        why = refusal(door, query)
+        why = refusal(internals, query)
         if why is not None:
             raise QueryRefusedError(f"the query {query.label} {why}")
-    return door, Wanted(frozenset(query.label for query in running))
+    return internals, Wanted(frozenset(query.label for query in running))

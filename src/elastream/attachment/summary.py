@@ -9,7 +9,7 @@ from html import escape
 from elastream.core.decisions import Decision
 from elastream.core.scenes import Scene, SceneExecutor, take_scene
 from elastream.core.state import LoopState
-from elastream.model.words import counted, listed, printable
+from elastream.model.words import join_names, pluralize, printable
 
 __all__ = ["summary_html", "summary_text"]
 
@@ -17,10 +17,10 @@ __all__ = ["summary_html", "summary_text"]
 def summary_text(state: LoopState) -> str:
     """Return what an attachment is in one line."""
     scene = take_scene(state)
-    queries = listed(sorted(scene.queries)) or "no query yet"
+    queries = join_names(sorted(scene.queries)) or "no query yet"
     busy = scene.loop.utilisation
     used = "" if busy is None else f", {busy:.0%} busy"
-    executors = counted(len(scene.executors), "executor")
+    executors = pluralize(len(scene.executors), "executor")
     return printable(f"<Attachment of {queries}: {_doing(scene)}; {executors}{used}>")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = ["Conf", "settings_of"]
@@ -23,5 +23,5 @@ def settings_of(texts: Sequence[str] | None) -> dict[str, str]:
     pairs = [(text, *text.partition("=")) for text in texts or ()]
     for text, name, equals, _ in pairs:
         if not name.strip() or not equals:
-            raise ProblemError("conf", f"{shown(text)} is not KEY=VALUE")
+            raise ProblemError("conf", f"{abbreviate(text)} is not KEY=VALUE")
     return {name.strip(): value for _, name, _, value in pairs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = ["length_of", "seconds_of"]
@@ -17,7 +17,9 @@ def seconds_of(option: str, text: str) -> int:
     """Return a length of time such as ``90s``, ``15m``, ``1h`` or ``1d`` in seconds."""
     match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip())
     if match is None or int(match[1]) == 0:
-        raise ProblemError(option, f"{shown(text)} is not a length of time such as 15m, 1h or 1d")
+        raise ProblemError(
+            option, f"{abbreviate(text)} is not a length of time such as 15m, 1h or 1d"
+        )
     return int(match[1]) * _UNITS_S[match[2]]
 
 

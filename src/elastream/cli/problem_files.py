@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.migration import SequenceProblem, StepProblem
 
@@ -50,7 +50,7 @@ def read_fields(path: Path) -> Fields:
     except ValueError as error:  # a number of thousands of digits
         raise ProblemError(str(path), f"is not JSON that can be read: {error}") from None
     if not isinstance(data, dict):
-        raise ProblemError(str(path), f"holds {shown(data)}, not a JSON object")
+        raise ProblemError(str(path), f"holds {abbreviate(data)}, not a JSON object")
     return data
 
 
@@ -89,11 +89,11 @@ def sequence_problem(data: Fields) -> SequenceProblem:
     _expect_intervals(data["current"])
     targets = data["targets"]
     if not isinstance(targets, list):
-        raise ProblemError("targets", f"{shown(targets)} is not a list")
+        raise ProblemError("targets", f"{abbreviate(targets)} is not a list")
     pairs = []
     for i, target in enumerate(targets):
         if not isinstance(target, dict):
-            raise ProblemError(f"targets[{i}]", f"{shown(target)} is not an object")
+            raise ProblemError(f"targets[{i}]", f"{abbreviate(target)} is not an object")
         expect_fields(f"targets[{i}].", target, required=("nodes", "tau"))
         pairs.append((target["nodes"], target["tau"]))
     gamma = data.get("gamma", 1)
@@ -115,11 +115,11 @@ def expect_fields(
 
 def _expect_intervals(current: object) -> None:
     if isinstance(current, list) and current and isinstance(current[0], int):
-        raise ProblemError("current[0]", f"{shown(current[0])} is not an interval [lb, ub]")
+        raise ProblemError("current[0]", f"{abbreviate(current[0])} is not an interval [lb, ub]")
 
 
 def _name(name: str) -> str:
-    return shown(name)[1:-1]
+    return abbreviate(name)[1:-1]
 
 
 def _members(pairs: list[tuple[str, Any]]) -> Fields:

@@ -13,7 +13,7 @@ from elastream.cli.screen import literal
 from elastream.core.goal import Marks
 from elastream.core.scenes import Scene, SceneExecutor, SceneTask
 from elastream.model.observation import TaskId
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 
 __all__ = ["scene_map"]
 
@@ -73,7 +73,7 @@ def _groups(tasks: Tasks, *, several: bool) -> Iterable[tuple[str, Tasks]]:
 def _cells(tasks: Tasks, executor: SceneExecutor) -> Text:
     cells = Text()
     if len(tasks) > _MOST_CELLS:
-        cells.append(f"{counted(len(tasks), 'task')} ")
+        cells.append(f"{pluralize(len(tasks), 'task')} ")
         return cells
     for task, each in tasks:
         share = each.work / executor.cores
@@ -85,7 +85,7 @@ def _cells(tasks: Tasks, executor: SceneExecutor) -> Text:
 
 def _copies(tasks: Tasks) -> str:
     if len(tasks) > _MOST_CELLS:
-        return f"({counted(len(tasks), 'copy', 'copies')})"
+        return f"({pluralize(len(tasks), 'copy', 'copies')})"
     return " ".join(f"({task.partition})" for task, _ in tasks)
 
 

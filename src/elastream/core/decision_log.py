@@ -20,7 +20,7 @@ from elastream.jsonl import (
     begins_as_record,
     lines_of,
 )
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = [
@@ -138,7 +138,7 @@ def _read(where: str, record: Any) -> Decision | Sample | dict[str, Any]:
     if not isinstance(record, dict) or "v" not in record:
         raise ProblemError(where, "is not a decision: no object with a version")
     if record["v"] != VERSION:
-        version = shown(record["v"])
+        version = abbreviate(record["v"])
         raise ProblemError(where, f"has version {version}; this elastream reads {VERSION}")
     try:
         match record.get("kind"):

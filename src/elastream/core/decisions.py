@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from elastream.model.checks import Number, amount, count, shown
+from elastream.model.checks import Number, abbreviate, count, non_negative
 from elastream.model.errors import ProblemError
 
 __all__ = ["VERSION", "Decision", "Kind", "decision_of", "line_of"]
@@ -109,12 +109,12 @@ def decision_of(record: Mapping[str, Any]) -> Decision:
     except KeyError as error:
         raise ProblemError(error.args[0], "is missing") from None
     if kind not in get_args(Kind):
-        raise ProblemError("kind", f"{shown(kind)} is not known")
+        raise ProblemError("kind", f"{abbreviate(kind)} is not known")
     for name, value in (("reason", reason), ("query", "" if query is None else query)):
         if not isinstance(value, str):
-            raise ProblemError(name, f"{shown(value)} is not a text")
+            raise ProblemError(name, f"{abbreviate(value)} is not a text")
     if not isinstance(figures, dict):
-        raise ProblemError("figures", f"{shown(figures)} is not an object")
+        raise ProblemError("figures", f"{abbreviate(figures)} is not an object")
     return Decision(
         at_ms=None if at_ms is None else count("at_ms", at_ms),
         batch=None if batch is None else count("batch", batch),
@@ -122,6 +122,6 @@ def decision_of(record: Mapping[str, Any]) -> Decision:
         reason=reason,
         executors=count("executors", executors),
         query=query,
-        utilisation=None if busy is None else amount("utilisation", busy),
-        figures={name: amount(f"figures.{name}", value) for name, value in figures.items()},
+        utilisation=None if busy is None else non_negative("utilisation", busy),
+        figures={name: non_negative(f"figures.{name}", value) for name, value in figures.items()},
     )

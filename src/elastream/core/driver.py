@@ -55,7 +55,7 @@ from elastream.core.ports import Runtime, Stopped, Ticket
 from elastream.core.repartitioning import LONGEST_PAUSE_S
 from elastream.core.routes import rehearse, route
 from elastream.core.scenes import take_scene
-from elastream.core.showing import RecordScene, shown
+from elastream.core.showing import RecordScene, with_scene_if_due
 from elastream.core.state import Detached, LoopState, note
 from elastream.core.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError
@@ -213,7 +213,7 @@ class Controller:
         deadline = time.monotonic() + timeout_s
         written = threading.Event()
         with self._changed:
-            if not self._changed.wait_for(self._rests, timeout_s):
+            if not self._changed.wait_for(self._is_settled, timeout_s):
                 return False
             told = Job("the log", _DRAIN_S, written.set, lambda _: written.set())
             self._lane("log").submit(told)
@@ -242,7 +242,7 @@ class Controller:
             try:
                 while self._events:
                     before = self.state
-                    self._follow(shown(before, step(before, self._events.popleft())))
+                    self._follow(with_scene_if_due(before, step(before, self._events.popleft())))
             except Exception as error:
                 failed = True
                 self._fail(error)
@@ -265,7 +265,9 @@ class Controller:
         reason = f"the loop failed and detaches; the queries run on: {_line(error)}"
         before = self.state
         try:
-            self._follow(shown(before, step(before, DetachRequested(reason, failed=True))))
+            self._follow(
+                with_scene_if_due(before, step(before, DetachRequested(reason, failed=True)))
+            )
         except Exception:  # what it knows is at fault
             _logger.debug("the failed loop could not detach in a step", exc_info=True)
             self._state = replace(before, phase=Detached())
@@ -278,7 +280,7 @@ class Controller:
         finally:
             self._on_failure()
 
-    def _rests(self) -> bool:
+    def _is_settled(self) -> bool:
         state = self.state
         resting = (state.phase.resting or state.phase.detached) and state.request is None
         return resting or self.ended.is_set()
@@ -330,12 +332,12 @@ class Controller:
             except Exception:  # it only spares the first plan some time
                 _logger.warning("the rehearsal of a plan failed", exc_info=True)
 
-        self._lane("plan").submit(Job("a rehearsal", _REHEARSE_S, run, _unheard))
+        self._lane("plan").submit(Job("a rehearsal", _REHEARSE_S, run, _ignore))
 
     def _drop_copies(self) -> None:
         copies = self._runtime.copies
         if copies is not None:
-            job = Job("dropping copies", self._policy.timeouts.call_s, copies.drop, _unheard)
+            job = Job("dropping copies", self._policy.timeouts.call_s, copies.drop, _ignore)
             self._lane("copy").submit(job)
 
     def _begin(self, action: Action) -> None:
@@ -431,7 +433,7 @@ class Controller:
         logs = self._logs
 
         def write() -> None:
-            told = _told(instruction)
+            told = _to_log_entry(instruction)
             for log in logs:
                 try:
                     log(told)
@@ -440,7 +442,7 @@ class Controller:
                         _logger.error("decisions are no longer logged: %s", _line(error))
                     self._log_failed = True
 
-        job = Job("writing the log", self._policy.timeouts.call_s, write, _unheard)
+        job = Job("writing the log", self._policy.timeouts.call_s, write, _ignore)
         self._lane("log").submit(job)
 
     def _leave(self) -> None:
@@ -462,7 +464,7 @@ class Controller:
             self._changed.notify_all()
 
 
-def _told(instruction: Log | RecordSample | RecordScene) -> LogEntry:
+def _to_log_entry(instruction: Log | RecordSample | RecordScene) -> LogEntry:
     match instruction:
         case Log(decision=decision):
             return decision
@@ -472,7 +474,7 @@ def _told(instruction: Log | RecordSample | RecordScene) -> LogEntry:
             return take_scene(state, batches)
 
 
-def _unheard(_: str) -> None:
+def _ignore(_: str) -> None:
     """Take no notice that a lane took no job."""
 
 

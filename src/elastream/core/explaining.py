@@ -9,7 +9,7 @@ from elastream.core.scenes import unknowns
 from elastream.core.spans import expected_left_s
 from elastream.core.state import LoopState
 from elastream.core.steady import held_back
-from elastream.model.words import counted, printable
+from elastream.model.words import pluralize, printable
 
 __all__ = ["explained"]
 
@@ -32,8 +32,8 @@ def _now(state: LoopState) -> str:
     policy = state.policy
     does = "It advises only" if policy.advise_only else "It acts"
     bounds = f"{policy.min_executors} and {policy.max_executors} executors"
-    alive = counted(len(state.executors), "executor")
-    spares = counted(len(state.spares), "spare")
+    alive = pluralize(len(state.executors), "executor")
+    spares = pluralize(len(state.spares), "spare")
     there = alive if not state.spares else f"{alive} at work and {spares}"
     return f"{does}, between {bounds}; its goal: {policy.goal.name}. There are {there}."
 
@@ -43,7 +43,7 @@ def _under_way(state: LoopState, change: Change) -> str:
     left = "how long it will take is not known, it is the first of its kind"
     if left_s is not None:
         left = f"about {left_s:.0f} s are left, if it goes like the last one"
-    said = f"{change.kind} from {change.before} to {counted(change.executors, 'executor')}"
+    said = f"{change.kind} from {change.before} to {pluralize(change.executors, 'executor')}"
     return f"Under way ({state.phase.name}): {said}, because {change.reason}; {left}."
 
 
@@ -54,7 +54,7 @@ def _resting(state: LoopState) -> list[str]:
     lines = [_wish(state, wanted)]
     lines += [f"{sentence}." for sentence in goal.turning_points(state.memory, state.observed)]
     policy = state.policy
-    rounds = counted(policy.patience, "round of batches", "rounds of batches")
+    rounds = pluralize(policy.patience, "round of batches", "rounds of batches")
     lines.append(f"A need must last for {rounds}, {policy.cooldown_s:g} s after the last change.")
     return lines
 
@@ -79,7 +79,7 @@ def _partitions(state: LoopState) -> list[str]:
 def _wish(state: LoopState, wanted: Wanted) -> str:
     if wanted.need == "hold":
         return f"It would change nothing now: {wanted.reason}."
-    wish = f"{wanted.need} to {counted(wanted.executors, 'executor')}"
+    wish = f"{wanted.need} to {pluralize(wanted.executors, 'executor')}"
     held = held_back(state, wanted, urgent=False)
     if held is not None:
         return f"It wants a {wish} and holds it back: {held}."

@@ -27,7 +27,7 @@ from elastream.core.spares import begin_work, with_alive
 from elastream.core.standbys import forget_lost, recover
 from elastream.core.state import LoopState, note
 from elastream.model.observation import BatchObservation
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 
 __all__ = ["take_in"]
 
@@ -191,8 +191,8 @@ def _joined(
     queries = dict(sorted({**state.queries, event.query: query}.items()))
     state = replace(state, queries=queries)
     every = "" if event.trigger_ms is None else f", a batch every {event.trigger_ms / 1000:g} s"
-    operators = counted(len(event.graph.feeds), "stateful operator")
-    what = f"{counted(event.tasks, 'task')} in {operators}{every}"
+    operators = pluralize(len(event.graph.feeds), "stateful operator")
+    what = f"{pluralize(event.tasks, 'task')} in {operators}{every}"
     log = note(state, "join", f"takes part: {what}", query=event.query)
     total = sum(each.tasks for each in queries.values())
     if total >= _MANY > total - event.tasks:
@@ -224,7 +224,7 @@ def _executors(
     if not lost:
         return state, (), True
     homeless = state.observed.homeless()
-    why = f"executor {listed(lost)} was lost, {counted(homeless, 'task')} to load elsewhere"
+    why = f"executor {join_names(lost)} was lost, {pluralize(homeless, 'task')} to load elsewhere"
     copies = sum(
         state.observed.where(task) in lost and state.standbys.holder(task) in alive
         for task, _ in state.observed.tasks()

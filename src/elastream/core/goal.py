@@ -19,7 +19,7 @@ from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, Executor
 from elastream.model.plan import Infeasible, StepPlan
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 
 __all__ = [
     "Failure",
@@ -203,10 +203,10 @@ def within_bounds(observed: Observed) -> Wanted | None:
     """Return what the bounds alone call for; ``None`` where they are kept."""
     alive, bounds = len(observed.executors), observed.bounds
     if alive < bounds.least:
-        reason = f"{counted(alive, 'executor')} alive, below the minimum of {bounds.least}"
+        reason = f"{pluralize(alive, 'executor')} alive, below the minimum of {bounds.least}"
         return Wanted("scale-out", bounds.least, reason, figures={"wanted": bounds.least})
     if alive > bounds.most:
-        reason = f"{counted(alive, 'executor')} alive, above the maximum of {bounds.most}"
+        reason = f"{pluralize(alive, 'executor')} alive, above the maximum of {bounds.most}"
         return Wanted("scale-in", bounds.most, reason, figures={"wanted": bounds.most})
     idle_s = observed.idle_s
     if alive and bounds.least == 0 and observed.idle and idle_s >= bounds.idle_s:

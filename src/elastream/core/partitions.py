@@ -34,7 +34,7 @@ from elastream.core.application import Observed, Query
 from elastream.core.usage import demand
 from elastream.model.checks import Number
 from elastream.model.observation import TaskId
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 
 __all__ = [
     "DEFAULT_MARKS",
@@ -178,8 +178,8 @@ def _too_few(observed: Observed, query: Query, partitions: int) -> Shortage | No
         return None
     enough = partitions * math.ceil(cores / partitions)
     figures: dict[str, Number] = {"partitions": partitions, "cores": cores, "enough": enough}
-    idle = f"{cores - together} of {counted(cores, 'core')} can hold none of its state"
-    why = f"{counted(partitions, 'partition')}, so that {idle}: {enough} partitions would do"
+    idle = f"{cores - together} of {pluralize(cores, 'core')} can hold none of its state"
+    why = f"{pluralize(partitions, 'partition')}, so that {idle}: {enough} partitions would do"
     if partitions == 1:
         why += ", unless it has no key: then one is all there can be"
     return Shortage(query.name, "too few", partitions, enough, why, figures)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
 from elastream.core.learning import LearningPlanner
-from elastream.model.checks import amount, count, positive, shown
+from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.registry import GOALS, PLANNERS, installed, load
 
@@ -92,7 +92,7 @@ class Timeouts:
     """How long a quick call on the runtime may take before it counts as stuck."""
 
     def __post_init__(self) -> None:
-        amount("timeouts.idle_s", self.idle_s)
+        non_negative("timeouts.idle_s", self.idle_s)
         for name in ("smoothing_s", "copy_s", "grow_s", "action_s", "call_s"):
             positive(f"timeouts.{name}", getattr(self, name))
         if self.action_s < self.grow_s:
@@ -151,16 +151,16 @@ class Policy:
             raise ProblemError("standbys", f"{self.standbys} copies are more than one")
         count("patience", self.patience, least=1)
         for name in ("cooldown_s", "tau"):
-            amount(name, getattr(self, name))
+            non_negative(name, getattr(self, name))
         for name, kind in (("movement", Movement), ("timeouts", Timeouts)):
             if not isinstance(getattr(self, name), kind):
-                why = f"{shown(getattr(self, name))} is not a {kind.__name__}(...)"
+                why = f"{abbreviate(getattr(self, name))} is not a {kind.__name__}(...)"
                 raise ProblemError(name, why)
         if not callable(self.planner) and self.planner not in installed(PLANNERS):
             known = ", ".join(sorted(installed(PLANNERS)))
-            raise ProblemError("planner", f"{shown(self.planner)} is not one; use {known}")
+            raise ProblemError("planner", f"{abbreviate(self.planner)} is not one; use {known}")
         if not isinstance(self.goal, Goal):
-            raise ProblemError("goal", f"{shown(self.goal)} is no goal; try Utilisation()")
+            raise ProblemError("goal", f"{abbreviate(self.goal)} is no goal; try Utilisation()")
         self.goal.check(self.bounds)
 
     @property
@@ -195,7 +195,7 @@ def goal_named(name: str) -> Goal:
     found = load(GOALS, name, field="goal", otherwise=", nor module:name")
     goal = found if isinstance(found, Goal) else found()
     if not isinstance(goal, Goal):
-        raise ProblemError("goal", f"{shown(name)} gives {shown(goal)}, which is no goal")
+        raise ProblemError("goal", f"{abbreviate(name)} gives {abbreviate(goal)}, which is no goal")
     return goal
 
 

@@ -37,7 +37,7 @@ from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 
-__all__ = ["LONGEST_PAUSE_S", "Pausing", "tend_partitions"]
+__all__ = ["LONGEST_PAUSE_S", "Pausing", "update_partitions"]
 
 _EVERY_S: Final = 3600.0
 LONGEST_PAUSE_S: Final = 3600.0
@@ -121,7 +121,7 @@ class Pausing(Phase):
         return replace(state, changed_ms=state.now_ms), (log,), Rest()
 
 
-def tend_partitions(state: LoopState, query: str, *, rested: bool) -> Transition:
+def update_partitions(state: LoopState, query: str, *, rested: bool) -> Transition:
     """Look at a query's partitions after a batch of it; tell what is new, and act where allowed.
 
     ``rested``: whether nothing was under way in that batch.

@@ -15,7 +15,7 @@ from typing import Any
 
 from elastream.core.application import Observed
 from elastream.core.decisions import VERSION
-from elastream.model.checks import amount, amounts, count, shown
+from elastream.model.checks import abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
@@ -99,7 +99,7 @@ def sample_of(record: Mapping[str, Any]) -> Sample:
     except KeyError as error:
         raise ProblemError(error.args[0], "is missing") from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ProblemError("executors", f"{shown(names)} is not a list of names")
+        raise ProblemError("executors", f"{abbreviate(names)} is not a list of names")
     if not isinstance(load, dict) or not isinstance(rates, dict):
         raise ProblemError("load", "is not an object")
     tasks: dict[TaskId, TaskSample] = {}
@@ -116,21 +116,23 @@ def sample_of(record: Mapping[str, Any]) -> Sample:
         executors=tuple(names[: count("alive", alive, most=len(names))]),
         wanted=count("wanted", wanted),
         tasks=dict(sorted(tasks.items())),
-        rows_per_s={name: float(amount(f"rows_per_s.{name}", r)) for name, r in rates.items()},
+        rows_per_s={
+            name: float(non_negative(f"rows_per_s.{name}", r)) for name, r in rates.items()
+        },
     )
 
 
 def _objects(field_name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(key.isdecimal() for key in value):
-        raise ProblemError(field_name, f"{shown(value)} is not an object of operators")
+        raise ProblemError(field_name, f"{abbreviate(value)} is not an object of operators")
     return value
 
 
 def _rows(field_name: str, columns: object) -> zip[tuple[Any, ...]]:
     names = ("partition", "executor", "work", "state")
     if not isinstance(columns, dict) or any(name not in columns for name in names):
-        raise ProblemError(field_name, f"{shown(columns)} lacks a column")
-    numbers = [amounts(f"{field_name}.{name}", columns[name]) for name in names]
+        raise ProblemError(field_name, f"{abbreviate(columns)} lacks a column")
+    numbers = [non_negatives(f"{field_name}.{name}", columns[name]) for name in names]
     if len({len(column) for column in numbers}) > 1:
         raise ProblemError(field_name, "has columns of different lengths")
     return zip(*numbers, strict=True)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from elastream.core.decisions import VERSION
 from elastream.core.scenes import Scene, SceneTask
-from elastream.model.checks import count, shown
+from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
@@ -120,18 +120,18 @@ def checked_scene(record: Mapping[str, Any]) -> Json:
                 _object(f"{part}.{name}", told)
     for name, told in record.get("tasks", {}).items():
         if told is not None and not (isinstance(told, list) and len(told) in (3, 5)):
-            raise ProblemError(f"tasks.{name}", f"{shown(told)} is not a list of 3 or 5")
+            raise ProblemError(f"tasks.{name}", f"{abbreviate(told)} is not a list of 3 or 5")
     if record.get("change") is not None:
         _object("change", record["change"])
     batches = record.get("batches", [])
     if not isinstance(batches, list) or not all(_is_batch(each) for each in batches):
-        raise ProblemError("batches", f"{shown(batches)} is not a list of batches")
+        raise ProblemError("batches", f"{abbreviate(batches)} is not a list of batches")
     return dict(record)
 
 
 def _object(name: str, value: object) -> None:
     if not isinstance(value, dict):
-        raise ProblemError(name, f"{shown(value)} is not an object")
+        raise ProblemError(name, f"{abbreviate(value)} is not an object")
 
 
 def _is_batch(value: object) -> bool:

@@ -17,7 +17,7 @@ from elastream.core.goal import Marks
 from elastream.core.spans import expected_left_s
 from elastream.core.state import LoopState
 from elastream.model.observation import BatchObservation, TaskId
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 
 __all__ = [
     "Mode",
@@ -216,7 +216,7 @@ def _unknown_of(query: Query) -> list[str]:
     if not load.measured:
         told.append(f"what the tasks of {query.name} cost is not measured yet")
     if query.fewer_tasks is not None:
-        shown = f"{query.fewer_tasks} of {counted(query.tasks, 'task')}"
+        shown = f"{query.fewer_tasks} of {pluralize(query.tasks, 'task')}"
         told.append(f"the batches of {query.name} show {shown}")
     if load.backlog is None:
         told.append(f"the source of {query.name} does not tell its backlog")

@@ -13,7 +13,7 @@ from elastream.core.spans import with_spans
 from elastream.core.state import LoopState, Transition
 from elastream.model.observation import BatchObservation
 
-__all__ = ["RecordScene", "shown"]
+__all__ = ["RecordScene", "with_scene_if_due"]
 
 _EVERY_S: Final = 0.5
 _S_A_TASK: Final = 0.0005
@@ -30,7 +30,7 @@ class RecordScene:
     """Those since the scene before."""
 
 
-def shown(
+def with_scene_if_due(
     before: LoopState, after: Transition
 ) -> tuple[LoopState, tuple[Instruction | RecordScene, ...]]:
     """Return what a step has led to, with the scene to be shown where one is due.

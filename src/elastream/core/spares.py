@@ -26,15 +26,15 @@ from elastream.core.goal import Failure
 from elastream.core.policy import Policy
 from elastream.core.state import LoopState, Preparation, Transition, note
 from elastream.model.observation import Executor
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 
 __all__ = [
     "begin_work",
     "keep_spares",
+    "on_spare_result",
     "take_all_spares",
     "take_spares",
-    "tend_spares",
-    "tended",
+    "update_spares",
     "with_alive",
 ]
 
@@ -80,7 +80,7 @@ def take_spares(state: LoopState, number: int) -> Transition:
     if not chosen:
         return state, ()
     state = begin_work(state, {each.id for each in chosen})
-    names = listed([each.id for each in chosen])
+    names = join_names([each.id for each in chosen])
     warm = all(each.warm for each in chosen)
     how = "at once" if warm else "as soon as it is warm"
     return state, (_note(state, f"executor {names}, a spare, is taken {how}"),)
@@ -104,11 +104,13 @@ def keep_spares(
     if not kept:
         return state, leaving, ()
     state = replace(state, spare_ids=state.spare_ids.union(kept))
-    log = _note(state, f"executor {listed(kept)} holds no state any more and is kept as a spare")
+    log = _note(
+        state, f"executor {join_names(kept)} holds no state any more and is kept as a spare"
+    )
     return state, tuple(name for name in leaving if name not in kept), (log,)
 
 
-def tend_spares(state: LoopState, *, resting: bool) -> Transition:
+def update_spares(state: LoopState, *, resting: bool) -> Transition:
     """Bring, warm or give back spares where that is due, one thing at a time.
 
     ``resting``: whether no change is under way; during one nothing new is begun.
@@ -122,7 +124,7 @@ def tend_spares(state: LoopState, *, resting: bool) -> Transition:
     if surplus > 0:
         ids = tuple(each.id for each in state.spares[::-1][:surplus])
         state, ticket = state.ticketed()
-        log = _note(state, f"executor {listed(ids)}, a spare, is one too many: given back")
+        log = _note(state, f"executor {join_names(ids)}, a spare, is one too many: given back")
         return _begun(state, Preparation(ticket, "releasing", state.now_ms, ids)), (
             log,
             Release(ticket, ids),
@@ -136,11 +138,11 @@ def tend_spares(state: LoopState, *, resting: bool) -> Transition:
         return state, ()
     state, ticket = state.ticketed()
     total = len(state.all_executors) - surplus
-    log = _note(state, f"{counted(-surplus, 'spare')} missing: asked for")
+    log = _note(state, f"{pluralize(-surplus, 'spare')} missing: asked for")
     return _begun(state, Preparation(ticket, "growing", state.now_ms)), (log, Grow(ticket, total))
 
 
-def tended(state: LoopState, result: object) -> Transition:
+def on_spare_result(state: LoopState, result: object) -> Transition:
     """Take in the answer to what was done about spares."""
     doing = state.preparation
     assert doing is not None  # noqa: S101 - its ticket was answered
@@ -150,7 +152,7 @@ def tended(state: LoopState, result: object) -> Transition:
         assert isinstance(result, tuple)  # noqa: S101 - the executors alive
         state = replace(with_alive(state, result), preparation=None)
         if (missing := _missing(state)) > 0:
-            return _failed(state, f"{counted(missing, 'spare')} missing: the cluster has no room")
+            return _failed(state, f"{pluralize(missing, 'spare')} missing: the cluster has no room")
         return state, ()
     state = replace(state, preparation=None)
     if doing.what == "releasing":
@@ -164,7 +166,9 @@ def tended(state: LoopState, result: object) -> Transition:
     if not ready:  # taken meanwhile
         return state, ()
     took_s = state.passed_s(doing.since_ms)
-    return state, (_note(state, f"executor {listed(ready)} is a warm spare, in {took_s:.0f} s"),)
+    return state, (
+        _note(state, f"executor {join_names(ready)} is a warm spare, in {took_s:.0f} s"),
+    )
 
 
 def _begun(state: LoopState, doing: Preparation) -> LoopState:

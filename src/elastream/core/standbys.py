@@ -23,16 +23,16 @@ from elastream.core.spares import begin_work
 from elastream.core.standby_places import StandbyPlaces
 from elastream.core.state import LoopState, Recovery, Standbys, Transition, note
 from elastream.model.observation import TaskId
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 
 __all__ = [
     "choose_standbys",
     "forget_lost",
+    "on_copies_result",
+    "on_recovery_result",
     "recover",
-    "recovered",
-    "stand_by",
     "still_standing",
-    "tend_standbys",
+    "update_standbys",
 ]
 
 _TRY_AGAIN_S: Final = 60.0
@@ -74,7 +74,7 @@ def still_standing(state: LoopState, besides: Collection[TaskId]) -> dict[TaskId
     }
 
 
-def tend_standbys(state: LoopState, *, resting: bool) -> Transition:
+def update_standbys(state: LoopState, *, resting: bool) -> Transition:
     """Ask for copies where others are wanted than there are; not while a change is under way."""
     standbys, policy = state.standbys, state.policy
     if not policy.standbys or policy.advise_only or not state.can_copy:
@@ -99,7 +99,7 @@ def tend_standbys(state: LoopState, *, resting: bool) -> Transition:
     return replace(state, standbys=asked), (Copy(ticket, wanted, soon=False),)
 
 
-def stand_by(state: LoopState, result: object) -> Transition:
+def on_copies_result(state: LoopState, result: object) -> Transition:
     """Take in which copies are there."""
     standbys = replace(state.standbys, ticket=None)
     if isinstance(result, Failure):
@@ -109,7 +109,7 @@ def stand_by(state: LoopState, result: object) -> Transition:
     state = replace(state, standbys=standbys)
     wanted, there = len(standbys.wanted), len(standbys.there)
     took_s = state.passed_s(standbys.since_ms)
-    reason = f"{there} of {counted(wanted, 'task')} have a copy that follows, in {took_s:.0f} s"
+    reason = f"{there} of {pluralize(wanted, 'task')} have a copy that follows, in {took_s:.0f} s"
     if result.why is not None:
         reason += f"; not all: {result.why}"
     figures = {"tasks": wanted, "tasks_ahead": there, "bytes_ahead": result.bytes}
@@ -142,8 +142,8 @@ def forget_lost(state: LoopState, copies: Mapping[TaskId, str]) -> Transition:
         there=standbys.there - lost,
         failed_ms=state.now_ms if soon else standbys.failed_ms,
     )
-    holders = listed(sorted({copies[task] for task in lost}))
-    reason = f"executor {holders} has dropped the copies of {counted(len(lost), 'task')}"
+    holders = join_names(sorted({copies[task] for task in lost}))
+    reason = f"executor {holders} has dropped the copies of {pluralize(len(lost), 'task')}"
     if soon:
         reason += f"; tried again in {_TRY_AGAIN_S:.0f} s at the earliest"
     figures = {"tasks": len(lost)}
@@ -190,7 +190,7 @@ def _refuges(state: LoopState, lost: Collection[str]) -> dict[str, dict[TaskId, 
     return places
 
 
-def recovered(state: LoopState, ticket: int, result: object) -> Transition:
+def on_recovery_result(state: LoopState, ticket: int, result: object) -> Transition:
     """Take in what became of tasks that were placed where their copies are.
 
     Where the query has been started again since, nothing is known of its tasks.
@@ -213,7 +213,7 @@ def recovered(state: LoopState, ticket: int, result: object) -> Transition:
         "bytes_ahead": round(size),
     }
     reason = (
-        f"{len(result.ahead)} of {counted(len(recovery.wanted), 'task')} had their copies taken "
+        f"{len(result.ahead)} of {pluralize(len(recovery.wanted), 'task')} had their copies taken "
         "over, and load nothing"
     )
     if result.idle and query.idle:

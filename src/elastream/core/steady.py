@@ -30,7 +30,7 @@ from elastream.core.migrator.ending import abandon_change
 from elastream.core.next import BeginGrowing, TakeOn
 from elastream.core.spares import begin_work
 from elastream.core.state import LoopState, Phase, Transition, Turn, note
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 
 __all__ = ["Steady", "held_back", "reconsider", "take_on", "take_request", "take_wanted"]
 
@@ -75,7 +75,7 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tur
         return replace(state, request=event), (log,), None
     fewer = isinstance(event, ScaleRequested) and event.executors < len(state.executors)
     if fewer and state.unseen:  # nobody knows yet which executors hold state
-        unseen = listed(state.unseen)
+        unseen = join_names(state.unseen)
         why = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
         return replace(state, request=event), (note(state, "wait", why),), None
     if isinstance(event, MoveRequested):
@@ -213,7 +213,7 @@ def _woken(state: LoopState) -> Turn:
     if policy.advise_only or (given_up and state.passed_s(state.abandoned_ms) < _WAKE_AGAIN_S):
         return state, (), None
     wanted = max(1, policy.min_executors)
-    waiting = counted(state.jobs, "job waits", "jobs wait")
+    waiting = pluralize(state.jobs, "job waits", "jobs wait")
     reason = f"scale-out to {wanted}: {waiting} and no executor is alive"
     log = note(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
     return state, (log,), BeginGrowing(Change("scale-out", 0, wanted, "work waits"))

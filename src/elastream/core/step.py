@@ -55,14 +55,14 @@ from elastream.core.next import (
     TakeRequest,
 )
 from elastream.core.policy import Policy
-from elastream.core.repartitioning import tend_partitions
-from elastream.core.spares import tend_spares, tended
-from elastream.core.standbys import recovered, stand_by, tend_standbys
+from elastream.core.repartitioning import update_partitions
+from elastream.core.spares import on_spare_result, update_spares
+from elastream.core.standbys import on_copies_result, on_recovery_result, update_standbys
 from elastream.core.state import Detached, LoopState, Standbys, Transition, Turn, note
 from elastream.core.steady import Steady, reconsider, take_on, take_request, take_wanted
 from elastream.model.checks import Number
 from elastream.model.observation import Executor
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 
 __all__ = ["start_loop", "step"]
 
@@ -107,7 +107,7 @@ def start_loop(
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
     if policy.spares:
-        bounds += f", {counted(policy.spares, 'of them a spare', 'of them spares')}"
+        bounds += f", {pluralize(policy.spares, 'of them a spare', 'of them spares')}"
     aim = f"goal {policy.goal.name}, planner {policy.planner_name}"
     return state, (note(state, "attach", f"attached, {mode}: {bounds}, {aim}"),)
 
@@ -132,9 +132,9 @@ def step(state: LoopState, event: Event) -> Transition:
         case Answered(ticket=ticket, result=result) if _prepares(state, ticket):
             return _tended(state, result)
         case Answered(ticket=ticket, result=result) if ticket == state.standbys.ticket:
-            return stand_by(state, result)
+            return on_copies_result(state, result)
         case Answered(ticket=ticket, result=result) if ticket in state.standbys.recoveries:
-            return recovered(state, ticket, result)
+            return on_recovery_result(state, ticket, result)
     state, heard, news = take_in(state, event)
     if not news:
         return state, heard
@@ -142,7 +142,7 @@ def step(state: LoopState, event: Event) -> Transition:
     state, instructions = _followed(state.phase.on(state, event))
     state, more = _beside(state)
     if isinstance(event, BatchObserved):
-        state, about = tend_partitions(state, event.batch.query, rested=rested)
+        state, about = update_partitions(state, event.batch.query, rested=rested)
         more = (*more, *about)
     return state, (*heard, *instructions, *more)
 
@@ -260,11 +260,11 @@ def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
 
 def _beside(state: LoopState) -> Transition:
     """Take a sample and a lesson, and see to spares, where that is due."""
-    state, sample = _sampled(state)
-    state, lesson = _taught(state)
+    state, sample = _sample_if_due(state)
+    state, lesson = _ask_for_lesson_if_due(state)
     resting = state.phase.resting
-    state, spares = tend_spares(state, resting=resting)
-    state, standbys = tend_standbys(state, resting=resting)
+    state, spares = update_spares(state, resting=resting)
+    state, standbys = update_standbys(state, resting=resting)
     return state, (*sample, *lesson, *spares, *standbys)
 
 
@@ -273,12 +273,12 @@ def _prepares(state: LoopState, ticket: int) -> bool:
 
 
 def _tended(state: LoopState, result: object) -> Transition:
-    state, told = tended(state, result)
-    state, more = tend_spares(state, resting=state.phase.resting)
+    state, told = on_spare_result(state, result)
+    state, more = update_spares(state, resting=state.phase.resting)
     return state, (*told, *more)
 
 
-def _sampled(state: LoopState) -> Transition:
+def _sample_if_due(state: LoopState) -> Transition:
     if state.now_ms is None or not state.unsampled:
         return state, ()
     first = state.sampled_ms is None
@@ -292,7 +292,7 @@ def _sampled(state: LoopState) -> Transition:
     return replace(state, sampled_ms=state.now_ms, unsampled=0), (record,)
 
 
-def _taught(state: LoopState) -> Transition:
+def _ask_for_lesson_if_due(state: LoopState) -> Transition:
     """Ask for a lesson where the planner looks ahead and there is something new to learn."""
     planner = state.policy.loaded_planner
     if not isinstance(planner, LearningPlanner) or not state.phase.resting:

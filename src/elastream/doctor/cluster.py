@@ -21,12 +21,12 @@ from elastream.goals.by_hand import ByHand
 from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import ElastreamError, SparkError
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 from elastream.spark.internals.files import throw_away
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.reach import check_reach, first_reason
-from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.sessions.interrupts import interrupts_kept
 from elastream.spark.steer.executors import SparkExecutorPool
 from elastream.spark.steer.warm_up import warm_up
@@ -57,7 +57,7 @@ class LiveCluster:
         self._where = "this machine" if master is None else master
         self._session: LaunchedSession | None = None
         self._spark: SparkSession
-        self._door: PrivateDoor
+        self._internals: SparkInternals
 
     def checks(self, needs: tuple[str, ...]) -> tuple[Check, ...]:
         """Return what is looked at, in order; ``needs`` are the checks before any of them."""
@@ -68,7 +68,7 @@ class LiveCluster:
             return Check(name, doing, lambda: _looked(look, name, todo), needs)
 
         start = f"starting a session on {self._where}"
-        ask = f"asking for {counted(self._settings.executors, 'executor')}"
+        ask = f"asking for {pluralize(self._settings.executors, 'executor')}"
         told = "ELASTREAM_DEBUG=1 shows what Java says"
         unsteered = 'pip install "elastream[spark]" brings a Spark whose doors open'
         return (
@@ -120,7 +120,7 @@ class LiveCluster:
         return Finding("session", "ok", found)
 
     def _doors(self) -> Finding:
-        self._door = PrivateDoor.of(self._spark)
+        self._internals = SparkInternals.of(self._spark)
         return Finding("doors", "ok", "every part of Spark that steering needs is there")
 
     def _attach(self) -> Finding:
@@ -130,8 +130,10 @@ class LiveCluster:
         return Finding("attach", "ok", "a loop attached to the application and let go")
 
     def _executors(self) -> Finding:
-        wanted, roll = self._settings.executors, ExecutorRoll(self._door)
-        pool = SparkExecutorPool(self._door, roll, SparkMonitor(self._door, roll, lambda _: False))
+        wanted, roll = self._settings.executors, ExecutorRegistry(self._internals)
+        pool = SparkExecutorPool(
+            self._internals, roll, SparkMonitor(self._internals, roll, lambda _: False)
+        )
         there = pool.grow(wanted, timeout_s=self._settings.patience_s, ticket=Ticket())
         sizes = sorted({executor.cores for executor in there})
         verdict: Verdict = "ok"
@@ -139,7 +141,7 @@ class LiveCluster:
         if len(there) < wanted:
             verdict, todo = "warn" if there else "fail", _ROOM
         elif len(sizes) > 1:
-            found += f", with {listed(map(str, sizes))} cores"
+            found += f", with {join_names(map(str, sizes))} cores"
             verdict, todo = "warn", "give all the same size: a plan counts executors, not cores"
         return Finding("executors", verdict, found, todo)
 
@@ -148,27 +150,27 @@ class LiveCluster:
         if folder is None:
             todo = "give `checkpoint`, the folder where your queries keep theirs"
             return Finding("checkpoint", "warn", "not tried: nobody says where it is", todo)
-        entries = self._door.executors()
+        entries = self._internals.executors()
         if folder == _TEMPORARY:
             with tempfile.TemporaryDirectory(prefix="elastream-doctor-") as own:
-                check_reach(self._door, entries, Path(own).as_uri())
+                check_reach(self._internals, entries, Path(own).as_uri())
             folder = "a folder of this machine"
         else:
-            check_reach(self._door, entries, folder)
-        who = counted(len(entries), "executor")
+            check_reach(self._internals, entries, folder)
+        who = pluralize(len(entries), "executor")
         return Finding("checkpoint", "ok", f"{who} and the driver share {folder}")
 
     def _placement(self) -> Finding:
-        folder, entries = self._folder(), self._door.executors()
+        folder, entries = self._folder(), self._internals.executors()
         if self._here:
-            warm_up(self._door, entries, beside=None, batches=1)
+            warm_up(self._internals, entries, beside=None, batches=1)
         elif folder is None:
             return _unsteered("nobody says where checkpoints are")
         else:
             name = f"elastream-doctor-{uuid.uuid4().hex}"
-            with throw_away(self._door, folder, name) as own:
-                warm_up(self._door, entries, beside=f"{own}/query/state", batches=1)
-        names = listed(entry.id for entry in entries)
+            with throw_away(self._internals, folder, name) as own:
+                warm_up(self._internals, entries, beside=f"{own}/query/state", batches=1)
+        names = join_names(entry.id for entry in entries)
         found = f"the state of a throw-away query went where it was told: executors {names}"
         return Finding("placement", "ok", found)
 

@@ -14,7 +14,7 @@ from elastream.doctor.findings import Finding
 from elastream.doctor.program_text import ProgramText
 from elastream.launch.given import MASTER, Given
 from elastream.model.errors import UnsupportedSparkError
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 from elastream.spark.internals.triggers import TRIGGERS, trigger_of_argument
 from elastream.spark.sessions.java import java_home, system_java_home
 from elastream.spark.sessions.settings import local_disk_settings, wrong_among
@@ -101,7 +101,7 @@ def settings(given: Given, master: str | None) -> Finding:
         todo = "; ".join(f"better {each.wanted}: {each.why}" for each in costly)
         told = ", ".join(f"{each.name} is {each.value}" for each in costly)
         return Finding("settings", "warn", told, todo)
-    told = f"none is against steering; {counted(len(added), 'is', 'are')} to be added"
+    told = f"none is against steering; {pluralize(len(added), 'is', 'are')} to be added"
     todo = "elastream run adds them; in your own session elastream.session_settings() does"
     return Finding("settings", "ok", told, todo if added else "")
 
@@ -110,15 +110,15 @@ def triggers(text: ProgramText | None) -> Finding:
     """Tell whether queries have batches between which state can move."""
     if text is None:
         told = "queries need batches: processingTime, availableNow, or no trigger at all"
-        refused = listed(each.argument for each in TRIGGERS if each.refusal is not None)
+        refused = join_names(each.argument for each in TRIGGERS if each.refusal is not None)
         todo = f"a query with {refused} as its trigger cannot be scaled; give `app` to look"
         return Finding("triggers", "ok", told, todo)
     refusals = {argument: _refusal(argument) for argument, _ in text.triggers}
     wrong = [(argument, line) for argument, line in text.triggers if refusals[argument]]
     if not wrong:
-        told = listed(f"{argument} in line {line}" for argument, line in text.triggers)
+        told = join_names(f"{argument} in line {line}" for argument, line in text.triggers)
         return Finding("triggers", "ok", f"all can be steered: {told}")
-    told = listed(f"{argument} in line {line}" for argument, line in wrong)
+    told = join_names(f"{argument} in line {line}" for argument, line in wrong)
     todo = "; ".join(f"a query that {refusals[argument]}" for argument in dict(wrong))
     none_left = len(wrong) == len(text.triggers)
     return Finding("triggers", "fail" if none_left else "warn", told, todo)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from elastream.launch.program import Program
-from elastream.model.checks import count, positive, shown
+from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 
 __all__ = ["DoctorSettings"]
@@ -38,6 +38,6 @@ class DoctorSettings:
                 raise ProblemError(name, "is empty; leave it out, or say which")
         for name in self.conf:
             if not name.startswith("spark."):
-                raise ProblemError("conf", f"{shown(name)} is no setting of Spark")
+                raise ProblemError("conf", f"{abbreviate(name)} is no setting of Spark")
         if self.app is not None:
             Program(str(self.app))

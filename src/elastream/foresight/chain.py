@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from elastream.foresight.mtm.problem import Direction, MigrationChain, discount
-from elastream.model.checks import Number, amount, amounts, count
+from elastream.model.checks import Number, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.placement.ssm.interval_gain import Floats
 
@@ -46,7 +46,7 @@ class ChainSettings:
 
     def __post_init__(self) -> None:
         discount("gamma", self.gamma)
-        if amount("smoothing", self.smoothing) > 1:
+        if non_negative("smoothing", self.smoothing) > 1:
             raise ProblemError("smoothing", f"{self.smoothing:g} is above 1")
 
 
@@ -65,11 +65,11 @@ def node_counts(
     """
     count("least", least, least=1)
     count("most", most, least=least)
-    checked = np.array(amounts("totals", totals), dtype=np.float64)
+    checked = np.array(non_negatives("totals", totals), dtype=np.float64)
     if len(checked) == 0:
         raise ProblemError("totals", "is empty; give at least one interval")
-    floor = float(checked.min() if low is None else amount("low", low))
-    ceiling = float(checked.max() if high is None else amount("high", high))
+    floor = float(checked.min() if low is None else non_negative("low", low))
+    ceiling = float(checked.max() if high is None else non_negative("high", high))
     if ceiling < floor:
         raise ProblemError("high", f"{ceiling:g} is below the low of {floor:g}")
     share = (checked - floor) / (ceiling - floor) if ceiling > floor else np.zeros(len(checked))

@@ -8,7 +8,7 @@ from typing import Any
 
 from elastream.core.application import GoalBounds, Observed
 from elastream.core.goal import Goal, MadePlanner, Marks, Need, Question, Wanted
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation, Executor
 
@@ -37,7 +37,7 @@ class Combined(Goal):
             if not isinstance(getattr(self, name), Goal) or isinstance(
                 getattr(self, name), Combined
             ):
-                wrong = f"{shown(getattr(self, name))} is no single goal"
+                wrong = f"{abbreviate(getattr(self, name))} is no single goal"
                 raise ProblemError(f"goal.{name}", wrong)
 
     @property

@@ -35,10 +35,10 @@ from elastream.core.goal import (
 from elastream.core.learning import LearningPlanner
 from elastream.core.policy import planner_named
 from elastream.goals.wall_clock import checked_zone, moment_of, wall_clock
-from elastream.model.checks import amount, count, positive, shown
+from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.registry import PLANNERS, installed
 
 __all__ = ["Schedule"]
@@ -77,12 +77,12 @@ class Schedule(Goal):
         checked_zone("goal.zone", self.zone)
         given, checked = self.sizes, _checked(self.sizes, self.zone)
         object.__setattr__(self, "sizes", checked)
-        amount("goal.lead_s", self.lead_s)
-        if amount("goal.gamma", self.gamma) > 1:
+        non_negative("goal.lead_s", self.lead_s)
+        if non_negative("goal.gamma", self.gamma) > 1:
             raise ProblemError("goal.gamma", f"{self.gamma:g} is above 1")
         if self.every is not None:
             if not isinstance(self.every, timedelta):
-                raise ProblemError("goal.every", f"{shown(self.every)} is no timedelta")
+                raise ProblemError("goal.every", f"{abbreviate(self.every)} is no timedelta")
             period_s = positive("goal.every", self.every.total_seconds())
             span_s = checked[-1][0] - checked[0][0]
             if self.every % _DAY == timedelta(0):
@@ -102,7 +102,7 @@ class Schedule(Goal):
                 hour, minute = (int(part) for part in clock.split(":"))
                 moments.append((_FIRST_DAY.replace(hour=hour, minute=minute), number))
             except (ValueError, AttributeError):
-                wrong = f"{shown(clock)} is no time of the day such as 08:30"
+                wrong = f"{abbreviate(clock)} is no time of the day such as 08:30"
                 raise ProblemError(f"goal.sizes[{i}]", wrong) from None
         return cls(moments, every=_DAY, **more)
 
@@ -125,7 +125,7 @@ class Schedule(Goal):
         last_s, number = self._times()[-1]
         if self.every is None and last_s * 1000 < now_ms:
             when = wall_clock(last_s, self.zone).isoformat(sep=" ", timespec="seconds")
-            size = counted(number, "executor")
+            size = pluralize(number, "executor")
             wrong = f"{size} from {when} on is in the past, and nothing follows"
             raise ProblemError(f"goal.sizes[{len(self.sizes) - 1}]", wrong)
 
@@ -138,11 +138,11 @@ class Schedule(Goal):
             return memory, bounded, ()
         if size is None or size == alive:
             why = "the schedule has not begun" if size is None else "as the schedule has it"
-            return memory, Wanted("hold", alive, f"{counted(alive, 'executor')}, {why}", busy), ()
+            return memory, Wanted("hold", alive, f"{pluralize(alive, 'executor')}, {why}", busy), ()
         need: Need = "scale-out" if size > alive else "scale-in"
         ahead = self.ahead(observed.wall_ms or 0)
         then = f", then {', '.join(map(str, ahead))}" if ahead else ""
-        reason = f"the schedule asks for {counted(size, 'executor')}{then}"
+        reason = f"the schedule asks for {pluralize(size, 'executor')}{then}"
         return memory, Wanted(need, size, reason, busy, {"wanted": size}, firm=True), ()
 
     def planner(
@@ -215,16 +215,18 @@ class Schedule(Goal):
 
 def _checked(sizes: object, zone: str | None) -> tuple[tuple[float, int], ...]:
     if not isinstance(sizes, Sequence) or isinstance(sizes, str) or not sizes:
-        raise ProblemError("goal.sizes", f"{shown(sizes)} is no list of times and sizes")
+        raise ProblemError("goal.sizes", f"{abbreviate(sizes)} is no list of times and sizes")
     if len(sizes) > _MOST_SIZES:
         raise ProblemError("goal.sizes", f"has {len(sizes)} entries; the most is {_MOST_SIZES}")
     found: list[tuple[float, int]] = []
     for i, entry in enumerate(sizes):
         if not isinstance(entry, Sequence) or isinstance(entry, str) or len(entry) != 2:
-            raise ProblemError(f"goal.sizes[{i}]", f"{shown(entry)} is no pair of time and size")
+            raise ProblemError(
+                f"goal.sizes[{i}]", f"{abbreviate(entry)} is no pair of time and size"
+            )
         at_s = _seconds(f"goal.sizes[{i}]", entry[0], zone)
         if found and at_s <= found[-1][0]:
-            wrong = f"{shown(entry[0])} is not after the time before it"
+            wrong = f"{abbreviate(entry[0])} is not after the time before it"
             raise ProblemError(f"goal.sizes[{i}]", wrong)
         found.append((at_s, count(f"goal.sizes[{i}]", entry[1], least=1)))
     return tuple(found)
@@ -235,13 +237,13 @@ def _seconds(field_name: str, moment: object, zone: str | None) -> float:
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError:
-            raise ProblemError(field_name, f"{shown(moment)} is no time of ISO 8601") from None
+            raise ProblemError(field_name, f"{abbreviate(moment)} is no time of ISO 8601") from None
     if isinstance(moment, datetime):
         try:
             return moment_of(moment, zone)
         except (OverflowError, ValueError):
             raise ProblemError(field_name, _beyond(moment)) from None
-    return float(amount(field_name, moment))
+    return float(non_negative(field_name, moment))
 
 
 def _walls(sizes: Sequence[tuple[Moment, int]], zone: str | None) -> tuple[datetime, ...]:
@@ -259,10 +261,10 @@ def _walls(sizes: Sequence[tuple[Moment, int]], zone: str | None) -> tuple[datet
         walls.append(wall)
     for i, (before, wall) in enumerate(pairwise(walls), 1):
         if wall <= before:
-            wrong = f"{shown(sizes[i][0])} is not after the time before it"
+            wrong = f"{abbreviate(sizes[i][0])} is not after the time before it"
             raise ProblemError(f"goal.sizes[{i}]", f"{wrong} by the wall clock")
     return tuple(walls)
 
 
 def _beyond(moment: object) -> str:
-    return f"{shown(moment)} is beyond the years 1 to 9999"
+    return f"{abbreviate(moment)} is beyond the years 1 to 9999"

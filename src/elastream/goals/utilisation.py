@@ -56,10 +56,10 @@ from elastream.core.goal import (
 from elastream.core.usage import SLACK, Usage, demand
 from elastream.goals.forecast import Expected, Forecaster
 from elastream.goals.wall_clock import checked_zone
-from elastream.model.checks import Number, amount, positive, zero_or_more
+from elastream.model.checks import Number, non_negative, positive, zero_or_more
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau
 
 __all__ = ["FURTHEST_S", "Utilisation", "attainable_tau"]
@@ -98,7 +98,7 @@ class Utilisation(Goal):
         target = positive("goal.target", self.target)
         if target > 1:
             raise ProblemError("goal.target", f"{target:g} is above 1")
-        band = amount("goal.hysteresis", self.hysteresis)
+        band = non_negative("goal.hysteresis", self.hysteresis)
         if not band < target:
             raise ProblemError("goal.hysteresis", f"{band:g} is not below target {target:g}")
         if target + band > 1:
@@ -268,7 +268,7 @@ class Utilisation(Goal):
             return "scale-out", min(out, bounds.most), reason
         number = max(below, bounds.least, 1)
         if number <= alive - max(1, int(_LEAST_SAVING * alive)):
-            stays = f"{counted(number, 'executor')} would be {ahead.total / number:.2f} busy"
+            stays = f"{pluralize(number, 'executor')} would be {ahead.total / number:.2f} busy"
             return "scale-in", number, f"{busy}: {stays}, below {self.low_mark:.2f}"
         if not pressed:
             return "hold", alive, f"{busy}: {self._contentment(usage, observed)}"
@@ -286,9 +286,9 @@ class Utilisation(Goal):
         if usage.mean >= self.low_mark:
             return f"within {self.low_mark:.2f} to {self.high_mark:.2f}"
         if alive <= max(1, observed.bounds.least):
-            return f"low, and {counted(alive, 'executor')} the minimum"
+            return f"low, and {pluralize(alive, 'executor')} the minimum"
         fewer = alive - max(1, int(_LEAST_SAVING * alive))
-        return f"low, and too much for {counted(fewer, 'executor')}"
+        return f"low, and too much for {pluralize(fewer, 'executor')}"
 
     def _least_fitting(self, usage: Usage, observed: Observed, mark: float) -> int:
         """Return the least n that fits ``mark``; the tasks, one a node, always do."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = ["checked_zone", "moment_of", "wall_clock", "wall_clock_ms"]
@@ -27,11 +27,11 @@ def checked_zone(field: str, name: object) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str):
-        raise ProblemError(field, f"{shown(name)} is not the name of a time zone")
+        raise ProblemError(field, f"{abbreviate(name)} is not the name of a time zone")
     try:
         _zone(name)
     except (KeyError, ValueError, OSError):
-        wrong = f"{shown(name)} is not a time zone of this machine"
+        wrong = f"{abbreviate(name)} is not a time zone of this machine"
         hint = "give one such as Europe/Berlin; pip install tzdata if the machine has none"
         raise ProblemError(field, f"{wrong}; {hint}") from None
     return name

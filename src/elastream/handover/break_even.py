@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastream.model.checks import amount, positive
+from elastream.model.checks import non_negative, positive
 
 __all__ = [
     "HandoverCost",
@@ -53,7 +53,7 @@ class MigrationCost:
 def handover_cost(*, length_s: float, slide_s: float, rows_per_s: float) -> HandoverCost:
     """Return the expected cost for time windows; a slide above the length leaves no overlap."""
     length, slide = positive("length_s", length_s), positive("slide_s", slide_s)
-    rate = amount("rows_per_s", rows_per_s)
+    rate = non_negative("rows_per_s", rows_per_s)
     return HandoverCost(max(0.0, length - slide / 2), rate * max(0.0, length - slide))
 
 
@@ -61,9 +61,9 @@ def migration_cost(
     *, state_bytes: float, bytes_per_s: float, restart_s: float, rows_per_s: float
 ) -> MigrationCost:
     """Return the expected cost of stopping, moving all of the state, and starting again."""
-    moved_s = amount("state_bytes", state_bytes) / positive("bytes_per_s", bytes_per_s)
-    pause_s = amount("restart_s", restart_s) + moved_s
-    return MigrationCost(pause_s, amount("rows_per_s", rows_per_s) * pause_s)
+    moved_s = non_negative("state_bytes", state_bytes) / positive("bytes_per_s", bytes_per_s)
+    pause_s = non_negative("restart_s", restart_s) + moved_s
+    return MigrationCost(pause_s, non_negative("rows_per_s", rows_per_s) * pause_s)
 
 
 def break_even_length_s(
@@ -81,8 +81,12 @@ def break_even_length_s(
     part per row of a window. ``None``: a handover is sooner at every length.
     """
     bandwidth = positive("bytes_per_s", bytes_per_s)
-    growth = amount("rows_per_s", rows_per_s) * amount("row_bytes", row_bytes) / bandwidth
+    growth = (
+        non_negative("rows_per_s", rows_per_s) * non_negative("row_bytes", row_bytes) / bandwidth
+    )
     if growth >= 1:
         return None
-    fixed_s = amount("restart_s", restart_s) + amount("state_bytes", state_bytes) / bandwidth
+    fixed_s = (
+        non_negative("restart_s", restart_s) + non_negative("state_bytes", state_bytes) / bandwidth
+    )
     return (fixed_s + positive("slide_s", slide_s) / 2) / (1 - growth)

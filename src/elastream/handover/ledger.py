@@ -23,7 +23,7 @@ from elastream.atomic_io import make_folder, write_json
 from elastream.handover.messages import boundary_from, boundary_members
 from elastream.handover.model import Boundary
 from elastream.jsonl import LineFile
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = [
@@ -167,7 +167,7 @@ def _record_members(record: Record) -> dict[str, object]:
 def _record(fields: dict[str, Any]) -> Record:
     state, boundary, term = fields["state"], fields["boundary"], fields["term"]
     if fields["v"] != _VERSION or state not in get_args(RecordState):
-        raise ValueError(shown(state))
+        raise ValueError(abbreviate(state))
     return Record(
         str(fields["handover"]),
         str(fields["query"]),

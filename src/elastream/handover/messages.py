@@ -15,7 +15,7 @@ from numbers import Integral
 from typing import Any, Final
 
 from elastream.handover.model import Boundary, QueryShape, Window
-from elastream.model.checks import count, shown
+from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 
 __all__ = [
@@ -162,15 +162,15 @@ def members_of(message: Message) -> dict[str, object]:
 def from_members(members: object) -> Message:
     """Return the message, or raise ``ProblemError`` with the wrong member."""
     if not isinstance(members, dict):
-        raise ProblemError("message", f"{shown(members)} is not an object")
+        raise ProblemError("message", f"{abbreviate(members)} is not an object")
     name = members.get("type")
     kind = _NAMES.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ProblemError("type", f"{shown(name)} is not a message")
+        raise ProblemError("type", f"{abbreviate(name)} is not a message")
     fields = kind.__dataclass_fields__
     for found in members:
         if found != "type" and found not in fields:
-            raise ProblemError(shown(found)[1:-1], f"is not a member of {name}")
+            raise ProblemError(abbreviate(found)[1:-1], f"is not a member of {name}")
     return kind(**{field: _READERS[field](field, _member(members, field)) for field in fields})
 
 
@@ -223,7 +223,7 @@ def _shape(field: str, value: object) -> QueryShape:
 
 def _object(field: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ProblemError(field, f"{shown(value)} is not an object")
+        raise ProblemError(field, f"{abbreviate(value)} is not an object")
     return value
 
 
@@ -236,19 +236,19 @@ def _member(members: Mapping[str, Any], name: str) -> object:
 
 def _text(field: str, value: object) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
-        raise ProblemError(field, f"{shown(value)} is not a short text")
+        raise ProblemError(field, f"{abbreviate(value)} is not a short text")
     return value
 
 
 def _whole(field: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ProblemError(field, f"{shown(value)} is not a whole number")
+        raise ProblemError(field, f"{abbreviate(value)} is not a whole number")
     return int(value)
 
 
 def _wholes(field: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
-        raise ProblemError(field, f"{shown(value)} is not a list")
+        raise ProblemError(field, f"{abbreviate(value)} is not a list")
     return tuple(_whole(f"{field}[{i}]", entry) for i, entry in enumerate(value))
 
 

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from elastream.model.checks import Number, Numbers, amount, amounts, count, positive, shown
+from elastream.model.checks import (
+    Number,
+    Numbers,
+    abbreviate,
+    count,
+    non_negative,
+    non_negatives,
+    positive,
+)
 from elastream.model.errors import ProblemError
 
 __all__ = [
@@ -51,7 +59,9 @@ class Window:
         """Return the validated window; rows are whole numbers."""
         if kind not in get_args(WindowKind):
             known = " or ".join(f'"{name}"' for name in get_args(WindowKind))
-            raise ProblemError(f"{field}.kind", f"{shown(kind)} is not a kind of window: {known}")
+            raise ProblemError(
+                f"{field}.kind", f"{abbreviate(kind)} is not a kind of window: {known}"
+            )
         rows = kind == "rows"
         return cls(
             "rows" if rows else "time",
@@ -83,8 +93,8 @@ class HandoverProblem:
         arrivals: Sequence[Numbers] | None = None,
     ) -> HandoverProblem:
         """Return the validated problem."""
-        last = amount("last_window", last_window)
-        first = amounts("first_tuples", first_tuples)
+        last = non_negative("last_window", last_window)
+        first = non_negatives("first_tuples", first_tuples)
         if not first:
             raise ProblemError("first_tuples", "is empty; give one timestamp for each input")
         if window.kind == "time":
@@ -187,7 +197,7 @@ class QueryShape:
         )
         for what, ours, theirs in pairs:
             if ours != theirs:
-                return f"the {what} is {shown(ours)} here and {shown(theirs)} there"
+                return f"the {what} is {abbreviate(ours)} here and {abbreviate(theirs)} there"
         return None
 
 
@@ -197,13 +207,13 @@ def _size(field: str, value: object, *, whole: bool) -> Number:
 
 def _arrivals(arrivals: object, inputs: int, last_window: Number) -> tuple[tuple[Number, ...], ...]:
     if not isinstance(arrivals, Sequence) or isinstance(arrivals, str | bytes):
-        raise ProblemError("arrivals", f"{shown(arrivals)} is not a list")
+        raise ProblemError("arrivals", f"{abbreviate(arrivals)} is not a list")
     if len(arrivals) != inputs:
         raise ProblemError("arrivals", f"has {len(arrivals)} lists where there are {inputs} inputs")
-    checked = tuple(amounts(f"arrivals[{i}]", listed) for i, listed in enumerate(arrivals))
+    checked = tuple(non_negatives(f"arrivals[{i}]", listed) for i, listed in enumerate(arrivals))
     for i, listed in enumerate(checked):
         if not listed or listed[0] != last_window:
-            first = shown(listed[0]) if listed else "nothing"
+            first = abbreviate(listed[0]) if listed else "nothing"
             why = f"begins with {first}, not with the first tuple of the last window, {last_window}"
             raise ProblemError(f"arrivals[{i}]", why)
         for j in range(1, len(listed)):

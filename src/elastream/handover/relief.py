@@ -21,7 +21,7 @@ from typing import Literal
 
 from elastream.handover.break_even import handover_cost, migration_cost
 from elastream.handover.model import Window
-from elastream.model.checks import amount, positive
+from elastream.model.checks import non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
@@ -70,7 +70,7 @@ class Marks:
 
     def __post_init__(self) -> None:
         positive("bytes_per_s", self.bytes_per_s)
-        amount("restart_s", self.restart_s)
+        non_negative("restart_s", self.restart_s)
         if not 0 < positive("target", self.target) <= positive("high", self.high):
             raise ProblemError("target", f"{self.target} is above high, {self.high}")
 

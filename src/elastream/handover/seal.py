@@ -21,7 +21,7 @@ from typing import Final
 from elastream.atomic_io import write_text
 from elastream.handover.ledger import Side
 from elastream.handover.messages import Message, from_members, members_of
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
 __all__ = [
@@ -118,7 +118,7 @@ def refusal(why: str) -> bytes:
 def refusal_in(line: bytes) -> str | None:
     """Return why we are rejected; ``None`` if the line is something else."""
     why = _members(line).get("refused")
-    return shown(why)[1:-1] if isinstance(why, str) else None
+    return abbreviate(why)[1:-1] if isinstance(why, str) else None
 
 
 def read_token(path: Path, *, create: bool = False) -> str:

@@ -11,7 +11,7 @@ from elastream.core.decision_log import DecisionLog
 from elastream.core.goal import Goal
 from elastream.core.policy import Policy, goal_named
 from elastream.launch.given import has_no_executors
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.page.server import checked_address, checked_names
 
@@ -58,10 +58,10 @@ def goal_given(name: str, folder: str) -> Goal:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise ProblemError("goal", f"{shown(name)} cannot be found: {error}") from None
+        raise ProblemError("goal", f"{abbreviate(name)} cannot be found: {error}") from None
     finally:
         sys.path.remove(folder)
     goal = found() if callable(found) else found
     if not isinstance(goal, Goal):
-        raise ProblemError("goal", f"{shown(name)} gives {shown(goal)}, which is no goal")
+        raise ProblemError("goal", f"{abbreviate(name)} gives {abbreviate(goal)}, which is no goal")
     return goal

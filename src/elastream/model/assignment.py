@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from elastream.model.checks import Number, count, shown
+from elastream.model.checks import Number, abbreviate, count
 from elastream.model.errors import ProblemError
 
 __all__ = ["MOST_NODES", "Assignment", "Interval"]
@@ -105,7 +105,7 @@ class Assignment:
 
 def _interval(field: str, pair: object, tasks: int) -> Interval:
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-        raise ProblemError(field, f"{shown(pair)} is not an interval [lb, ub]")
+        raise ProblemError(field, f"{abbreviate(pair)} is not an interval [lb, ub]")
     lb = count(f"{field}[0]", pair[0], most=tasks)
     ub = count(f"{field}[1]", pair[1], most=tasks)
     if lb > ub:

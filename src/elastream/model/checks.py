@@ -11,7 +11,16 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Number", "Numbers", "amount", "amounts", "count", "positive", "shown", "zero_or_more"]
+__all__ = [
+    "Number",
+    "Numbers",
+    "abbreviate",
+    "count",
+    "non_negative",
+    "non_negatives",
+    "positive",
+    "zero_or_more",
+]
 
 Number = int | float
 """A finite amount. Whole numbers stay whole, so that bytes in are bytes out."""
@@ -26,7 +35,7 @@ _SMALLEST = 1e-100
 """Nothing smaller may be divided by, for the same reason."""
 
 
-def shown(value: object) -> str:
+def abbreviate(value: object) -> str:
     """Return ``value`` as a short printable piece of an error message."""
     try:
         text = ascii(value)
@@ -35,39 +44,39 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
 
 
-def amount(field: str, value: object) -> Number:
+def non_negative(field: str, value: object) -> Number:
     """Return ``value`` as a finite number that is not negative."""
     if type(value) is int:
         number: Number = value
     elif type(value) is float:
         number = value
     elif isinstance(value, bool) or not isinstance(value, Real):
-        raise ProblemError(field, f"{shown(value)} is not a number")
+        raise ProblemError(field, f"{abbreviate(value)} is not a number")
     else:
         number = int(value) if isinstance(value, Integral) else float(value)
     if number < 0:
-        raise ProblemError(field, f"{shown(value)} is negative; give zero or more")
+        raise ProblemError(field, f"{abbreviate(value)} is negative; give zero or more")
     if number > _LARGEST or number != number:
-        raise ProblemError(field, f"{shown(value)} is not finite, or above 1e100")
+        raise ProblemError(field, f"{abbreviate(value)} is not finite, or above 1e100")
     return number
 
 
 def positive(field: str, value: object) -> Number:
     """Return ``value`` as a finite number above zero."""
-    number = amount(field, value)
+    number = non_negative(field, value)
     if number == 0:
         raise ProblemError(field, "0 is not positive; give more than zero")
     if number < _SMALLEST:
-        raise ProblemError(field, f"{shown(value)} is too close to zero; give 1e-100 or more")
+        raise ProblemError(field, f"{abbreviate(value)} is too close to zero; give 1e-100 or more")
     return number
 
 
 def zero_or_more(field: str, value: object) -> Number:
     """Return ``value`` as an amount that may be divided by unless it is zero."""
-    return positive(field, value) if amount(field, value) else 0
+    return positive(field, value) if non_negative(field, value) else 0
 
 
-def amounts(field: str, values: object, *, length: int | None = None) -> tuple[Number, ...]:
+def non_negatives(field: str, values: object, *, length: int | None = None) -> tuple[Number, ...]:
     """Return ``values`` as a tuple of finite, non-negative numbers, ``length`` of them."""
     numbers = tuple(_listed(field, values))
     if length is not None and len(numbers) != length:
@@ -78,19 +87,19 @@ def amounts(field: str, values: object, *, length: int | None = None) -> tuple[N
             break
     else:
         return numbers
-    return tuple(amount(f"{field}[{i}]", number) for i, number in enumerate(numbers))
+    return tuple(non_negative(f"{field}[{i}]", number) for i, number in enumerate(numbers))
 
 
 def count(field: str, value: object, *, least: int = 0, most: int | None = None) -> int:
     """Return ``value`` as a whole number between ``least`` and ``most``."""
     is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole:
-        raise ProblemError(field, f"{shown(value)} is not a whole number")
+        raise ProblemError(field, f"{abbreviate(value)} is not a whole number")
     whole: int = int(value)  # type: ignore[call-overload]
     if whole < least:
-        raise ProblemError(field, f"{shown(value)} is too small; the least is {least}")
+        raise ProblemError(field, f"{abbreviate(value)} is too small; the least is {least}")
     if most is not None and whole > most:
-        raise ProblemError(field, f"{shown(value)} is too large; the most is {most}")
+        raise ProblemError(field, f"{abbreviate(value)} is too large; the most is {most}")
     return whole
 
 
@@ -99,5 +108,5 @@ def _listed(field: str, values: object) -> Iterable[Number]:
     if callable(to_list):  # a NumPy array
         values = to_list()
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise ProblemError(field, f"{shown(values)} is not a list")
+        raise ProblemError(field, f"{abbreviate(values)} is not a list")
     return values

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from elastream.model.assignment import MOST_NODES, Assignment
-from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
+from elastream.model.checks import Number, Numbers, abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 
 __all__ = ["LOAD_TOLERANCE", "Copies", "SequenceProblem", "StepProblem", "Target", "exact_sum"]
@@ -127,10 +127,10 @@ class SequenceProblem:
 
 
 def _tasks(work: Numbers, state: Numbers) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
-    checked = amounts("work", work)
+    checked = non_negatives("work", work)
     if not checked:
         raise ProblemError("work", "is empty; give at least one task")
-    return checked, amounts("state", state, length=len(checked))
+    return checked, non_negatives("state", state, length=len(checked))
 
 
 def _current(
@@ -139,7 +139,7 @@ def _current(
     if isinstance(current, Assignment):
         assignment = current
     elif not isinstance(current, Sequence) or isinstance(current, str | bytes):
-        raise ProblemError("current", f"{shown(current)} is not a list")
+        raise ProblemError("current", f"{abbreviate(current)} is not a list")
     elif current and all(isinstance(entry, int) for entry in current):
         assignment = Assignment.from_nodes([entry for entry in current if isinstance(entry, int)])
     else:
@@ -152,7 +152,7 @@ def _current(
 
 def _copies(copies: object, current: Assignment, nodes: int) -> Copies:
     if not isinstance(copies, Iterable) or isinstance(copies, str | bytes):
-        raise ProblemError("copies", f"{shown(copies)} is not a list")
+        raise ProblemError("copies", f"{abbreviate(copies)} is not a list")
     tasks = len(current.nodes_of_tasks)
     checked = [_copy(f"copies[{i}]", pair, tasks, nodes) for i, pair in enumerate(copies)]
     return frozenset(pair for pair in checked if current.nodes_of_tasks[pair[0]] != pair[1])
@@ -160,19 +160,19 @@ def _copies(copies: object, current: Assignment, nodes: int) -> Copies:
 
 def _copy(field: str, pair: object, tasks: int, nodes: int) -> tuple[int, int]:
     if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
-        raise ProblemError(field, f"{shown(pair)} is not a pair of task and node")
+        raise ProblemError(field, f"{abbreviate(pair)} is not a pair of task and node")
     task = count(f"{field}[0]", pair[0], most=tasks - 1)
     return task, count(f"{field}[1]", pair[1], most=nodes - 1)
 
 
 def _target(prefix: str, nodes: object, tau: object) -> Target:
     return Target(
-        count(f"{prefix}nodes", nodes, least=1, most=MOST_NODES), amount(f"{prefix}tau", tau)
+        count(f"{prefix}nodes", nodes, least=1, most=MOST_NODES), non_negative(f"{prefix}tau", tau)
     )
 
 
 def _discount(gamma: object) -> Number:
-    discount = amount("gamma", gamma)
+    discount = non_negative("gamma", gamma)
     if discount > 1:
-        raise ProblemError("gamma", f"{shown(gamma)} is too large; the most is 1")
+        raise ProblemError("gamma", f"{abbreviate(gamma)} is too large; the most is 1")
     return discount

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["counted", "listed", "printable"]
+__all__ = ["join_names", "pluralize", "printable"]
 
 _MOST_LISTED: Final = 8
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def pluralize(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun; left out, ``many`` is the noun with an ``s``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def listed(names: Iterable[str], *, most: int = _MOST_LISTED) -> str:
+def join_names(names: Iterable[str], *, most: int = _MOST_LISTED) -> str:
     """Return names, the first ``most`` of many; ``none`` where there are none."""
     names = list(names)
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "") if names else "none"

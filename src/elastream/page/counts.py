@@ -22,10 +22,10 @@ __all__ = [
     "MOST_QUERIES",
     "Counted",
     "Counts",
+    "Histogram",
     "MoveCounts",
     "Outcome",
     "QueryCounts",
-    "Spread",
 ]
 
 MOST_QUERIES: Final = 1000
@@ -43,7 +43,7 @@ _LARGEST: Final = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Histogram:
     """A histogram: how many values fell where."""
 
     bounds: tuple[float, ...]
@@ -54,15 +54,15 @@ class Spread:
     """Sum of the values."""
 
     @classmethod
-    def over(cls, bounds: tuple[float, ...]) -> Spread:
+    def over(cls, bounds: tuple[float, ...]) -> Histogram:
         """Return one that holds nothing yet."""
         return cls(bounds, (0,) * (len(bounds) + 1))
 
-    def plus(self, value: float) -> Spread:
+    def plus(self, value: float) -> Histogram:
         """Return it with one value more."""
         counts = list(self.counts)
         counts[bisect_left(self.bounds, value)] += 1
-        return Spread(self.bounds, tuple(counts), self.total + value)
+        return Histogram(self.bounds, tuple(counts), self.total + value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class QueryCounts:
     """What one query has done."""
 
     rows: Number = 0
-    batch_s: Spread = field(default_factory=lambda: Spread.over(_BATCH_S))
+    batch_s: Histogram = field(default_factory=lambda: Histogram.over(_BATCH_S))
     """How long its batches took."""
     asked_again: Number = 0
     """Moves of its tasks that were asked for again because they did not hold."""
@@ -102,9 +102,9 @@ class Counted:
     """By name."""
     left: Mapping[str, None] = field(default_factory=dict)
     """Those of them that take part no more, the first to leave first."""
-    changes: Mapping[tuple[str, Outcome], Spread] = field(
+    changes: Mapping[tuple[str, Outcome], Histogram] = field(
         default_factory=lambda: {
-            (kind, outcome): Spread.over(_CHANGE_S)
+            (kind, outcome): Histogram.over(_CHANGE_S)
             for kind in get_args(ChangeKind)
             for outcome in get_args(Outcome)
         }
@@ -224,7 +224,7 @@ def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Number])
         state_bytes_ahead=before.state_bytes_ahead + figures.get("state_bytes_ahead", 0),
     )
     seconds = max(0.0, figures["seconds"])  # a clock may be set back
-    took = counted.changes.get((kind, outcome), Spread.over(_CHANGE_S)).plus(seconds)
+    took = counted.changes.get((kind, outcome), Histogram.over(_CHANGE_S)).plus(seconds)
     return replace(
         counted,
         changes={**counted.changes, (kind, outcome): took},

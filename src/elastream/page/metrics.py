@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from elastream.model.checks import Number
-from elastream.page.counts import Counted, Counts, Spread
+from elastream.page.counts import Counted, Counts, Histogram
 from elastream.page.metric_view import Samples, View, number_of
 
 __all__ = ["metrics_text"]
@@ -280,7 +280,7 @@ def _counter(name: str, what: str, samples: Samples, labels: Labels = _NONE) -> 
 
 
 def _histogram(
-    name: str, what: str, samples: Iterable[tuple[Labels, Spread]], labels: Labels
+    name: str, what: str, samples: Iterable[tuple[Labels, Histogram]], labels: Labels
 ) -> Metric:
     family = HistogramMetricFamily(_PREFIX + name, what, labels=labels)
     for values, spread in samples:

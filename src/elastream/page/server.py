@@ -32,7 +32,7 @@ from ipaddress import ip_address
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.page.connection import BoundedReader, BoundedWriter, Deadline
 from elastream.page.run import Run
@@ -109,7 +109,7 @@ def page_address(page: int | str, *, field: str = "page") -> Address:
     host, _, port = str(page).rpartition(":")
     number = int(port) if port.isdecimal() and len(port) < _MOST_DIGITS else -1
     if isinstance(page, bool) or not 0 <= number <= _MOST_PORT:
-        wrong = f"{shown(page)} is no port; give one from 0 to {_MOST_PORT}, or HOST:PORT"
+        wrong = f"{abbreviate(page)} is no port; give one from 0 to {_MOST_PORT}, or HOST:PORT"
         raise ProblemError(field, wrong)
     return host.strip("[]") or LOOPBACK, number
 
@@ -118,7 +118,9 @@ def checked_names(names: Collection[str], *, field: str = "page_names") -> froze
     """Return the names that clients may call the page by, in small letters."""
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ProblemError(field, f"{shown(name)} is not a host name; give it without a port")
+            raise ProblemError(
+                field, f"{abbreviate(name)} is not a host name; give it without a port"
+            )
     return frozenset(name.lower() for name in names)
 
 

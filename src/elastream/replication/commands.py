@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from elastream.cli.plan.effort import VALUES_A_SECOND, Seconds, effort_of
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
-from elastream.model.checks import amount, amounts, count, shown
+from elastream.model.checks import abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.replication.model.latency import Latency, Polynomial, Queue
@@ -80,7 +80,7 @@ def replication_problem(data: Fields) -> ReplicationProblem:
         _list_of("nodes", data["nodes"], _node),
         _links(data["links"]),
         _datastore(data["datastore"]),
-        amount("sync_ms", data["sync_ms"]),
+        non_negative("sync_ms", data["sync_ms"]),
         Bounds(**_numbers("bounds", data["bounds"], ("response_ms", "cost", "downtime_ms"))),
         Weights(**_numbers("weights", data["weights"], ("response", "cost", "downtime"))),
         _current(data["current"]) if "current" in data else None,
@@ -95,13 +95,13 @@ def _list_of(
     field: str, values: object, parse: Callable[[str, Fields], _Parsed]
 ) -> tuple[_Parsed, ...]:
     if not isinstance(values, list):
-        raise ProblemError(field, f"{shown(values)} is not a list")
+        raise ProblemError(field, f"{abbreviate(values)} is not a list")
     return tuple(parse(f"{field}[{i}]", _object(f"{field}[{i}]", v)) for i, v in enumerate(values))
 
 
 def _object(field: str, value: object) -> Fields:
     if not isinstance(value, dict):
-        raise ProblemError(field, f"{shown(value)} is not an object")
+        raise ProblemError(field, f"{abbreviate(value)} is not an object")
     return value
 
 
@@ -114,7 +114,7 @@ def _operator(field: str, data: Fields) -> Operator:
     return Operator(
         data["name"],
         _latency(field, data),
-        **{name: amount(f"{field}.{name}", data[name]) for name in numbers},
+        **{name: non_negative(f"{field}.{name}", data[name]) for name in numbers},
         max_replicas=count(f"{field}.max_replicas", data["max_replicas"], least=1),
         nodes=_names(f"{field}.nodes", data["nodes"]) if "nodes" in data else None,
     )
@@ -125,23 +125,23 @@ def _latency(field: str, data: Fields) -> Latency:
     if len(models) != 1:
         raise ProblemError(field, "needs either service_rate or latency_ms")
     if models == ["service_rate"]:
-        return Queue(amount(f"{field}.service_rate", data["service_rate"]))
+        return Queue(non_negative(f"{field}.service_rate", data["service_rate"]))
     coefficients = data["latency_ms"]
     if not isinstance(coefficients, list):
-        raise ProblemError(f"{field}.latency_ms", f"{shown(coefficients)} is not a list")
+        raise ProblemError(f"{field}.latency_ms", f"{abbreviate(coefficients)} is not a list")
     return Polynomial(tuple(coefficients))
 
 
 def _stream(field: str, data: Fields) -> Stream:
     expect_fields(f"{field}.", data, required=("from", "to", "rate"))
-    return Stream(data["from"], data["to"], amount(f"{field}.rate", data["rate"]))
+    return Stream(data["from"], data["to"], non_negative(f"{field}.rate", data["rate"]))
 
 
 def _node(field: str, data: Fields) -> Node:
     numbers = ("resources", "speedup", "spawn_ms")
     expect_fields(f"{field}.", data, required=("name", *numbers), optional=("price",))
-    price = amount(f"{field}.price", data.get("price", 0))
-    resources, speedup, spawn_ms = (amount(f"{field}.{name}", data[name]) for name in numbers)
+    price = non_negative(f"{field}.price", data.get("price", 0))
+    resources, speedup, spawn_ms = (non_negative(f"{field}.{name}", data[name]) for name in numbers)
     return Node(data["name"], resources, speedup, spawn_ms, price)
 
 
@@ -153,28 +153,30 @@ def _links(value: object) -> Links:
 
 def _matrix(field: str, rows: object) -> tuple[tuple[int | float, ...], ...]:
     if not isinstance(rows, list):
-        raise ProblemError(field, f"{shown(rows)} is not a list of rows")
-    return tuple(amounts(f"{field}[{i}]", row) for i, row in enumerate(rows))
+        raise ProblemError(field, f"{abbreviate(rows)} is not a list of rows")
+    return tuple(non_negatives(f"{field}[{i}]", row) for i, row in enumerate(rows))
 
 
 def _datastore(value: object) -> Datastore:
     data = _object("datastore", value)
     expect_fields("datastore.", data, required=("delay_ms", "bytes_per_s"))
     return Datastore(
-        amounts("datastore.delay_ms", data["delay_ms"]),
-        amounts("datastore.bytes_per_s", data["bytes_per_s"]),
+        non_negatives("datastore.delay_ms", data["delay_ms"]),
+        non_negatives("datastore.bytes_per_s", data["bytes_per_s"]),
     )
 
 
 def _numbers(field: str, value: object, names: tuple[str, ...]) -> dict[str, int | float]:
     data = _object(field, value)
     expect_fields(f"{field}.", data, required=names)
-    return {name: amount(f"{field}.{name}", data[name]) for name in names}
+    return {name: non_negative(f"{field}.{name}", data[name]) for name in names}
 
 
 def _current(value: object) -> dict[str, tuple[str, ...]]:
     data = _object("current", value)
-    return {name: _names(f"current.{shown(name)[1:-1]}", nodes) for name, nodes in data.items()}
+    return {
+        name: _names(f"current.{abbreviate(name)[1:-1]}", nodes) for name, nodes in data.items()
+    }
 
 
 def _local(data: Fields) -> tuple[int | float, ...] | None:
@@ -183,16 +185,16 @@ def _local(data: Fields) -> tuple[int | float, ...] | None:
         return None
     if data.get("downtime") != "restart":
         raise ProblemError(field, 'counts only with "downtime": "restart"')
-    return amounts(field, data[field])
+    return non_negatives(field, data[field])
 
 
 def _names(field: str, values: object) -> tuple[str, ...]:
     if not isinstance(values, list):
-        raise ProblemError(field, f"{shown(values)} is not a list of names")
+        raise ProblemError(field, f"{abbreviate(values)} is not a list of names")
     return tuple(values)
 
 
 def _flag(field: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ProblemError(field, f"{shown(value)} is neither true nor false")
+        raise ProblemError(field, f"{abbreviate(value)} is neither true nor false")
     return value

@@ -9,7 +9,7 @@ import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
-from elastream.model.checks import count, shown
+from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible
@@ -109,18 +109,18 @@ def resilient_problem(data: Fields) -> tuple[ResilientProblem, LoadModel | None]
 
 def _graph(data: object) -> QueryGraph:
     if not isinstance(data, dict):
-        raise ProblemError("graph", f"{shown(data)} is not an object")
+        raise ProblemError("graph", f"{abbreviate(data)} is not an object")
     expect_fields("graph.", data, required=("inputs", "operators"), optional=("transfer_cost",))
     entries = data["operators"]
     if not isinstance(entries, list):
-        raise ProblemError("graph.operators", f"{shown(entries)} is not a list")
+        raise ProblemError("graph.operators", f"{abbreviate(entries)} is not a list")
     operators = [_operator(f"graph.operators[{j}]", entry) for j, entry in enumerate(entries)]
     return QueryGraph.of(data["inputs"], operators, data.get("transfer_cost", 0), field="graph.")
 
 
 def _operator(field: str, data: object) -> GraphOperator:
     if not isinstance(data, dict):
-        raise ProblemError(field, f"{shown(data)} is not an object")
+        raise ProblemError(field, f"{abbreviate(data)} is not an object")
     required = ("name", "inputs", "cost", "selectivity")
     expect_fields(
         f"{field}.", data, required=required, optional=("kind", "window", "fixed", "left")
@@ -143,7 +143,7 @@ def _optional_list(data: Fields, field: str) -> list[Any] | None:
     if field not in data:
         return None
     if not isinstance(data[field], list):
-        raise ProblemError(field, f"{shown(data[field])} is not a list")
+        raise ProblemError(field, f"{abbreviate(data[field])} is not a list")
     values: list[Any] = data[field]
     return values
 
@@ -156,7 +156,7 @@ def _tasks(data: Fields) -> list[TaskId]:
 
 def _task(field: str, data: object) -> TaskId:
     if not isinstance(data, dict):
-        raise ProblemError(field, f"{shown(data)} is not an object")
+        raise ProblemError(field, f"{abbreviate(data)} is not an object")
     expect_fields(f"{field}.", data, required=TaskId._fields)
     return TaskId(
         _name(f"{field}.query", data["query"]),
@@ -172,7 +172,7 @@ def _executors(data: Fields) -> list[str]:
 
 def _name(field: str, name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise ProblemError(field, f"{shown(name)} is not a name")
+        raise ProblemError(field, f"{abbreviate(name)} is not a name")
     return name
 
 

@@ -31,12 +31,12 @@ from elastream.core.goal import (
     within_bounds,
 )
 from elastream.core.routes import RouteOrder, route
-from elastream.model.checks import amount, count, positive, shown
+from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.placement.live_planners import FREE_STEP
 from elastream.resilience.model.problem import ResilientProblem
 
@@ -84,8 +84,8 @@ class Resilient(Goal):
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
             known = " or ".join(get_args(Method))
-            raise ProblemError("goal.method", f"{shown(self.method)} is not one; use {known}")
-        if amount("goal.heavy_share", self.heavy_share) > 1:
+            raise ProblemError("goal.method", f"{abbreviate(self.method)} is not one; use {known}")
+        if non_negative("goal.heavy_share", self.heavy_share) > 1:
             raise ProblemError("goal.heavy_share", f"{self.heavy_share:g} is above 1")
         if positive("goal.busiest", self.busiest) > 1:
             raise ProblemError("goal.busiest", f"{self.busiest:g} is above 1")
@@ -154,13 +154,13 @@ class Resilient(Goal):
         few = [run[0] for run in sorted(runs) if memory.batches.get(run, 0) < self.batches]
         idle = {query.name for query in observed.queries.values() if query.idle}
         if not runs or set(few) - idle:
-            measured = f"{counted(len(few), 'query is', 'queries are')} being measured"
+            measured = f"{pluralize(len(few), 'query is', 'queries are')} being measured"
             what = measured if runs else "no query takes part"
             return Wanted("hold", alive, what, busy)
         if memory.executors != observed.alive or memory.runs != runs:
             why = "at the start" if not memory.runs else _difference(memory, observed)
-            queries = counted(len(runs), "query", "queries")
-            reason = f"a placement for {counted(alive, 'executor')} and {queries}, {why}"
+            queries = pluralize(len(runs), "query", "queries")
+            reason = f"a placement for {pluralize(alive, 'executor')} and {queries}, {why}"
             return Wanted("rebalance", alive, reason, busy, {"wanted": alive}, firm=True)
         utilisation = _utilisations(observed)
         fullest = max(utilisation, key=lambda executor: utilisation[executor])
@@ -354,7 +354,7 @@ def _utilisations(observed: Observed) -> dict[str, float]:
 def _difference(memory: ResilientMemory, observed: Observed) -> str:
     lost, added = memory.executors - observed.alive, observed.alive - memory.executors
     if lost or added:
-        return f"{counted(len(lost), 'executor')} removed and {len(added)} added"
+        return f"{pluralize(len(lost), 'executor')} removed and {len(added)} added"
     return "queries were started, stopped or restarted"
 
 

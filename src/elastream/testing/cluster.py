@@ -27,7 +27,7 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.ports import Copied, Placed, Ticket
-from elastream.model.checks import amount, positive
+from elastream.model.checks import non_negative, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
@@ -73,9 +73,9 @@ class ClusterSettings:
     def __post_init__(self) -> None:
         if self.bytes_per_s is not None:
             positive("bytes_per_s", self.bytes_per_s)
-        amount("pool_s", self.pool_s)
-        amount("load_ms", self.load_ms)
-        amount("copy_s", self.copy_s or 0.0)
+        non_negative("pool_s", self.pool_s)
+        non_negative("load_ms", self.load_ms)
+        non_negative("copy_s", self.copy_s or 0.0)
         positive("status_s", self.status_s)
 
 

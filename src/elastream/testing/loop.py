@@ -14,7 +14,7 @@ from elastream.core.lanes import Inline, Job
 from elastream.core.learning import Learning
 from elastream.core.policy import Policy
 from elastream.core.ports import DelayProbe, Learner, Runtime
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.testing.cluster import SimulatedCluster
 
 __all__ = ["SimulatedLoop", "simulated"]
@@ -160,5 +160,5 @@ def simulated(
 def _line(decision: Decision) -> str:
     at = "" if decision.at_ms is None else f"{decision.at_ms / 1000:.0f} s"
     who = "" if decision.query is None else f"{decision.query}, "
-    alive = counted(decision.executors, "executor")
+    alive = pluralize(decision.executors, "executor")
     return f"{at:>8}  {who}{alive}, {decision.kind}: {decision.reason}"

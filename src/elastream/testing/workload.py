@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from elastream.model.checks import amount
+from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError
 from elastream.model.observation import OperatorGraph, TaskId
 
@@ -123,4 +123,4 @@ def _curve(rates: Mapping[float, float]) -> tuple[list[float], list[float]]:
     if not rates:
         raise ProblemError("rates", "is empty; give the rate at one second at least")
     seconds = sorted(rates)
-    return seconds, [float(amount(f"rates[{second:g}]", rates[second])) for second in seconds]
+    return seconds, [float(non_negative(f"rates[{second:g}]", rates[second])) for second in seconds]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.harness.commit_log import committed_batches
@@ -132,7 +132,7 @@ def test_the_stream_that_warms_executors_reads_and_counts_as_the_job_does(
 ) -> None:
     job = WordCount(recording, ReplayClock(folder / "clock"), folder / "checkpoint", partitions=2)
     replayed(spark, recording, job.clock)
-    frame = warm_up_stream(PrivateDoor.of(spark).cloned_session(), job)
+    frame = warm_up_stream(SparkInternals.of(spark).cloned_session(), job)
     writer = frame.writeStream.format("noop").outputMode("update")
     query = writer.option("checkpointLocation", str(folder / "warm-up")).start()
     try:

@@ -42,7 +42,7 @@ def test_a_plan_is_carried_out_in_the_running_query_and_results_stay_exact(
     assert plan.status == "feasible"
     with running(aggregation(spark), mode="update") as run:
         run.attachment.detach()
-        executors = [entry.id for entry in run.door.executors()]
+        executors = [entry.id for entry in run.internals.executors()]
         placed = placed_pairs([run.query], plan.allocation, timeout_s=PATIENCE_S)
         assert placed.holds, str(placed)
         again = placed_pairs([run.query], plan.allocation, timeout_s=PATIENCE_S)

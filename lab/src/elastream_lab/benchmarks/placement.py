@@ -60,8 +60,8 @@ def _trials(seen: Watching) -> list[tuple[int | None, int]]:
     """Return, for each trial, the batches until it held, and how many tasks moved."""
     heard: Queue[BatchObservation] = Queue()
     batches_of(seen.monitor, heard.put)
-    placement = SparkStatePlacement(seen.door, seen.monitor)
-    executors = [entry.id for entry in seen.door.executors()]
+    placement = SparkStatePlacement(seen.internals, seen.monitor)
+    executors = [entry.id for entry in seen.internals.executors()]
     (name,) = {task.query for task in seen.tasks}
     dice = random.Random(SEED)
     outcomes = []

@@ -281,12 +281,12 @@ def _parted(partition_mb: int, executors: str) -> tuple[int, ...]:
 
 
 def _executors(text: str) -> tuple[int, int]:
-    from elastream.model.checks import shown
+    from elastream.model.checks import abbreviate
     from elastream.model.errors import ProblemError
 
     parts = re.fullmatch(r"\s*(\d{1,4})\s*,\s*(\d{1,4})\s*", text)
     if parts is None:
-        raise ProblemError("--executors", f"{shown(text)} is no FEWER,MORE, as 2,3")
+        raise ProblemError("--executors", f"{abbreviate(text)} is no FEWER,MORE, as 2,3")
     return int(parts[1]), int(parts[2])
 
 

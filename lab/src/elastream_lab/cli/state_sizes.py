@@ -17,7 +17,7 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 def states_of(text: str) -> tuple[int, ...]:
     """Return the sizes that are asked for, in bytes."""
-    from elastream.model.checks import shown
+    from elastream.model.checks import abbreviate
     from elastream.model.errors import ProblemError
     from elastream_lab.benchmarks.migration.bench import STATES
 
@@ -26,8 +26,8 @@ def states_of(text: str) -> tuple[int, ...]:
     size = re.fullmatch(r"(\d{1,15})([KMG]?)", text.strip())
     if text not in STATES and size is None:
         known = ", ".join([*STATES, "both"])
-        raise ProblemError("--state", f"{shown(text)} is none of {known}, and no size as 64M")
+        raise ProblemError("--state", f"{abbreviate(text)} is none of {known}, and no size as 64M")
     found = STATES[text] if size is None else int(size[1]) * _UNITS[size[2]]
     if found < _UNITS["M"]:
-        raise ProblemError("--state", f"{shown(text)} is too small; the least is 1M")
+        raise ProblemError("--state", f"{abbreviate(text)} is too small; the least is 1M")
     return (found,)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.model.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ class TrafficSettings:
 
     def __post_init__(self) -> None:
         count("--seed", self.seed)
-        if not 5 <= amount("--seconds", self.replay_s) <= 3600:
+        if not 5 <= non_negative("--seconds", self.replay_s) <= 3600:
             raise ProblemError("--seconds", f"{self.replay_s:g} is not between 5 and 3600")
         count("--substreams", self.substreams, least=1, most=32)
         count("--partitions", self.partitions, least=1, most=64)
         count("--executors", self.executors, least=1, most=16)
-        if amount("--service-us", self.service_us) > 1e6:
+        if non_negative("--service-us", self.service_us) > 1e6:
             raise ProblemError("--service-us", f"{self.service_us:g} is above a second a packet")
         self._check_columns()
 

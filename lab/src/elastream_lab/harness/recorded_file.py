@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from elastream.model.checks import positive, shown
+from elastream.model.checks import abbreviate, positive
 from elastream.model.errors import ProblemError
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream_lab.harness.delimited_text import read_lines
 from elastream_lab.harness.recording import Recording, write_recording
 from elastream_lab.harness.time_units import unit_us
@@ -102,8 +102,8 @@ def read_columns(path: Path, columns: Mapping[str, str], *, texts: Collection[st
     table = _read(path, texts)
     for field, name in columns.items():
         if name not in table.column_names:
-            known = listed(table.column_names, most=_MOST_COLUMNS)
-            raise ProblemError(field, f"{path} has no column {shown(name)}; it has {known}")
+            known = join_names(table.column_names, most=_MOST_COLUMNS)
+            raise ProblemError(field, f"{path} has no column {abbreviate(name)}; it has {known}")
     if table.num_rows == 0:
         raise ProblemError("input", f"{path} has no rows")
     return table
@@ -195,7 +195,7 @@ def times_us(column: Any, name: str) -> Any:
 
     if column.null_count:
         row = next(row for row, value in enumerate(column) if not value.is_valid)
-        raise ProblemError("time", f"row {row + 1} has no time in column {shown(name)}")
+        raise ProblemError("time", f"row {row + 1} has no time in column {abbreviate(name)}")
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
@@ -203,13 +203,13 @@ def times_us(column: Any, name: str) -> Any:
         return _numbers_us(column.to_numpy().astype(np.float64), name)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _texts_us(column.to_pylist(), name)
-    raise ProblemError("time", f"column {shown(name)} holds {kind}, not times")
+    raise ProblemError("time", f"column {abbreviate(name)} holds {kind}, not times")
 
 
 def _numbers_us(numbers: Any, name: str) -> Any:
     times = numbers * unit_us(numbers[0])
     if not (np.abs(times) < _LATEST_US).all():
-        raise ProblemError("time", f"column {shown(name)} holds a number that is no time")
+        raise ProblemError("time", f"column {abbreviate(name)} holds a number that is no time")
     return times.astype(np.int64)
 
 
@@ -220,7 +220,7 @@ def _texts_us(texts: list[str], name: str) -> Any:
     wrong = times.isna()
     if wrong.any():
         row = int(wrong.to_numpy().argmax())
-        why = f"row {row + 1} of column {shown(name)} is {shown(texts[row])}, not a time"
+        why = f"row {row + 1} of column {abbreviate(name)} is {abbreviate(texts[row])}, not a time"
         raise ProblemError("time", f"{why} as in 2020-03-01T12:00:00Z")
     return times.dt.as_unit("us").astype("int64").to_numpy()
 
@@ -229,5 +229,5 @@ def _texts(column: Any, name: str) -> Any:
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise ProblemError("text", f"column {shown(name)} holds {column.type}, not texts")
+        raise ProblemError("text", f"column {abbreviate(name)} holds {column.type}, not texts")
     return column.cast(pa.string()).fill_null("")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from elastream.model.checks import amount, count, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.harness.commit_log import committed_batches
@@ -79,8 +79,8 @@ class WordCount:
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
         count("ballast_bytes", self.ballast_bytes)
-        amount("service_us", self.service_us)
-        amount("trigger_s", self.trigger_s)
+        non_negative("service_us", self.service_us)
+        non_negative("trigger_s", self.trigger_s)
         if self.rounds_a_ms is not None:
             positive("rounds_a_ms", self.rounds_a_ms)
 

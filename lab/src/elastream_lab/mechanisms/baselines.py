@@ -39,7 +39,7 @@ class Stock:
 
     def scale_to(self, executors: int) -> None:
         """Ask for executors, or kill the youngest."""
-        resize(self._stream.door, executors)
+        resize(self._stream.internals, executors)
 
 
 class Pause:
@@ -54,13 +54,13 @@ class Pause:
 
     def scale_to(self, executors: int) -> None:
         """Let executors come before the pause, and go during it."""
-        door = self._stream.door
-        before = {entry.id for entry in door.executors()}
+        internals = self._stream.internals
+        before = {entry.id for entry in internals.executors()}
         if executors > len(before):
-            resize(door, executors)
-            self._warm([entry.id for entry in door.executors() if entry.id not in before])
+            resize(internals, executors)
+            self._warm([entry.id for entry in internals.executors() if entry.id not in before])
         self._stream.stop()
-        resize(door, executors)
+        resize(internals, executors)
         self._stream.start()
 
 

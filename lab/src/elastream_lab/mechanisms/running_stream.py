@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from elastream.model.observation import BatchObservation
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.watching import batches_of
 from elastream_lab.harness.job import Job, RunningJob
 
@@ -30,7 +30,7 @@ class RunningStream:
     def __init__(
         self, spark: SparkSession, job: Job, heard: Callable[[BatchObservation], None]
     ) -> None:
-        self.door = PrivateDoor.of(spark)
+        self.internals = SparkInternals.of(spark)
         self._heard = heard
         self._run = RunningJob(spark, job)
         self._watch()
@@ -56,9 +56,9 @@ class RunningStream:
         self._run.check()
 
     def _watch(self) -> None:
-        run = self.door.queries.of(self.query).id
+        run = self.internals.queries.of(self.query).id
         self.monitor = SparkMonitor(
-            self.door, ExecutorRoll(self.door), lambda query: query.id == run
+            self.internals, ExecutorRegistry(self.internals), lambda query: query.id == run
         )
         batches_of(self.monitor, self._heard)
         self.monitor.start()

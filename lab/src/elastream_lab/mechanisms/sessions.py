@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import SparkError
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.batch_session import batch_session
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream.spark.sessions.settings import session_settings
@@ -73,21 +73,21 @@ def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
         **cluster.config,
     }
     with batch_session("elastream bench", master=cluster.master, config=settings) as spark:
-        resize(PrivateDoor.of(spark), cluster.executors)
+        resize(SparkInternals.of(spark), cluster.executors)
         yield spark
 
 
-def resize(door: PrivateDoor, executors: int) -> None:
+def resize(internals: SparkInternals, executors: int) -> None:
     """Ask for so many executors, take away the youngest above that, and wait until it is so."""
     deadline = time.monotonic() + _GROW_TIMEOUT_S
     requested = False
     while True:
-        if surplus := [entry.id for entry in door.executors()[executors:]]:
-            door.retire_executors(surplus)
+        if surplus := [entry.id for entry in internals.executors()[executors:]]:
+            internals.retire_executors(surplus)
         if not requested:
-            door.request_executors(executors)
+            internals.request_executors(executors)
             requested = True
-        found = len(door.executors(leaving=True))
+        found = len(internals.executors(leaving=True))
         if found == executors and not surplus:
             return
         if time.monotonic() > deadline:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from elastream.model.checks import Number, amount
+from elastream.model.checks import Number, non_negative
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import StepPlan, step_plan
 
@@ -37,7 +37,7 @@ __all__ = ["redist"]
 
 def redist(problem: StepProblem, *, weight: Number = 1) -> StepPlan:
     """Return the plan of the greedy placement; a higher ``weight`` keeps more state in place."""
-    amount("weight", weight)
+    non_negative("weight", weight)
     work, current = problem.work, problem.current.nodes_of_tasks
     total_state = exact_sum(problem.state)
     loads = _Loads(problem.target.nodes)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.model.checks import Number, shown
+from elastream.model.checks import Number, abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
@@ -78,5 +78,5 @@ def _rate(text: str) -> Number:
     try:
         rate = float(text)
     except ValueError:
-        raise ProblemError("--bytes-per-s", f"{shown(text)} is not a number") from None
+        raise ProblemError("--bytes-per-s", f"{abbreviate(text)} is not a number") from None
     return int(rate) if rate.is_integer() else rate

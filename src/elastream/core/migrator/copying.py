@@ -37,7 +37,7 @@ from elastream.core.ports import Copied
 from elastream.core.standbys import still_standing
 from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import TaskId
-from elastream.model.words import counted, listed
+from elastream.model.words import join_names, pluralize
 
 __all__ = ["Copying", "begin_copying"]
 
@@ -65,7 +65,7 @@ class Copying(Phase):
                 return self._moving(state, copied)
             case ExecutorsChanged() if not self.target.nodes <= state.alive:
                 lost = sorted(self.target.nodes - state.alive)
-                why = f"executor {listed(lost)} was lost"
+                why = f"executor {join_names(lost)} was lost"
                 return plan_again(state, self.change, why, ticket=self.ticket)
             case QueryLeft(query=query):
                 return self._without(state, query)
@@ -92,7 +92,7 @@ class Copying(Phase):
     def _moving(self, state: LoopState, copied: Copied) -> Turn:
         wanted, ahead = len(self.moving), copied.tasks & self.moving
         took_s = state.passed_s(self.since_ms)
-        there = f"the state of {len(ahead)} of {counted(wanted, 'task')} is ahead of it"
+        there = f"the state of {len(ahead)} of {pluralize(wanted, 'task')} is ahead of it"
         less = "" if copied.why is None else f"; the rest is loaded in its batch: {copied.why}"
         figures = {
             "tasks": wanted,

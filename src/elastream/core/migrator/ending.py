@@ -12,7 +12,7 @@ from elastream.core.events import Cancel, DropCopies, Instruction, Log
 from elastream.core.next import BeginPlanning, Rest, TakeOn, TakeRequest
 from elastream.core.state import LoopState, Signal, Turn, note
 from elastream.model.checks import Number
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 
 __all__ = [
     "abandon_change",
@@ -26,9 +26,9 @@ __all__ = [
 def complete_change(state: LoopState, change: Change) -> Turn:
     """Report what was reached; the cooldown begins."""
     progress, now = change.progress, len(state.executors)
-    batches = counted(progress.batches, "batch", "batches")
-    moved = f"{counted(progress.tasks_moved, 'task')} moved in {batches}"
-    reason = f"{change.kind} from {change.before} to {counted(now, 'executor')} done: {moved}"
+    batches = pluralize(progress.batches, "batch", "batches")
+    moved = f"{pluralize(progress.tasks_moved, 'task')} moved in {batches}"
+    reason = f"{change.kind} from {change.before} to {pluralize(now, 'executor')} done: {moved}"
     log = note(state, "done", reason, figures=_figures(state, change))
     state, dropped, rest = _ended(state, done=True)
     return state, (log, *dropped), rest

@@ -52,7 +52,7 @@ from elastream.core.ports import Placed
 from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
-from elastream.model.words import listed
+from elastream.model.words import join_names
 
 __all__ = ["Moving", "begin_moving", "portions"]
 
@@ -115,7 +115,7 @@ class Moving(Phase):
         state = replace(state, phase=moving)
         lost = sorted(self.target.nodes - state.alive)
         if lost:
-            return plan_again(state, change, f"executor {listed(lost)} was lost")
+            return plan_again(state, change, f"executor {join_names(lost)} was lost")
         missing = moving.missing(query)
         if missing:
             return moving._ask(state, query, missing)
@@ -123,7 +123,7 @@ class Moving(Phase):
         moving = replace(moving, asked=asked)
         late = moving._late(state)
         if late:
-            following = Reconsider(batch.query, late=listed(late))
+            following = Reconsider(batch.query, late=join_names(late))
             return replace(state, phase=moving), (), following
         log = note(state, "wait", moving._left(state), query=batch.query)
         state, instructions, arrived = moving._arrived(state)
@@ -202,7 +202,7 @@ class Moving(Phase):
     def _executors_changed(self, state: LoopState) -> Turn:
         lost = sorted(self.target.nodes - state.alive)
         if lost:
-            return plan_again(state, self.change, f"executor {listed(lost)} was lost")
+            return plan_again(state, self.change, f"executor {join_names(lost)} was lost")
         return state, (), None
 
     def _without(self, state: LoopState, query: str) -> Turn:
@@ -251,7 +251,7 @@ class Moving(Phase):
             return complete_change(state, self.change)
         holding = state.observed.holders() & set(leaving)
         if holding and self.change.executors > 0:
-            why = f"a task that no plan knew of is on executor {listed(sorted(holding))}"
+            why = f"a task that no plan knew of is on executor {join_names(sorted(holding))}"
             return plan_again(state, self.change, why)
         return state, (), BeginReleasing(self.change, leaving)
 
@@ -306,7 +306,9 @@ class Moving(Phase):
         }
         if not left:
             return f"{self.change.kind}: every task is where it should be"
-        return f"{self.change.kind}: {sum(left.values())} tasks of {listed(list(left))} are left"
+        return (
+            f"{self.change.kind}: {sum(left.values())} tasks of {join_names(list(left))} are left"
+        )
 
 
 def begin_moving(
@@ -369,4 +371,4 @@ def _bytes(loads: Mapping[TaskId, TaskLoad], tasks: Iterable[TaskId]) -> int:
 
 def _named(tasks: Sequence[TaskId]) -> str:
     names = [str(task) for task in tasks]
-    return f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({listed(names)})"
+    return f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({join_names(names)})"

@@ -35,7 +35,7 @@ from elastream.model.checks import Number
 from elastream.model.migration import Copies, StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau
 
 __all__ = ["Planning", "begin_planning"]
@@ -114,8 +114,8 @@ class Planning(Phase):
 
     def _moves(self, plan: StepPlan, route: Route) -> str:
         total = len(self.tasks)
-        steps = counted(len(route.steps), "mini-migration")
-        moves = f"{len(plan.moves)} of {counted(total, 'task')} move, in {steps}"
+        steps = pluralize(len(route.steps), "mini-migration")
+        moves = f"{len(plan.moves)} of {pluralize(total, 'task')} move, in {steps}"
         return "; ".join((moves, *route.notes))
 
     def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:

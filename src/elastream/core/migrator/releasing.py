@@ -16,7 +16,7 @@ from elastream.core.migrator.ending import (
 )
 from elastream.core.spares import keep_spares, with_alive
 from elastream.core.state import LoopState, Phase, Turn, note
-from elastream.model.words import listed
+from elastream.model.words import join_names
 
 __all__ = ["Releasing", "begin_releasing"]
 
@@ -63,6 +63,6 @@ def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> T
         state, instructions, following = complete_change(state, change)
         return state, (*kept, *instructions), following
     state, ticket = state.ticketed()
-    log = note(state, "wait", f"executor {listed(ids)} holds no state that is needed: released")
+    log = note(state, "wait", f"executor {join_names(ids)} holds no state that is needed: released")
     releasing = Releasing(change=change, ticket=ticket, since_ms=state.now_ms, executors=ids)
     return replace(state, phase=releasing), (*kept, log, Release(ticket, ids)), None

@@ -29,7 +29,7 @@ from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau
 from elastream.placement.free_step.planner import free_step
 
@@ -70,7 +70,7 @@ class ScheduledPlanner:
         """Return the explanation for the log."""
         if not self.ahead:
             return "the last size of the schedule"
-        sizes = counted(len(self.ahead), "size")
+        sizes = pluralize(len(self.ahead), "size")
         return f"planned together with {sizes} to come; {plan.cost:g} bytes now"
 
 

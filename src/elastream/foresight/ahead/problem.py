@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from elastream.foresight.mtm.problem import MigrationChain, direction_of
-from elastream.model.checks import Number, amount, amounts, count, shown
+from elastream.model.checks import Number, abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import StepPlan
@@ -39,11 +39,11 @@ class Future:
             given = f"has {len(targets)} migrations; give 1 to {_MOST_MIGRATIONS}"
             raise ProblemError(f"{field}targets", given)
         return cls(
-            float(amount(f"{field}odds", odds)),
+            float(non_negative(f"{field}odds", odds)),
             tuple(
                 Target(
                     count(f"{field}targets[{i}].nodes", nodes, least=1, most=_MOST_NODES),
-                    amount(f"{field}targets[{i}].tau", tau),
+                    non_negative(f"{field}targets[{i}].tau", tau),
                 )
                 for i, (nodes, tau) in enumerate(targets)
             ),
@@ -84,14 +84,16 @@ class FreeAheadProblem:
         """Return the problem with the odds of a chain."""
         way = direction_of(step) if direction is None else direction
         if way not in ("up", "down"):
-            raise ProblemError("direction", f"{shown(way)} is not a direction; give up or down")
+            raise ProblemError(
+                "direction", f"{abbreviate(way)} is not a direction; give up or down"
+            )
         state = chain.state(step.target.nodes, "up" if way == "up" else "down")
         if state is None:
             raise ProblemError("nodes", f"{step.target.nodes} is not among chain.sizes")
         checked = tuple(
             PastWork(
                 count(f"past[{i}].nodes", each.nodes, least=1, most=_MOST_NODES),
-                amounts(f"past[{i}].work", each.work, length=len(step.work)),
+                non_negatives(f"past[{i}].work", each.work, length=len(step.work)),
             )
             for i, each in enumerate(past)
         )
@@ -107,9 +109,9 @@ class FreeAheadProblem:
         total = sum(future.odds for future in futures)
         if abs(total - 1) > _ODDS_TOLERANCE:
             raise ProblemError("futures", f"have odds that sum to {total:g}, not to 1")
-        checked = float(amount("gamma", gamma))
+        checked = float(non_negative("gamma", gamma))
         if checked > 1:
-            raise ProblemError("gamma", f"{shown(gamma)} is too large; the most is 1")
+            raise ProblemError("gamma", f"{abbreviate(gamma)} is too large; the most is 1")
         return cls(step, checked, futures=tuple(futures))
 
 

@@ -6,7 +6,7 @@ from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields, step_problem
 from elastream.foresight.ahead.problem import FreeAheadProblem, Future, PastWork
 from elastream.foresight.commands.transition import chain_of
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
@@ -107,8 +107,8 @@ def _past(listed: object) -> list[PastWork]:
 
 def _objects(field: str, listed: object) -> list[tuple[str, Fields]]:
     if not isinstance(listed, list):
-        raise ProblemError(field, f"{shown(listed)} is not a list")
+        raise ProblemError(field, f"{abbreviate(listed)} is not a list")
     for i, each in enumerate(listed):
         if not isinstance(each, dict):
-            raise ProblemError(f"{field}[{i}]", f"{shown(each)} is not an object")
+            raise ProblemError(f"{field}[{i}]", f"{abbreviate(each)} is not an object")
     return [(f"{field}[{i}]", each) for i, each in enumerate(listed)]

@@ -12,7 +12,7 @@ from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields, single_step_problem
 from elastream.cli.progress import progress
 from elastream.foresight.mtm.problem import MigrationChain, TransitionPlan, TransitionProblem
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
@@ -120,7 +120,7 @@ def transition_problem(data: Fields) -> TransitionProblem:
 def chain_of(data: object) -> MigrationChain:
     """Return the chain of a problem file."""
     if not isinstance(data, dict):
-        raise ProblemError("chain", f"{shown(data)} is not an object")
+        raise ProblemError("chain", f"{abbreviate(data)} is not an object")
     expect_fields("chain.", data, required=("sizes", "matrix", "gamma"), optional=("directions",))
     return MigrationChain.of(data["sizes"], data["matrix"], data["gamma"], data.get("directions"))
 

@@ -47,7 +47,7 @@ from elastream.foresight.mtm.values import (
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.placement.ssm.cuts import Cut, cut_of, nodes_of_cut
 from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.ssm.single_step import single_step
@@ -118,9 +118,9 @@ class TransitionPlanner:
         """Return why this migration is planned as a single step; ``None`` if it is not."""
         tasks, valued = len(step.work), len(self._values.problem.work)
         if tasks != valued:
-            return f"has values for {counted(valued, 'task')}, not for {tasks}"
+            return f"has values for {pluralize(valued, 'task')}, not for {tasks}"
         if self._state(step, None) is None:
-            return f"has no values for {counted(step.target.nodes, 'node')}"
+            return f"has no values for {pluralize(step.target.nodes, 'node')}"
         return None
 
     def plan(

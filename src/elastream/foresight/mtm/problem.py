@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from elastream.model.checks import Number, Numbers, amount, amounts, count, shown
+from elastream.model.checks import Number, Numbers, abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
@@ -185,7 +185,7 @@ def _list(field: str, values: object) -> Sequence[object]:
     if callable(to_list):
         values = to_list()
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise ProblemError(field, f"{shown(values)} is not a list")
+        raise ProblemError(field, f"{abbreviate(values)} is not a list")
     return values
 
 
@@ -196,7 +196,7 @@ def _rows(matrix: object, states: int) -> tuple[tuple[float, ...], ...]:
     checked = []
     for i, row in enumerate(rows):
         field = f"chain.matrix[{i}]"
-        odds = amounts(field, row, length=states)
+        odds = non_negatives(field, row, length=states)
         total = float(sum(odds))
         if abs(total - 1) > _ROW_SUM_TOLERANCE:
             raise ProblemError(field, f"sums to {total:g}, not to 1")
@@ -206,9 +206,9 @@ def _rows(matrix: object, states: int) -> tuple[tuple[float, ...], ...]:
 
 def discount(field: str, gamma: object) -> float:
     """Return ``gamma`` as a discount factor of migrations to come."""
-    factor = float(amount(field, gamma))
+    factor = float(non_negative(field, gamma))
     if factor > 0.999:
-        raise ProblemError(field, f"{shown(gamma)} is too large; the most is 0.999")
+        raise ProblemError(field, f"{abbreviate(gamma)} is too large; the most is 0.999")
     return factor
 
 
@@ -224,4 +224,4 @@ def _direction(field: str, way: object) -> Direction:
         if way == known:
             found: Direction = known
             return found
-    raise ProblemError(field, f"{shown(way)} is not a direction; give up or down")
+    raise ProblemError(field, f"{abbreviate(way)} is not a direction; give up or down")

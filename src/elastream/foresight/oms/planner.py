@@ -37,7 +37,7 @@ from elastream.foresight.oms.reduction import needed_steps, stretch
 from elastream.foresight.oms.search import search
 from elastream.foresight.oms.weights import StepWeights
 from elastream.model.assignment import Assignment
-from elastream.model.checks import amount
+from elastream.model.checks import non_negative
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, SequencePlan, StepPlan, step_plan
 from elastream.placement.ssm.cuts import Cut, cut_of, nodes_of_cut, prefix_sums
@@ -57,7 +57,7 @@ def sequence(problem: SequenceProblem, *, effort: float = EFFORT) -> SequencePla
     have equal plans on any machine. If it does not suffice, the plan is ``feasible`` and its lower
     bound is proven.
     """
-    effort = amount("effort", effort)
+    effort = non_negative("effort", effort)
     direct: list[StepPlan] = []
     for number, target in enumerate(problem.targets):
         step = single_step(StepProblem(problem.work, problem.state, problem.current, target))

@@ -21,7 +21,7 @@ from elastream.foresight.traces.folder import commit, prepare, publish, write_no
 from elastream.model.checks import positive
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
-from elastream.model.words import listed
+from elastream.model.words import join_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,7 @@ def _tasks(samples: Iterable[Sample], queries: Sequence[str]) -> tuple[TaskId, .
     known = {task.query for task in found}
     for query in queries:
         if query not in known:
-            names = listed(sorted(known))
+            names = join_names(sorted(known))
             raise ProblemError("queries", f"{query!r} is not in the log; there are {names}")
     return tuple(sorted(task for task in found if not queries or task.query in queries))
 

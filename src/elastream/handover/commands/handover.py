@@ -19,7 +19,7 @@ from elastream.cli.terminal import say
 from elastream.handover.commands.manage import manage
 from elastream.handover.commands.query_named import ms_of, query_named
 from elastream.handover.commands.sides import SideRun, run_origin, run_target
-from elastream.model.checks import amount
+from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError, SparkError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _timing(patience_s: float) -> Timing:
     from elastream.handover.events import Timing
 
     usual = Timing()
-    patience_ms = int(amount("--patience", patience_s) * 1000)
+    patience_ms = int(non_negative("--patience", patience_s) * 1000)
     if patience_ms < usual.repeat_ms:
         why = (
             f"{patience_s:g} is below {usual.repeat_ms / 1000:g}, after which messages are repeated"

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.handover.model import Window
 from elastream.handover.relief import ApplicationLoad, Marks
-from elastream.model.checks import count, positive, shown
+from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 
 __all__ = ["Door", "Managed", "Start", "load_of", "read_managed"]
@@ -77,7 +77,7 @@ def read_managed(file: Path) -> tuple[list[Managed], Marks]:
     )
     listed = data.pop("applications")
     if not isinstance(listed, list) or not listed:
-        raise ProblemError("applications", f"{shown(listed)} is not a list of applications")
+        raise ProblemError("applications", f"{abbreviate(listed)} is not a list of applications")
     found = [_application(f"applications[{i}].", each) for i, each in enumerate(listed)]
     names = [each.name for each in found]
     if len(set(names)) < len(names):
@@ -120,7 +120,7 @@ def _start(where: str, value: object) -> Start:
     expect_fields(f"{where}.", data, required=("command", "folder"))
     command = data["command"]
     if not isinstance(command, list) or not command:
-        raise ProblemError(f"{where}.command", f"{shown(command)} is not a list of words")
+        raise ProblemError(f"{where}.command", f"{abbreviate(command)} is not a list of words")
     words = tuple(_text(f"{where}.command[{i}]", word) for i, word in enumerate(command))
     return Start(words, Path(_text(f"{where}.folder", data["folder"])))
 
@@ -142,12 +142,12 @@ def _door(where: str, value: object) -> Door:
 
 def _object(where: str, value: object) -> Fields:
     if not isinstance(value, dict):
-        raise ProblemError(where.rstrip("."), f"{shown(value)} is not an object")
+        raise ProblemError(where.rstrip("."), f"{abbreviate(value)} is not an object")
     found: dict[str, Any] = value
     return found
 
 
 def _text(where: str, value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ProblemError(where, f"{shown(value)} is not a text")
+        raise ProblemError(where, f"{abbreviate(value)} is not a text")
     return value

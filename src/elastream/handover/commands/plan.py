@@ -5,7 +5,7 @@ from __future__ import annotations
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.handover.model import HandoverProblem, Window
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
@@ -43,7 +43,7 @@ def handover_problem(data: Fields) -> HandoverProblem:
     expect_fields("", data, required=required, optional=("arrivals",))
     window = data["window"]
     if not isinstance(window, dict):
-        raise ProblemError("window", f"{shown(window)} is not an object")
+        raise ProblemError("window", f"{abbreviate(window)} is not an object")
     expect_fields("window.", window, required=("kind", "length", "slide"))
     return HandoverProblem.of(
         Window.of(window["kind"], window["length"], window["slide"]),

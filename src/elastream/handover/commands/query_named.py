@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.cli.extras import what_to_install
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ElastreamError, ProblemError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def query_named(name: str) -> WindowedQuery:
 
     module, _, function = name.partition(":")
     if not module or not function:
-        raise ProblemError("QUERY", f"{shown(name)} is not module:function")
+        raise ProblemError("QUERY", f"{abbreviate(name)} is not module:function")
     here = str(Path.cwd())
     if not sys.flags.safe_path and here not in sys.path:
         sys.path.insert(0, here)
@@ -40,14 +40,16 @@ def query_named(name: str) -> WindowedQuery:
     except (ImportError, AttributeError) as error:
         if isinstance(error, ImportError) and what_to_install(error):
             raise
-        raise ProblemError("QUERY", f"{shown(name)} cannot be found: {error}") from None
+        raise ProblemError("QUERY", f"{abbreviate(name)} cannot be found: {error}") from None
     except ElastreamError as error:
-        raise ProblemError("QUERY", f"{shown(name)}: {error}") from None
+        raise ProblemError("QUERY", f"{abbreviate(name)}: {error}") from None
     except Exception as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ProblemError("QUERY", f"{shown(name)} fails: {why}") from error
+        raise ProblemError("QUERY", f"{abbreviate(name)} fails: {why}") from error
     if not isinstance(query, WindowedQuery):
-        raise ProblemError("QUERY", f"{shown(name)} gives {shown(query)}, not a WindowedQuery")
+        raise ProblemError(
+            "QUERY", f"{abbreviate(name)} gives {abbreviate(query)}, not a WindowedQuery"
+        )
     return query
 
 
@@ -58,6 +60,6 @@ def ms_of(since: str) -> int:
     try:
         at = datetime.fromisoformat(since)
     except ValueError:
-        why = f"{shown(since)} is neither ISO 8601 nor milliseconds since the epoch"
+        why = f"{abbreviate(since)} is neither ISO 8601 nor milliseconds since the epoch"
         raise ProblemError("since", why) from None
     return int(at.timestamp() * 1000)

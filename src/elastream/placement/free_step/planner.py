@@ -42,7 +42,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.model.checks import amount
+from elastream.model.checks import non_negative
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.free_step.annealing import anneal
@@ -77,7 +77,7 @@ def free_step(problem: StepProblem, *, effort: float = EFFORT) -> StepPlan | Inf
     ``effort`` limits each integer program that a hard problem needs; most problems need none. It is
     counted (:mod:`~elastream.placement.branches`): equal problems have equal plans.
     """
-    effort = amount("effort", effort)
+    effort = non_negative("effort", effort)
     reason = heavy_task(problem)
     if reason is not None:
         return Infeasible(reason)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from elastream.model.checks import Number, amount, amounts, shown
+from elastream.model.checks import Number, abbreviate, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Move, StepPlan
@@ -106,7 +106,7 @@ class _Pace:
     @classmethod
     def of(cls, bytes_per_s: Number | Sequence[Number], nodes: int) -> _Pace:
         if isinstance(bytes_per_s, Sequence):
-            given = amounts("bytes_per_s", bytes_per_s, length=nodes)
+            given = non_negatives("bytes_per_s", bytes_per_s, length=nodes)
             rates = tuple(_rate(f"bytes_per_s[{i}]", number) for i, number in enumerate(given))
         else:
             rates = (_rate("bytes_per_s", bytes_per_s),) * nodes
@@ -137,9 +137,9 @@ class _Pace:
 
 
 def _rate(field: str, value: object) -> Fraction:
-    rate = amount(field, value)
+    rate = non_negative(field, value)
     if rate < _SLOWEST:
-        raise ProblemError(field, f"{shown(value)} is not positive, or below {_SLOWEST:g}")
+        raise ProblemError(field, f"{abbreviate(value)} is not positive, or below {_SLOWEST:g}")
     return Fraction(rate)
 
 

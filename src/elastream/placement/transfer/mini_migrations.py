@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from elastream.model.checks import Number, amount, count
+from elastream.model.checks import Number, count, non_negative
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.model.plan import Move, StepPlan
@@ -146,7 +146,7 @@ def _move_order(
     if max_tasks is not None:
         max_tasks = count("max_tasks", max_tasks, least=1)
     if max_bytes is not None:
-        max_bytes = amount("max_bytes", max_bytes)
+        max_bytes = non_negative("max_bytes", max_bytes)
     if per not in ("node", "batch"):
         raise ProblemError("per", f"{per!r} is neither 'node' nor 'batch'")
     work, units_in_one = in_units(problem.work)

@@ -33,7 +33,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from elastream.model.checks import Number, amount, count
+from elastream.model.checks import Number, count, non_negative
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Move
 from elastream.placement.transfer.phase_matchings import matched_phases
@@ -156,4 +156,4 @@ def _checked(index: int, move: Move | Volume) -> tuple[int | None, int, int, Num
     target = count(f"moves[{index}].target", target)
     if source == target:
         raise ProblemError(f"moves[{index}]", f"goes from node {source} to itself")
-    return task, source, target, amount(f"moves[{index}].state", size)
+    return task, source, target, non_negative(f"moves[{index}].state", size)

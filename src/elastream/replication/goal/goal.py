@@ -27,7 +27,7 @@ from elastream.core.load import mean, weight_of
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 from elastream.model.plan import Infeasible
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream.replication.goal.experience import Experience
 from elastream.replication.goal.latency import Points, outside_ms, with_batch
 from elastream.replication.goal.newcomers import executors_for
@@ -236,9 +236,8 @@ class Replication(ReplicationSettings):
             return memory, self._hold(observed, f"; no deployment is allowed: {why}")
         unplanned = [load.name for load in loads if load.name not in plan.deployment]
         if unplanned:
-            deferred = (
-                f"; {listed(unplanned)} started while a plan was worked out and is left to the next"
-            )
+            late = join_names(unplanned)
+            deferred = f"; {late} started while a plan was worked out and is left to the next"
             return memory, self._hold(observed, deferred)
         memory = replace(memory, deployment=plan.deployment, known=observed.alive)
         number = executors_for(plan.deployment, alive)
@@ -290,7 +289,7 @@ def _without_departed(memory: ReplicationMemory, observed: Observed) -> Replicat
 
 def _changes(loads: tuple[OperatorLoad, ...], after: Deployment) -> list[str]:
     return [
-        f"{load.name} on {listed(after[load.name])} (was {listed(load.replicas)})"
+        f"{load.name} on {join_names(after[load.name])} (was {join_names(load.replicas)})"
         for load in loads
         if set(after[load.name]) != set(load.replicas)
     ]

@@ -8,10 +8,10 @@ from typing import Final, Literal, get_args
 
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal
-from elastream.model.checks import amount, count, positive, shown
+from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream.replication.goal.latency import LatencyModel
 from elastream.replication.model.problem import Weights
 
@@ -91,7 +91,7 @@ class ReplicationSettings(Goal):
         if self.cost is not None:
             positive("goal.cost", self.cost)
         for name in ("cooldown_s", "sync_ms", "cold_ms", "tau", "replica_price", "link_price"):
-            amount(f"goal.{name}", getattr(self, name))
+            non_negative(f"goal.{name}", getattr(self, name))
         count("goal.patience", self.patience, least=1)
         for name in ("probes", "seed"):
             count(f"goal.{name}", getattr(self, name))
@@ -104,12 +104,12 @@ class ReplicationSettings(Goal):
             ("latency", get_args(LatencyModel)),
         ):
             if getattr(self, name) not in known:
-                value = shown(getattr(self, name))
+                value = abbreviate(getattr(self, name))
                 raise ProblemError(f"goal.{name}", f"{value} is not one; use {' or '.join(known)}")
 
     def _check_weights(self) -> None:
         for name in ("response", "cost", "downtime"):
-            amount(f"goal.weights.{name}", getattr(self.weights, name))
+            non_negative(f"goal.weights.{name}", getattr(self.weights, name))
         if not (self.weights.response or self.weights.cost):
             nothing = "response and cost are both 0; nothing would be gained"
             raise ProblemError("goal.weights", nothing)
@@ -120,10 +120,10 @@ class ReplicationSettings(Goal):
             count(f"goal.max_replicas{_key(name)}", number, least=1)
         price = self.executor_price
         for name, money in price.items() if isinstance(price, Mapping) else (("", price),):
-            amount(f"goal.executor_price{_key(name)}", money)
+            non_negative(f"goal.executor_price{_key(name)}", money)
         for name, hosts in self.pins.items():
             if isinstance(hosts, str) or not hosts:
-                wrong = f"{shown(hosts)} is not a list of hosts"
+                wrong = f"{abbreviate(hosts)} is not a list of hosts"
                 raise ProblemError(f"goal.pins{_key(name)}", wrong)
 
     @property
@@ -174,7 +174,7 @@ class ReplicationSettings(Goal):
             named += [("goal.executor_price", host) for host in self.executor_price]
         for place, host in named:
             if host not in known:
-                hosts = listed(sorted(known))
+                hosts = join_names(sorted(known))
                 raise ProblemError(place, f"host {host!r} has no executor; hosts are {hosts}")
 
 

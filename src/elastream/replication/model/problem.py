@@ -13,7 +13,15 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
-from elastream.model.checks import Number, amount, amounts, count, positive, shown, zero_or_more
+from elastream.model.checks import (
+    Number,
+    abbreviate,
+    count,
+    non_negative,
+    non_negatives,
+    positive,
+    zero_or_more,
+)
 from elastream.model.errors import ProblemError
 from elastream.replication.model.latency import Latency, Queue
 
@@ -185,22 +193,22 @@ def _check_nodes(problem: ReplicationProblem) -> None:
         raise ProblemError("nodes", "is empty; give at least one")
     _check_names("nodes", [node.name for node in problem.nodes])
     for i, node in enumerate(problem.nodes):
-        amount(f"nodes[{i}].resources", node.resources)
+        non_negative(f"nodes[{i}].resources", node.resources)
         positive(f"nodes[{i}].speedup", node.speedup)
-        amount(f"nodes[{i}].spawn_ms", node.spawn_ms)
-        amount(f"nodes[{i}].price", node.price)
+        non_negative(f"nodes[{i}].spawn_ms", node.spawn_ms)
+        non_negative(f"nodes[{i}].price", node.price)
     size = len(problem.nodes)
     for name, matrix in (("delay_ms", problem.links.delay_ms), ("cost", problem.links.cost)):
         field = f"links.{name}"
         if len(matrix) != size:
             raise ProblemError(field, f"has {len(matrix)} rows where {size} are needed")
         for i, row in enumerate(matrix):
-            amounts(f"{field}[{i}]", row, length=size)
-    amounts("datastore.delay_ms", problem.datastore.delay_ms, length=size)
+            non_negatives(f"{field}[{i}]", row, length=size)
+    non_negatives("datastore.delay_ms", problem.datastore.delay_ms, length=size)
     _check_speeds("datastore.bytes_per_s", problem.datastore.bytes_per_s, size)
     if problem.local_bytes_per_s is not None:
         _check_speeds("local_bytes_per_s", problem.local_bytes_per_s, size)
-    amount("sync_ms", problem.sync_ms)
+    non_negative("sync_ms", problem.sync_ms)
 
 
 def _check_operators(problem: ReplicationProblem) -> None:
@@ -211,9 +219,9 @@ def _check_operators(problem: ReplicationProblem) -> None:
     names = {node.name for node in problem.nodes}
     for i, operator in enumerate(problem.operators):
         field = f"operators[{i}]"
-        amount(f"{field}.state_bytes", operator.state_bytes)
-        amount(f"{field}.code_bytes", operator.code_bytes)
-        amount(f"{field}.cost", operator.cost)
+        non_negative(f"{field}.state_bytes", operator.state_bytes)
+        non_negative(f"{field}.code_bytes", operator.code_bytes)
+        non_negative(f"{field}.cost", operator.cost)
         zero_or_more(f"{field}.resources", operator.resources)
         count(f"{field}.max_replicas", operator.max_replicas, least=1)
         if operator.nodes is not None:
@@ -222,7 +230,9 @@ def _check_operators(problem: ReplicationProblem) -> None:
                 raise ProblemError(f"{field}.nodes", "is empty; leave it out to allow every node")
             for j, node in enumerate(operator.nodes):
                 if node not in names:
-                    raise ProblemError(f"{field}.nodes[{j}]", f"there is no node {shown(node)}")
+                    raise ProblemError(
+                        f"{field}.nodes[{j}]", f"there is no node {abbreviate(node)}"
+                    )
 
 
 def _check_streams(problem: ReplicationProblem) -> None:
@@ -232,10 +242,12 @@ def _check_streams(problem: ReplicationProblem) -> None:
     for i, stream in enumerate(problem.streams):
         for end, name in (("from", stream.source), ("to", stream.target)):
             if not isinstance(name, str) or name not in names:
-                raise ProblemError(f"streams[{i}].{end}", f"there is no operator {shown(name)}")
-        amount(f"streams[{i}].rate", stream.rate)
+                raise ProblemError(
+                    f"streams[{i}].{end}", f"there is no operator {abbreviate(name)}"
+                )
+        non_negative(f"streams[{i}].rate", stream.rate)
         if (stream.source, stream.target) in seen:
-            ends = f"{shown(stream.source)} to {shown(stream.target)}"
+            ends = f"{abbreviate(stream.source)} to {abbreviate(stream.target)}"
             raise ProblemError(f"streams[{i}]", f"a stream from {ends} is given twice")
         seen.add((stream.source, stream.target))
     _refuse_cycles(sorted(seen))
@@ -247,14 +259,14 @@ def _check_goal(problem: ReplicationProblem) -> None:
     for name in ("response_ms", "cost", "downtime_ms"):
         positive(f"bounds.{name}", getattr(bounds, name))
     for name in ("response", "cost", "downtime"):
-        amount(f"weights.{name}", getattr(weights, name))
+        non_negative(f"weights.{name}", getattr(weights, name))
     if not (weights.response or weights.cost or weights.downtime):
         raise ProblemError("weights", "are all 0; nothing would count")
     if problem.current is None and not (weights.response or weights.cost):
         raise ProblemError("weights", "count the downtime alone, and without current there is none")
     if problem.downtime not in ("pause", "restart"):
         known = 'is not a way to move; give "pause" or "restart"'
-        raise ProblemError("downtime", f"{shown(problem.downtime)} {known}")
+        raise ProblemError("downtime", f"{abbreviate(problem.downtime)} {known}")
 
 
 def _check_current(problem: ReplicationProblem) -> None:
@@ -266,7 +278,7 @@ def _check_current(problem: ReplicationProblem) -> None:
     operators = {operator.name: operator for operator in problem.operators}
     for name in problem.current:
         if name not in operators:
-            raise ProblemError("current", f"there is no operator {shown(name)}")
+            raise ProblemError("current", f"there is no operator {abbreviate(name)}")
     for name, operator in operators.items():
         field = f"current.{name}"
         if name not in problem.current:
@@ -281,16 +293,18 @@ def _check_current(problem: ReplicationProblem) -> None:
         allowed = set(problem.allowed_nodes(operator))
         for i, node in enumerate(replicas):
             if not isinstance(node, str) or node not in known:
-                raise ProblemError(f"{field}[{i}]", f"there is no node {shown(node)}")
+                raise ProblemError(f"{field}[{i}]", f"there is no node {abbreviate(node)}")
             if node not in allowed:
-                raise ProblemError(f"{field}[{i}]", f"the operator may not run on {shown(node)}")
+                raise ProblemError(
+                    f"{field}[{i}]", f"the operator may not run on {abbreviate(node)}"
+                )
 
 
 def _check_latencies(problem: ReplicationProblem) -> None:
     """Check that no latency is negative at a rate that a replica can get."""
     for i, operator in enumerate(problem.operators):
         if isinstance(operator.latency, Queue):
-            amount(f"operators[{i}].service_rate", operator.latency.service_rate)
+            non_negative(f"operators[{i}].service_rate", operator.latency.service_rate)
             continue
         field = f"operators[{i}].latency_ms"
         coefficients = operator.latency.coefficients
@@ -298,8 +312,8 @@ def _check_latencies(problem: ReplicationProblem) -> None:
             raise ProblemError(field, "is empty; give at least the constant")
         for j, coefficient in enumerate(coefficients):
             if isinstance(coefficient, bool) or not isinstance(coefficient, int | float):
-                raise ProblemError(f"{field}[{j}]", f"{shown(coefficient)} is not a number")
-            amount(f"{field}[{j}]", abs(coefficient))
+                raise ProblemError(f"{field}[{j}]", f"{abbreviate(coefficient)} is not a number")
+            non_negative(f"{field}[{j}]", abs(coefficient))
         for replicas in range(1, min(operator.max_replicas, _MOST_SIZES) + 1):
             rate = problem.input_rates[i] / replicas
             latency = operator.latency.latency_ms(rate)
@@ -313,14 +327,14 @@ def _check_names(field: str, names: list[str]) -> None:
     for i, name in enumerate(names):
         path = f"{field}[{i}]" if field.endswith(".nodes") else f"{field}[{i}].name"
         if not isinstance(name, str) or not name:
-            raise ProblemError(path, f"{shown(name)} is not a name")
+            raise ProblemError(path, f"{abbreviate(name)} is not a name")
         if name in seen:
-            raise ProblemError(path, f"{shown(name)} is given twice")
+            raise ProblemError(path, f"{abbreviate(name)} is given twice")
         seen.add(name)
 
 
 def _check_speeds(field: str, values: object, size: int) -> None:
-    for i, value in enumerate(amounts(field, values, length=size)):
+    for i, value in enumerate(non_negatives(field, values, length=size)):
         positive(f"{field}[{i}]", value)
 
 
@@ -331,5 +345,5 @@ def _refuse_cycles(edges: Iterable[tuple[str, str]]) -> None:
     try:
         TopologicalSorter(sources).prepare()
     except CycleError as error:
-        path = " > ".join(shown(name) for name in error.args[1])
+        path = " > ".join(abbreviate(name) for name in error.args[1])
         raise ProblemError("streams", f"lead back to where they came from: {path}") from None

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.errors import ProblemError
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner.downtime_array import downtimes_ms
 
@@ -106,7 +106,7 @@ def configurations_of(problem: ReplicationProblem, operator: int) -> Configurati
         if latency is not None:
             base_ms[replicas] = latency
     if not base_ms:
-        by = counted(most, "replica")
+        by = pluralize(most, "replica")
         by += (
             ", the most within one change"
             if problem.restricted and most < spec.max_replicas
@@ -202,7 +202,7 @@ def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: b
     if total > MOST_CONFIGURATIONS or total * max(sizes, default=0) > _MOST_REPLICAS:
         raise ProblemError(
             f"operators[{operator}].max_replicas",
-            f"up to {max(sizes)} replicas on {counted(nodes, 'node')} can be placed in {total} "
+            f"up to {max(sizes)} replicas on {pluralize(nodes, 'node')} can be placed in {total} "
             f"ways, too many to compare (above {MOST_CONFIGURATIONS} ways, or {_MOST_REPLICAS} "
             "replicas in all of them); allow fewer replicas or nodes, or set restricted",
         )
@@ -248,7 +248,7 @@ def _price_of_a_resource(problem: ReplicationProblem) -> Floats:
 
 def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:
     spec, least = problem.operators[operator], min(base_ms)
-    need = f"{counted(least, 'replica')} of {spec.resources:g} resources"
+    need = f"{pluralize(least, 'replica')} of {spec.resources:g} resources"
     if problem.restricted:
         return (
             f"operator {spec.name} needs {need} at least, and no deployment within one replica "

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from elastream.model.checks import amount
+from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.replication.model.plan import ReplicationPlan
@@ -45,7 +45,7 @@ def replication(
     spent, the best deployment so far is returned with a proven lower bound. If none was found by
     then and not all were ruled out, a ``ProblemError`` asks for more effort.
     """
-    remaining = Effort(amount("effort", effort))
+    remaining = Effort(non_negative("effort", effort))
     instance = instance_of(problem)
     if isinstance(instance, Infeasible):
         return instance

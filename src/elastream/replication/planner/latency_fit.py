@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.model.errors import ProblemError
 from elastream.replication.model.latency import Polynomial
 
@@ -21,7 +21,10 @@ def fit_polynomial(points: Iterable[tuple[float, float]], *, degree: int) -> Pol
     """
     degree = count("degree", degree)
     pairs = [
-        (float(amount(f"points[{i}][0]", rate)), float(amount(f"points[{i}][1]", latency)))
+        (
+            float(non_negative(f"points[{i}][0]", rate)),
+            float(non_negative(f"points[{i}][1]", latency)),
+        )
         for i, (rate, latency) in enumerate(points)
     ]
     rates, latencies = np.array(pairs).reshape(-1, 2).T

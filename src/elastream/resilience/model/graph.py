@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import Number, count, positive, shown, zero_or_more
+from elastream.model.checks import Number, abbreviate, count, positive, zero_or_more
 from elastream.model.errors import ProblemError
 
 __all__ = ["GraphOperator", "QueryGraph"]
@@ -60,10 +60,10 @@ class GraphOperator:
         """Return the validated operator; ``field`` is the prefix of the name of a wrong field."""
         if kind not in _KINDS:
             known = " or ".join(_KINDS)
-            raise ProblemError(f"{field}kind", f"{shown(kind)} is not known; give {known}")
+            raise ProblemError(f"{field}kind", f"{abbreviate(kind)} is not known; give {known}")
         streams = _names(f"{field}inputs", inputs)
         if not streams:
-            raise ProblemError(f"{field}inputs", f"operator {shown(name)} reads no stream")
+            raise ProblemError(f"{field}inputs", f"operator {abbreviate(name)} reads no stream")
         return cls(
             _name(f"{field}name", name),
             streams,
@@ -108,13 +108,13 @@ class QueryGraph:
         seen: set[str] = set()
         for place, name in zip(places, [*names, *(o.name for o in operators)], strict=True):
             if name in seen:
-                raise ProblemError(place, f"{shown(name)} is the name of another stream")
+                raise ProblemError(place, f"{abbreviate(name)} is the name of another stream")
             seen.add(name)
         for j, operator in enumerate(operators):
             for i, name in enumerate(operator.inputs):
                 if name not in seen:
                     place = f"{field}operators[{j}].inputs[{i}]"
-                    raise ProblemError(place, f"no stream is named {shown(name)}")
+                    raise ProblemError(place, f"no stream is named {abbreviate(name)}")
         cost = zero_or_more(f"{field}transfer_cost", transfer_cost)
         return cls(names, tuple(operators), cost, _order(field, operators))
 
@@ -187,16 +187,16 @@ def _refuse_cycle(
         path.append(next(j for j in upstream if j not in done))
     names = [operators[j].name for j in reversed(path[path.index(path[-1]) :])]
     place = f"{field}operators[{path[-1]}].inputs"
-    raise ProblemError(place, f"the streams form a cycle: {shown(' -> '.join(names))}")
+    raise ProblemError(place, f"the streams form a cycle: {abbreviate(' -> '.join(names))}")
 
 
 def _names(field: str, names: object) -> tuple[str, ...]:
     if not isinstance(names, Sequence) or isinstance(names, str | bytes):
-        raise ProblemError(field, f"{shown(names)} is not a list of names")
+        raise ProblemError(field, f"{abbreviate(names)} is not a list of names")
     return tuple(_name(f"{field}[{i}]", name) for i, name in enumerate(names))
 
 
 def _name(field: str, name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise ProblemError(field, f"{shown(name)} is not a name")
+        raise ProblemError(field, f"{abbreviate(name)} is not a name")
     return name

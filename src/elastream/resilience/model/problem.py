@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from elastream.model.checks import Number, Numbers, amounts, shown
+from elastream.model.checks import Number, Numbers, abbreviate, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
@@ -67,17 +67,19 @@ class ResilientProblem:
         """Return the validated problem; without a lower bound every rate may be 0."""
         rows = _rows(load)
         streams = len(rows[0])
-        nodes = amounts("capacity", capacity)
+        nodes = non_negatives("capacity", capacity)
         if not nodes:
             raise ProblemError("capacity", "is empty; give at least one node")
         if lower_bound is None:
             lower_bound = (0,) * streams
-        least = amounts("lower_bound", lower_bound, length=streams)
+        least = non_negatives("lower_bound", lower_bound, length=streams)
         for i, arc in enumerate(arcs):
             if not (0 <= arc.source < len(rows) and 0 <= arc.target < len(rows)):
-                raise ProblemError(f"arcs[{i}]", f"{shown(arc[:2])} does not name two operators")
-            amounts(f"arcs[{i}].transfer", arc.transfer, length=streams)
-        always = () if fixed is None else amounts("fixed", fixed, length=len(rows))
+                raise ProblemError(
+                    f"arcs[{i}]", f"{abbreviate(arc[:2])} does not name two operators"
+                )
+            non_negatives(f"arcs[{i}].transfer", arc.transfer, length=streams)
+        always = () if fixed is None else non_negatives("fixed", fixed, length=len(rows))
         apart = () if unplaced is None else _unplaced(unplaced, len(nodes), streams)
         _check_names("tasks", tasks, len(rows), "operators")
         _check_names("executors", executors, len(nodes), "nodes")
@@ -91,16 +93,18 @@ def _check_names(field: str, names: Sequence[TaskId | str], expected: int, what:
     seen: set[TaskId | str] = set()
     for i, name in enumerate(names):
         if name in seen:
-            raise ProblemError(f"{field}[{i}]", f"{shown(str(name))} is given twice")
+            raise ProblemError(f"{field}[{i}]", f"{abbreviate(str(name))} is given twice")
         seen.add(name)
 
 
 def _unplaced(unplaced: object, nodes: int, streams: int) -> tuple[tuple[Number, ...], ...]:
     if not isinstance(unplaced, Sequence) or isinstance(unplaced, str | bytes):
-        raise ProblemError("unplaced", f"{shown(unplaced)} is not a list of rows")
+        raise ProblemError("unplaced", f"{abbreviate(unplaced)} is not a list of rows")
     if len(unplaced) != nodes:
         raise ProblemError("unplaced", f"has {len(unplaced)} rows; there are {nodes} nodes")
-    return tuple(amounts(f"unplaced[{i}]", row, length=streams) for i, row in enumerate(unplaced))
+    return tuple(
+        non_negatives(f"unplaced[{i}]", row, length=streams) for i, row in enumerate(unplaced)
+    )
 
 
 def _rows(load: object) -> tuple[tuple[Number, ...], ...]:
@@ -108,13 +112,15 @@ def _rows(load: object) -> tuple[tuple[Number, ...], ...]:
     if callable(to_list):  # a NumPy array
         load = to_list()
     if not isinstance(load, Sequence) or isinstance(load, str | bytes):
-        raise ProblemError("load", f"{shown(load)} is not a list of rows")
+        raise ProblemError("load", f"{abbreviate(load)} is not a list of rows")
     if not load:
         raise ProblemError("load", "is empty; give at least one operator")
-    first = amounts("load[0]", load[0])
+    first = non_negatives("load[0]", load[0])
     if not first:
         raise ProblemError("load[0]", "is empty; give at least one stream")
-    rest = (amounts(f"load[{j}]", row, length=len(first)) for j, row in enumerate(load[1:], 1))
+    rest = (
+        non_negatives(f"load[{j}]", row, length=len(first)) for j, row in enumerate(load[1:], 1)
+    )
     rows = (first, *rest)
     if not any(map(any, rows)):
         raise ProblemError("load", "is 0 everywhere; any placement tolerates any rates")

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import Number, Numbers, amounts
+from elastream.model.checks import Number, Numbers, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 from elastream.resilience.model.graph import GraphOperator, QueryGraph
@@ -83,7 +83,7 @@ class LoadModel:
 
     def _whole(self, field: str, values: Numbers) -> tuple[Number, ...]:
         """Return an entry for each variable; missing ones are 0."""
-        given = amounts(field, values)
+        given = non_negatives(field, values)
         if len(given) not in (self.inputs, len(self.variables)):
             needed = f"{self.inputs} inputs, {len(self.variables)} variables"
             raise ProblemError(field, f"has {len(given)} entries; there are {needed}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.resilience.spark.trial_costs import QueryTrial
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.watched_query import WatchedQuery
 
 __all__ = ["Measured", "measure"]
@@ -162,8 +162,10 @@ def measure(
 
         batches_of(running.monitor, note)
         _await_batches(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
-        readings = [_reading(running.door, trial, names[name]) for name, trial in trials.items()]
-        return _measured(running.door.executors(), readings)
+        readings = [
+            _reading(running.internals, trial, names[name]) for name, trial in trials.items()
+        ]
+        return _measured(running.internals.executors(), readings)
 
 
 class _Trial:
@@ -237,7 +239,7 @@ def _sources(query: StreamingQuery) -> int:
     return 1 if progress is None else len(progress["sources"])
 
 
-def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> QueryTrial:
+def _reading(internals: SparkInternals, trial: _Trial, streams: tuple[str, ...]) -> QueryTrial:
     from elastream.resilience.spark.trial_costs import QueryTrial
 
     watched, batches = trial.watched, tuple(trial.counted_batches())
@@ -248,14 +250,14 @@ def _reading(door: PrivateDoor, trial: _Trial, streams: tuple[str, ...]) -> Quer
         watched.name,
         watched.operators,
         streams,
-        door.queries.scans(watched.query),
+        internals.queries.scans(watched.query),
         batches,
-        _join_states(door, watched),
+        _join_states(internals, watched),
         None if interval_ms is None else interval_ms / 1000,
     )
 
 
-def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple[int, int]]:
+def _join_states(internals: SparkInternals, watched: WatchedQuery) -> Mapping[int, tuple[int, int]]:
     """Count the rows in state on both sides of each join, from its checkpoint."""
     from elastream.spark.observe.task_events import lead_of
     from elastream.spark.steer.own_work import marked
@@ -265,10 +267,10 @@ def _join_states(door: PrivateDoor, watched: WatchedQuery) -> Mapping[int, tuple
     for operator in watched.operators:
         if operator.read_steps is None:
             continue
-        reader = door.spark.read.format("statestore").option("operatorId", operator.id)
+        reader = internals.spark.read.format("statestore").option("operatorId", operator.id)
         place = operator.root.rsplit("/", 1)[0]
         try:
-            with marked(door.spark):
+            with marked(internals.spark):
                 left, right = (
                     reader.option("joinSide", side).load(place).count()
                     for side in ("left", "right")

@@ -139,18 +139,18 @@ class _MeasuredSession(LaunchedSession):
 
     def _queries(self, spark: SparkSession) -> list[StreamingQuery]:
         """Return the program's stateful queries once it starts no more; none if it ends."""
-        from elastream.spark.internals.spark_internals import PrivateDoor
+        from elastream.spark.internals.spark_internals import SparkInternals
 
-        door = PrivateDoor.of(spark)
+        internals = SparkInternals.of(spark)
         known: frozenset[str] = frozenset()
         since = time.monotonic()
         while not self._closing.wait(_LOOK_S):
-            running = {each.id: each for each in door.queries.active()}
+            running = {each.id: each for each in internals.queries.active()}
             if running.keys() != known:
                 known, since = frozenset(running), time.monotonic()
-            stateful = [each for each in running.values() if door.queries.is_stateful(each)]
+            stateful = [each for each in running.values() if internals.queries.is_stateful(each)]
             if stateful and time.monotonic() - since >= _SETTLED_S:
-                queries = [door.queries.streaming_query(each) for each in stateful]
+                queries = [internals.queries.streaming_query(each) for each in stateful]
                 return [query for query in queries if query is not None]
         return []
 

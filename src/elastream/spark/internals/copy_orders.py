@@ -16,7 +16,7 @@ from elastream.spark.internals.variants import ROCKSDB_PROVIDER, STATE
 
 if TYPE_CHECKING:
     from elastream.spark.internals.queries import RunningQuery
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["OrderBook", "copy_orders"]
 
@@ -37,19 +37,19 @@ class OrderBook:
     """Why the stores of an operator cannot be copied."""
 
 
-def copy_orders(door: PrivateDoor, query: RunningQuery) -> OrderBook:
+def copy_orders(internals: SparkInternals, query: RunningQuery) -> OrderBook:
     """Return the orders for every state store of a query that has run a batch."""
     orders: dict[tuple[int, str], tuple[Any, ...]] = {}
     refused: dict[int, str] = {}
     settings = query.execution.sparkSession().conf()
     if settings.get(_CHANGES, "false") != "true":
         why = f"{_CHANGES} is off"
-        return OrderBook({}, dict.fromkeys(door.queries.writer_nodes(query), why))
-    for operator, node in door.queries.writer_nodes(query).items():
+        return OrderBook({}, dict.fromkeys(internals.queries.writer_nodes(query), why))
+    for operator, node in internals.queries.writer_nodes(query).items():
         if node.getClass().getSimpleName() == JOIN:
-            found = _of_join(door, node)
+            found = _of_join(internals, node)
         else:
-            found = _of_rdd(door, node, operator)
+            found = _of_rdd(internals, node, operator)
         if not found:
             refused[operator] = f"a {node.getClass().getSimpleName()} tells no order"
             continue
@@ -64,19 +64,22 @@ def copy_orders(door: PrivateDoor, query: RunningQuery) -> OrderBook:
     return OrderBook(orders, refused)
 
 
-def _of_rdd(door: PrivateDoor, node: Any, operator: int) -> dict[str, tuple[Any, ...]]:
+def _of_rdd(internals: SparkInternals, node: Any, operator: int) -> dict[str, tuple[Any, ...]]:
     """Read the order out of the RDD of an operator with one store."""
     waiting = [node.execute()]
     while waiting:
         rdd = waiting.pop()
-        if door.is_instance(_BASE_RDD, rdd) and door.field(rdd, "operatorId") == operator:
+        if internals.is_instance(_BASE_RDD, rdd) and internals.field(rdd, "operatorId") == operator:
             order = (
                 rdd.hadoopConfBroadcast(),
-                *(door.field(rdd, name) for name in ("keySchema", "valueSchema")),
-                *(door.field(rdd, name) for name in ("keyStateEncoderSpec", "useColumnFamilies")),
+                *(internals.field(rdd, name) for name in ("keySchema", "valueSchema")),
+                *(
+                    internals.field(rdd, name)
+                    for name in ("keyStateEncoderSpec", "useColumnFamilies")
+                ),
                 rdd.storeConf(),
-                door.field(rdd, "useMultipleValuesPerKey", default=False),
-                door.field(rdd, "stateSchemaBroadcast"),
+                internals.field(rdd, "useMultipleValuesPerKey", default=False),
+                internals.field(rdd, "stateSchemaBroadcast"),
                 0,
             )
             return {"default": order}
@@ -85,25 +88,25 @@ def _of_rdd(door: PrivateDoor, node: Any, operator: int) -> dict[str, tuple[Any,
     return {}
 
 
-def _of_join(door: PrivateDoor, node: Any) -> dict[str, tuple[Any, ...]]:
+def _of_join(internals: SparkInternals, node: Any) -> dict[str, tuple[Any, ...]]:
     """Ask a join for the schemas of its stores."""
-    conf, hadoop = door.field(node, "storeConf"), door.field(node, "hadoopConfBcast")
+    conf, hadoop = internals.field(node, "storeConf"), internals.field(node, "hadoopConfBcast")
     version = int(node.stateFormatVersion())
-    state = door.jvm.org.apache.spark.sql.execution.streaming.state
-    manager = _module(door, door.variant.join_stores)
+    state = internals.jvm.org.apache.spark.sql.execution.streaming.state
+    manager = _module(internals, internals.variant.join_stores)
     sides = (
         ("LeftSide", node.left(), node.leftKeys()),
         ("RightSide", node.right(), node.rightKeys()),
     )
     found: dict[str, tuple[Any, ...]] = {}
     for side, child, keys in sides:
-        which = _module(door, f"{door.variant.join_sides}${side}")
+        which = _module(internals, f"{internals.variant.join_sides}${side}")
         schemas = manager.getSchemaForStateStores(which, child.output(), keys, version).toSeq()
         for index in range(schemas.size()):
             store, (key, value) = schemas.apply(index)._1(), _pair(schemas.apply(index)._2())
             spec = state.NoPrefixKeyStateEncoderSpec(key)
             place = JOIN_STORES.index(store) if store in JOIN_STORES else 0
-            none = door.jvm.scala.Option.empty()
+            none = internals.jvm.scala.Option.empty()
             found[store] = (hadoop, key, value, spec, False, conf, False, none, place)
     if version < _FAMILIES_FROM:
         return found
@@ -112,9 +115,9 @@ def _of_join(door: PrivateDoor, node: Any) -> dict[str, tuple[Any, ...]]:
     return {"default": (hadoop, key, value, spec, True, conf, many, schemas, 0)}
 
 
-def _module(door: PrivateDoor, class_name: str) -> Any:
+def _module(internals: SparkInternals, class_name: str) -> Any:
     """Return the one instance of a Scala object."""
-    return door.jvm.java.lang.Class.forName(f"{class_name}$").getField("MODULE$").get(None)
+    return internals.jvm.java.lang.Class.forName(f"{class_name}$").getField("MODULE$").get(None)
 
 
 def _pair(tuple_: Any) -> tuple[Any, Any]:

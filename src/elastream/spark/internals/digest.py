@@ -18,7 +18,7 @@ from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.internals.java_text import compiled
 
 if TYPE_CHECKING:
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["Digest"]
 
@@ -28,20 +28,20 @@ _STREAMS_QUEUE: Final = "streams"
 class Digest:
     """Hears from the moment it is made until :meth:`close`."""
 
-    def __init__(self, door: PrivateDoor, properties: Sequence[str], most: int) -> None:
+    def __init__(self, internals: SparkInternals, properties: Sequence[str], most: int) -> None:
         """Tell these local properties of jobs, and keep no more than ``most`` of anything."""
         from py4j.protocol import Py4JError
 
         told = "\n".join(properties)
-        references = [door.queries.running, door.running_jobs, told, most]
+        references = [internals.queries.running, internals.running_jobs, told, most]
         try:
-            self._listener = compiled(door, "digest.java", references)
+            self._listener = compiled(internals, "digest.java", references)
         except Py4JError as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
             raise UnsupportedSparkError(
                 f"this Spark does not compile what hears its events: {first}"
             ) from error
-        self._bus: Any = door.listener_bus()
+        self._bus: Any = internals.listener_bus()
         self._bus.addToQueue(self._listener, _STREAMS_QUEUE)
 
     def hear(self, timeout_s: float) -> str:

@@ -14,7 +14,7 @@ from elastream.spark.internals.java_text import compiled
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["Ending"]
 
@@ -22,19 +22,19 @@ __all__ = ["Ending"]
 class Ending:
     """The end of one query, at a batch boundary."""
 
-    def __init__(self, door: PrivateDoor, query: StreamingQuery) -> None:
+    def __init__(self, internals: SparkInternals, query: StreamingQuery) -> None:
         from py4j.protocol import Py4JError
 
         execution = query._jsq.streamingQuery()
         try:
-            state = door.jvm.java.lang.Class.forName(door.variant.terminated)
+            state = internals.jvm.java.lang.Class.forName(internals.variant.terminated)
             references = [
                 execution.queryExecutionThread(),
                 execution.awaitProgressLock(),
                 execution.state(),
                 state.getField("MODULE$").get(None),
             ]
-            self._compiled: Any = compiled(door, "ending.java", references)
+            self._compiled: Any = compiled(internals, "ending.java", references)
         except Py4JError as error:
             raise UnsupportedSparkError(
                 "this Spark version has no door to stop a query at a batch boundary"

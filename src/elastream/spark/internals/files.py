@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 
 __all__ = ["driver_reads", "driver_writes", "executor_reads", "executor_writes", "throw_away"]
 
 
 @contextmanager
-def throw_away(door: PrivateDoor, parent: str, name: str) -> Iterator[str]:
+def throw_away(internals: SparkInternals, parent: str, name: str) -> Iterator[str]:
     """Give a new folder; it goes with all in it, and so do folders above it that were not there."""
-    folder = door.jvm.org.apache.hadoop.fs.Path(parent, name)
-    system = folder.getFileSystem(door.context.hadoopConfiguration())
+    folder = internals.jvm.org.apache.hadoop.fs.Path(parent, name)
+    system = folder.getFileSystem(internals.context.hadoopConfiguration())
     folder = system.makeQualified(folder)
     above, made = folder.getParent(), []
     while above is not None and not system.exists(above):
@@ -35,17 +35,17 @@ def throw_away(door: PrivateDoor, parent: str, name: str) -> Iterator[str]:
                 system.delete(each, False)
 
 
-def driver_writes(door: PrivateDoor, path: str, line: str) -> None:
+def driver_writes(internals: SparkInternals, path: str, line: str) -> None:
     """Write a file of one line."""
-    system, file = _found(door, path)
+    system, file = _found(internals, path)
     stream = system.create(file, True)
     stream.writeBytes(f"{line}\n")
     stream.close()
 
 
-def driver_reads(door: PrivateDoor, path: str) -> list[str]:
+def driver_reads(internals: SparkInternals, path: str) -> list[str]:
     """Return the first line of each file whose path fits a pattern."""
-    system, pattern = _found(door, path)
+    system, pattern = _found(internals, path)
     lines = []
     for status in system.globStatus(pattern) or ():
         stream = system.open(status.getPath())
@@ -54,22 +54,24 @@ def driver_reads(door: PrivateDoor, path: str) -> list[str]:
     return lines
 
 
-def executor_reads(door: PrivateDoor, executor: ExecutorEntry, path: str) -> list[str]:
+def executor_reads(internals: SparkInternals, executor: ExecutorEntry, path: str) -> list[str]:
     """Return the line of a file of one line, read on this executor."""
-    jvm, placed = door.jvm, door.java_list()
-    placed.add(jvm.scala.Tuple2("", door.preferring(executor)))
+    jvm, placed = internals.jvm, internals.java_list()
+    placed.add(jvm.scala.Tuple2("", internals.preferring(executor)))
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
-    there = door.context.makeRDD(jvm.PythonUtils.toSeq(placed), tag)
-    pairs = there.zip(door.context.textFile(path, 1), tag).collect()
+    there = internals.context.makeRDD(jvm.PythonUtils.toSeq(placed), tag)
+    pairs = there.zip(internals.context.textFile(path, 1), tag).collect()
     return [str(pair._2()) for pair in pairs]
 
 
-def executor_writes(door: PrivateDoor, executor: ExecutorEntry, folder: str, line: str) -> None:
+def executor_writes(
+    internals: SparkInternals, executor: ExecutorEntry, folder: str, line: str
+) -> None:
     """Write a new folder with a file of one line, on this executor."""
-    rows = door.rows_on(executor, door.own_session(), 1)
+    rows = internals.rows_on(executor, internals.own_session(), 1)
     rows.selectExpr(f"'{line}' AS value").write.text(folder)
 
 
-def _found(door: PrivateDoor, path: str) -> tuple[Any, Any]:
-    file = door.jvm.org.apache.hadoop.fs.Path(path)
-    return file.getFileSystem(door.context.hadoopConfiguration()), file
+def _found(internals: SparkInternals, path: str) -> tuple[Any, Any]:
+    file = internals.jvm.org.apache.hadoop.fs.Path(path)
+    return file.getFileSystem(internals.context.hadoopConfiguration()), file

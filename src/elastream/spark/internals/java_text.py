@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["compiled", "generated_code"]
 
@@ -31,7 +31,7 @@ def generated_code(jvm: Any, *names: str) -> Any:
     return codegen.CodeAndComment(text, comments)
 
 
-def compiled(door: PrivateDoor, name: str, references: Sequence[Any]) -> Any:
+def compiled(internals: SparkInternals, name: str, references: Sequence[Any]) -> Any:
     """Return what a text makes of its references, in the driver; compiled once in a JVM.
 
     Py4j remembers a method by the name of its class. Spark gives the factories of all texts one
@@ -39,10 +39,14 @@ def compiled(door: PrivateDoor, name: str, references: Sequence[Any]) -> Any:
     hundred others were: so a factory is kept here, and called by the class that all extend.
     """
     with _lock:
-        factories = _factories.setdefault(door.jvm, {})
+        factories = _factories.setdefault(internals.jvm, {})
         if name not in factories:
-            codegen = door.jvm.org.apache.spark.sql.catalyst.expressions.codegen
-            factories[name] = codegen.CodeGenerator.compile(generated_code(door.jvm, name))._1()
-    declared = door.jvm.java.lang.Class.forName(_FACTORY).getMethods()
+            codegen = internals.jvm.org.apache.spark.sql.catalyst.expressions.codegen
+            factories[name] = codegen.CodeGenerator.compile(
+                generated_code(internals.jvm, name)
+            )._1()
+    declared = internals.jvm.java.lang.Class.forName(_FACTORY).getMethods()
     generate = next(each for each in declared if each.getName() == "generate")
-    return generate.invoke(factories[name], door.java_objects([door.java_objects(references)]))
+    return generate.invoke(
+        factories[name], internals.java_objects([internals.java_objects(references)])
+    )

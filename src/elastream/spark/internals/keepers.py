@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from elastream.spark.internals.java_text import generated_code
 
 if TYPE_CHECKING:
-    from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+    from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 
-__all__ = ["CopyStatus", "KeeperReport", "Keepers", "Word", "run_on"]
+__all__ = ["CopyStatus", "KeeperCommand", "KeeperReport", "Keepers", "run_on"]
 
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
@@ -31,7 +31,7 @@ is as new."""
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class KeeperCommand:
     """What the driver wants of one executor's keeper."""
 
     keep: Sequence[str]
@@ -72,8 +72,8 @@ class Keepers:
     lease_s: float = 60.0
     """A keeper that hears nothing for so long drops all it has, and ends."""
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
+    def __init__(self, internals: SparkInternals) -> None:
+        self._internals = internals
         self._mailbox = str(uuid.uuid4())
         self.number = 0
         """Of the last word that was written."""
@@ -85,8 +85,8 @@ class Keepers:
 
         from elastream.spark.internals.spark_internals import names_of
 
-        jvm = self._door.jvm
-        for class_name, wanted in self._door.variant.copy_methods.items():
+        jvm = self._internals.jvm
+        for class_name, wanted in self._internals.variant.copy_methods.items():
             try:
                 methods = jvm.java.lang.Class.forName(class_name).getDeclaredMethods()
             except Py4JJavaError:
@@ -103,15 +103,15 @@ class Keepers:
         The driver's word that wants them must have been written before. Where nothing is returned,
         a keeper that had not ended has taken them.
         """
-        door = self._door
+        internals = self._internals
         if self._code is None:
-            self._code = generated_code(door.jvm, *door.variant.keeper)
-        packed = [door.java_objects(order) for order in orders]
+            self._code = generated_code(internals.jvm, *internals.variant.keeper)
+        packed = [internals.java_objects(order) for order in orders]
         lease_ms = round(1000 * self.lease_s)
         references = [executor.id, self._mailbox, executor.host, self.number, lease_ms, *packed]
-        return run_on(door, executor, self._code, references)
+        return run_on(internals, executor, self._code, references)
 
-    def write(self, executor: str, word: Word) -> None:
+    def write(self, executor: str, word: KeeperCommand) -> None:
         """Tell an executor's keeper what is wanted from now on."""
         self.number += 1
         text = {
@@ -121,14 +121,14 @@ class Keepers:
             "keep": list(word.keep),
             "take": list(word.take),
         }
-        nothing = self._door.jvm.PythonUtils.toSeq(self._door.java_list())
-        self._door.coordinator.reportActiveInstance(
+        nothing = self._internals.jvm.PythonUtils.toSeq(self._internals.java_list())
+        self._internals.coordinator.reportActiveInstance(
             self._mail(f"to {executor}"), json.dumps(text), executor, nothing
         )
 
     def read(self, executor: str) -> KeeperReport | None:
         """Return the last word of an executor's keeper; ``None`` where there is none yet."""
-        found = self._door.coordinator.getLocation(self._mail(f"from {executor}"))
+        found = self._internals.coordinator.getLocation(self._mail(f"from {executor}"))
         if found.isEmpty():
             return None
         text = str(found.get())
@@ -138,29 +138,31 @@ class Keepers:
 
     def close(self) -> None:
         """Take the mailbox away: every keeper drops what it has, and ends."""
-        run = self._door.jvm.java.util.UUID.fromString(self._mailbox)
-        self._door.coordinator.deactivateInstances(run)
+        run = self._internals.jvm.java.util.UUID.fromString(self._mailbox)
+        self._internals.coordinator.deactivateInstances(run)
 
     def _mail(self, name: str) -> Any:
-        state = self._door.jvm.org.apache.spark.sql.execution.streaming.state
-        run = self._door.jvm.java.util.UUID.fromString(self._mailbox)
+        state = self._internals.jvm.org.apache.spark.sql.execution.streaming.state
+        run = self._internals.jvm.java.util.UUID.fromString(self._mailbox)
         return state.StateStoreProviderId(state.StateStoreId("elastream", 0, 0, name), run)
 
 
-def run_on(door: PrivateDoor, executor: ExecutorEntry, code: Any, references: Sequence[Any]) -> str:
+def run_on(
+    internals: SparkInternals, executor: ExecutorEntry, code: Any, references: Sequence[Any]
+) -> str:
     """Run generated code as a task that prefers an executor; return the text of its only row."""
-    jvm, sql = door.jvm, door.jvm.org.apache.spark.sql
-    metric = sql.execution.metric.SQLMetrics.createMetric(door.context, "elastream")
+    jvm, sql = internals.jvm, internals.jvm.org.apache.spark.sql
+    metric = sql.execution.metric.SQLMetrics.createMetric(internals.context, "elastream")
     factory = sql.execution.WholeStageCodegenEvaluatorFactory(
-        jvm.scala.util.Right(code), metric, door.java_objects(references)
+        jvm.scala.util.Right(code), metric, internals.java_objects(references)
     )
     anything = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
-    one = door.java_list()
+    one = internals.java_list()
     one.add(0)
     places = jvm.java.util.HashMap()
-    places.put(0, door.preferring(executor))
+    places.put(0, internals.preferring(executor))
     rows = jvm.org.apache.spark.rdd.ParallelCollectionRDD(
-        door.context,
+        internals.context,
         jvm.PythonUtils.toSeq(one),
         1,
         jvm.PythonUtils.toScalaMap(places),

@@ -13,7 +13,7 @@ from elastream.model.words import printable
 from elastream.spark.internals.java_text import compiled
 
 if TYPE_CHECKING:
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["Reassignment"]
 
@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 class Reassignment:
     """Asks anew where tasks should be that wait for a lost executor."""
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
+    def __init__(self, internals: SparkInternals) -> None:
+        self._internals = internals
         self._compiled: Any = None
 
     def away_from(self, executor: str) -> int:
@@ -46,6 +46,6 @@ class Reassignment:
             return 0
 
     def _compile(self) -> Any:
-        context = self._door.context
+        context = self._internals.context
         references = [context.taskScheduler(), context.dagScheduler()]
-        return compiled(self._door, "reassign.java", references)
+        return compiled(self._internals, "reassign.java", references)

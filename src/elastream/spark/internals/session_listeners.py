@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.spark.internals.spark_internals import PrivateDoor
+    from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["forget_session_of"]
 
 _BUS: Final = "listenerBus"
 
 
-def forget_session_of(door: PrivateDoor, query: StreamingQuery) -> None:
+def forget_session_of(internals: SparkInternals, query: StreamingQuery) -> None:
     """Take the listener of an ended query's own session off the bus."""
     from py4j.protocol import Py4JError
 
@@ -28,6 +28,6 @@ def forget_session_of(door: PrivateDoor, query: StreamingQuery) -> None:
         manager: Any = query._jsq.streamingQuery().sparkSessionForStream().streams()
         field = manager.getClass().getDeclaredField(_BUS)
         field.setAccessible(True)
-        door.listener_bus().removeListener(field.get(manager))
+        internals.listener_bus().removeListener(field.get(manager))
     except Py4JError:  # a Spark that keeps it elsewhere: then it stays, as with any query
         return

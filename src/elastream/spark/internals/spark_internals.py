@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ExecutorEntry", "PrivateDoor", "keep_first_executors", "names_of"]
+__all__ = ["ExecutorEntry", "SparkInternals", "keep_first_executors", "names_of"]
 
 _BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
 _SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
@@ -46,7 +46,7 @@ class ExecutorEntry:
     """Where it serves shuffle blocks to the others."""
 
 
-class PrivateDoor(JvmValues):
+class SparkInternals(JvmValues):
     """The private parts of one running Spark session; opened, and checked, by :meth:`of`."""
 
     def __init__(
@@ -67,7 +67,7 @@ class PrivateDoor(JvmValues):
         self.queries = Queries(spark, variant, self)
 
     @classmethod
-    def of(cls, spark: SparkSession) -> PrivateDoor:
+    def of(cls, spark: SparkSession) -> SparkInternals:
         """Open every door, or say which one does not open on this Spark version or mode."""
         if not hasattr(spark, "_jsparkSession"):
             raise UnsupportedSparkError(
@@ -117,7 +117,7 @@ class PrivateDoor(JvmValues):
             ),
             "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
         }
-        opened = {name: _opened(name, door, version) for name, door in doors.items()}
+        opened = {name: _opened(name, internals, version) for name, internals in doors.items()}
         return cls(spark, variant, jvm, opened["SparkContext"], opened["state-store coordinator"])
 
     def cloned_session(self) -> SparkSession:
@@ -348,11 +348,11 @@ def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
     scala_context.schedulerBackend().doKillExecutors(jvm.PythonUtils.toSeq(surplus))
 
 
-def _opened(name: str, door: Callable[[], Any], version: str) -> Any:
+def _opened(name: str, internals: Callable[[], Any], version: str) -> Any:
     from py4j.protocol import Py4JError
 
     try:
-        return door()
+        return internals()
     except (Py4JError, AttributeError, TypeError) as error:
         raise UnsupportedSparkError(
             f"Spark {version} does not open the door that elastream needs: {name} is missing"

@@ -30,14 +30,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 from elastream.model.words import printable
 from elastream.spark.internals.digest import Digest
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.shapes import OWN_PROPERTY
 
 __all__ = [
     "Added",
     "EventTap",
-    "Heard",
     "JobEvent",
+    "Poll",
     "QueryEvent",
     "TaskEvent",
     "Work",
@@ -64,7 +64,7 @@ class QueryEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Poll:
     """What there was to tell at one moment, but for work."""
 
     jobs: int
@@ -124,10 +124,10 @@ class EventTap:
     No more than ``most`` jobs and tasks wait to be fetched: the oldest are dropped.
     """
 
-    def __init__(self, door: PrivateDoor, *, most: int = _MOST) -> None:
-        self._digest = Digest(door, _PROPERTIES, most)
+    def __init__(self, internals: SparkInternals, *, most: int = _MOST) -> None:
+        self._digest = Digest(internals, _PROPERTIES, most)
 
-    def wait(self, timeout_s: float) -> Heard:
+    def wait(self, timeout_s: float) -> Poll:
         """Return as soon as a query tells something, or executors come or go, or after so long."""
         return heard_in(self._digest.hear(timeout_s))
 
@@ -144,7 +144,7 @@ class EventTap:
         self._digest.close()
 
 
-def heard_in(text: str) -> Heard:
+def heard_in(text: str) -> Poll:
     """Return what a text tells that was waited for."""
     first, *lines = text.split("\n")
     jobs, changed, dropped = first.split("\t")
@@ -160,7 +160,7 @@ def heard_in(text: str) -> Heard:
             events.append(_query_event(kind, rest))
 
     _each(lines, read)
-    return Heard(int(jobs), changed == "1", int(dropped), idle, tuple(events))
+    return Poll(int(jobs), changed == "1", int(dropped), idle, tuple(events))
 
 
 def work_in(text: str, names: Sequence[str]) -> Work:

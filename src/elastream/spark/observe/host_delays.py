@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.steer.own_work import marked
 
 __all__ = ["HostProbe"]
@@ -25,8 +25,8 @@ _COLUMNS: Final = "host string, round_trip_ms double"
 class HostProbe:
     """Measures round trips between hosts that have executors of the session."""
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
+    def __init__(self, internals: SparkInternals) -> None:
+        self._internals = internals
 
     def round_trips_ms(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], float]:
         """Return the round trip from the first host of each pair to the second.
@@ -34,7 +34,7 @@ class HostProbe:
         A pair that gave no answer, or whose host has no executor, is left out.
         """
         on_host: dict[str, ExecutorEntry] = {}
-        for entry in self._door.executors():
+        for entry in self._internals.executors():
             on_host.setdefault(entry.host, entry)
         wanted: dict[str, list[str]] = {}
         for source, target in pairs:
@@ -76,8 +76,8 @@ class HostProbe:
             columns = [pa.array(hosts, pa.string()), pa.array(times, pa.float64())]
             yield pa.RecordBatch.from_arrays(columns, names=["host", "round_trip_ms"])
 
-        with marked(self._door.spark):
-            rows = self._door.rows_on(source, self._door.own_session(), 1)
+        with marked(self._internals.spark):
+            rows = self._internals.rows_on(source, self._internals.own_session(), 1)
             measured = rows.mapInArrow(probed, _COLUMNS).collect()
         best: dict[str, float] = {}
         for row in measured:

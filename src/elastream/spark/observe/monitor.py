@@ -32,10 +32,10 @@ from elastream.core.events import (
 from elastream.model.observation import Executor
 from elastream.model.words import printable
 from elastream.spark.internals.queries import RunningQuery
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
-from elastream.spark.observe.event_tap import EventTap, Heard, JobEvent, QueryEvent
-from elastream.spark.observe.roll import ExecutorRoll
+from elastream.spark.observe.event_tap import EventTap, JobEvent, Poll, QueryEvent
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.shapes import OWN_NAME, refusal
 from elastream.spark.observe.task_events import TASK_COUNTERS, finished_task
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
@@ -76,14 +76,14 @@ class SparkMonitor:
 
     def __init__(
         self,
-        door: PrivateDoor,
-        roll: ExecutorRoll,
+        internals: SparkInternals,
+        roll: ExecutorRegistry,
         wanted: Callable[[RunningQuery], bool],
         *,
         backlog: Backlog | None = None,
         clock: Callable[[], float] = steady_s,
     ) -> None:
-        self._door = door
+        self._internals = internals
         self._roll = roll
         self._wanted = wanted
         self.backlog = backlog
@@ -103,16 +103,18 @@ class SparkMonitor:
         self._told_executors: tuple[Executor, ...] = ()
         self._told_warm: frozenset[str] = frozenset()
         self._lock = threading.RLock()
-        self._tap = EventTap(door)
+        self._tap = EventTap(internals)
         self._closing = threading.Event()
         self.ended = threading.Event()
         """Set when the monitor has ended: closed, or because the driver has."""
         self._thread = threading.Thread(target=self._watch, name="elastream-monitor", daemon=True)
-        self._losses = threading.Thread(target=self._mourn, name="elastream-losses", daemon=True)
+        self._losses = threading.Thread(
+            target=self._watch_executor_losses, name="elastream-losses", daemon=True
+        )
 
     def start(self) -> Self:
         """Begin to watch."""
-        self._find_queries(self._door.queries.active_ids())
+        self._find_queries(self._internals.queries.active_ids())
         self._thread.start()
         self._losses.start()
         return self
@@ -149,7 +151,7 @@ class SparkMonitor:
             for watched in tuple(self._watched.values()):
                 if not self._wanted(watched.query):
                     self._leave(watched, "it was let go")
-            self._find_queries(self._door.queries.active_ids())
+            self._find_queries(self._internals.queries.active_ids())
 
     def close(self) -> None:
         """Stop watching; the queries run on."""
@@ -183,7 +185,7 @@ class SparkMonitor:
             _log.error("the monitor gives up after %d looks that failed", faults)
         self._end()
 
-    def _mourn(self) -> None:
+    def _watch_executor_losses(self) -> None:
         """Tell that an executor was lost at once, and not with the next look."""
         while not self._closing.is_set() and not self.ended.is_set():
             try:
@@ -248,13 +250,13 @@ class SparkMonitor:
         with self._lock:
             for watched in tuple(self._watched.values()):
                 if watched.query.id not in running:
-                    self._leave_ended(watched, self._door.queries.fault(watched.query))
+                    self._leave_ended(watched, self._internals.queries.fault(watched.query))
             known = self._watched.keys() | self._passed_over.keys()
             self._passed_over = {
                 each: run for each, run in self._passed_over.items() if each in running
             }
             if not running <= known:
-                for query in self._door.queries.active():
+                for query in self._internals.queries.active():
                     if query.id not in known:
                         self._consider(query)
             for watched in self._watched.values():
@@ -266,14 +268,14 @@ class SparkMonitor:
         if not self._wanted(query):
             self._passed_over[query.id] = query.run_id
             return
-        why = refusal(self._door, query)
+        why = refusal(self._internals, query)
         if why is not None:
             self._passed_over[query.id] = query.run_id
             self._tell(QueryPassedOver(self._now_ms(), query.label, why))
             return
         taken = {watched.name for watched in self._watched.values()}
         name = query.label if query.label not in taken else f"{query.label} {query.id}"
-        self._watched[query.id] = WatchedQuery(self._door, query, name, self.backlog)
+        self._watched[query.id] = WatchedQuery(self._internals, query, name, self.backlog)
 
     def _join(self, watched: WatchedQuery) -> None:
         """Tell that a query takes part, as soon as its operators are known."""
@@ -363,7 +365,7 @@ class SparkMonitor:
                 self._told_executors = executors
                 self._tell(ExecutorsChanged(self._now_ms(), executors))
 
-    def _tell_status(self, heard: Heard) -> None:
+    def _tell_status(self, heard: Poll) -> None:
         watched = self._watched.values()
         idle = frozenset(each.name for each in watched if heard.idle.get(each.query.id))
         other, self._other_ms = self._other_ms, {}
@@ -393,7 +395,7 @@ class SparkMonitor:
 
     def _driver_is_alive(self) -> bool:
         try:
-            self._door.active_jobs()
+            self._internals.active_jobs()
         except Exception:
             return False
         return True

@@ -19,36 +19,38 @@ from elastream.spark.internals.files import (
     executor_writes,
     throw_away,
 )
-from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.steer.own_work import marked
 
 __all__ = ["check_reach", "first_reason"]
 
 
-def check_reach(door: PrivateDoor, executors: Sequence[ExecutorEntry], folder: str) -> None:
+def check_reach(internals: SparkInternals, executors: Sequence[ExecutorEntry], folder: str) -> None:
     """Refuse a folder that one of the executors cannot read, or in which it cannot write.
 
     What was written for it is removed, the folder too where it was not there before.
     """
     token = uuid.uuid4().hex
-    with marked(door.spark), _refusing(f"the driver cannot write to {folder}"):
-        scratch = throw_away(door, folder, f"elastream-reach-{token}")
+    with marked(internals.spark), _refusing(f"the driver cannot write to {folder}"):
+        scratch = throw_away(internals, folder, f"elastream-reach-{token}")
         with scratch as own:
-            driver_writes(door, f"{own}/driver", token)
+            driver_writes(internals, f"{own}/driver", token)
             for executor in executors:
-                _check_executor(door, executor, own, token)
+                _check_executor(internals, executor, own, token)
 
 
-def _check_executor(door: PrivateDoor, executor: ExecutorEntry, own: str, token: str) -> None:
+def _check_executor(
+    internals: SparkInternals, executor: ExecutorEntry, own: str, token: str
+) -> None:
     who, file = f"executor {executor.id} on {executor.host}", f"{own}/driver"
     with _refusing(f"{who} cannot read what the driver wrote to {file}"):
-        seen = executor_reads(door, executor, file)
+        seen = executor_reads(internals, executor, file)
     if seen != [token]:
         raise SparkError(f"{who} reads something else than the driver wrote to {file}")
     written = f"{own}/executor-{executor.id}"
     with _refusing(f"{who} cannot write to {written}"):
-        executor_writes(door, executor, written, token)
-    if driver_reads(door, f"{written}/part-*") != [token]:
+        executor_writes(internals, executor, written, token)
+    if driver_reads(internals, f"{written}/part-*") != [token]:
         raise SparkError(f"the driver does not see what {who} wrote to {written}")
 
 

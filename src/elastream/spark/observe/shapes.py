@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from elastream.spark.internals.queries import RunningQuery
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 
 __all__ = ["OWN_NAME", "OWN_PROPERTY", "refusal"]
 
@@ -20,11 +20,11 @@ OWN_PROPERTY: Final = "elastream.own"
 """Local property of the jobs that are ours; their work counts for nobody."""
 
 
-def refusal(door: PrivateDoor, query: RunningQuery) -> str | None:
+def refusal(internals: SparkInternals, query: RunningQuery) -> str | None:
     """Return why a query cannot be steered; ``None`` where it can."""
-    why = door.queries.trigger(query).refusal
+    why = internals.queries.trigger(query).refusal
     if why is not None:
         return why
-    if not door.queries.is_stateful(query):
+    if not internals.queries.is_stateful(query):
         return "keeps no state, so there is none to place"
     return None

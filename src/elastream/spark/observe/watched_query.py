@@ -10,7 +10,7 @@ from typing import Any
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.model.words import printable
 from elastream.spark.internals.queries import RunningQuery, StatefulOperator
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.event_tap import TaskEvent
 from elastream.spark.observe.task_events import (
     METRICS,
@@ -47,7 +47,7 @@ class WatchedQuery:
     """One run of a query, from its events to what its batches did."""
 
     def __init__(
-        self, door: PrivateDoor, query: RunningQuery, name: str, backlog: Backlog | None
+        self, internals: SparkInternals, query: RunningQuery, name: str, backlog: Backlog | None
     ) -> None:
         self.query = query
         self.name = name
@@ -55,8 +55,8 @@ class WatchedQuery:
         self.operators: tuple[StatefulOperator, ...] = ()
         """Empty before it has planned a batch."""
         self.places = TaskPlaces()
-        self.trigger = door.queries.trigger(query)
-        self._door = door
+        self.trigger = internals.queries.trigger(query)
+        self._internals = internals
         self._backlog = backlog or kafka_backlog
         self._metric_names: Mapping[str, str] = {}
         self._finished: list[tuple[int, FinishedTask]] = []
@@ -91,7 +91,7 @@ class WatchedQuery:
                     operator.id,
                     task.partition,
                     store,
-                    self._door.provider_id(operator, task.partition, store),
+                    self._internals.provider_id(operator, task.partition, store),
                 )
                 for operator in operators
                 if leads[operator.id] == task.operator and task.partition < operator.partitions
@@ -107,8 +107,8 @@ class WatchedQuery:
     def planned(self) -> bool:
         """Look whether it has planned a batch, once it has not been known to; tell whether."""
         if not self.operators:
-            self.operators = self._door.queries.operators(self.query) or ()
-            self._metric_names = self._door.queries.metric_names(self.query, METRICS)
+            self.operators = self._internals.queries.operators(self.query) or ()
+            self._metric_names = self._internals.queries.metric_names(self.query, METRICS)
         return bool(self.operators)
 
     def finish(self, batch: int, event: TaskEvent) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from elastream.core.events import BatchObserved, Fact
 from elastream.model.errors import QueryRefusedError
 from elastream.model.observation import BatchObservation, TaskId
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import refusal
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
 from elastream.spark.sessions.query_session import named, queries_of, session_of
@@ -31,7 +31,7 @@ _POLL_S: Final = 0.1
 class Watching:
     """Running queries of one application, heard."""
 
-    door: PrivateDoor
+    internals: SparkInternals
     monitor: SparkMonitor
     queries: tuple[StreamingQuery, ...]
     """As they were given."""
@@ -58,16 +58,18 @@ def watching(
     cannot be watched, or is given twice. The queries run on.
     """
     given = queries_of(queries)
-    door = PrivateDoor.of(session_of(given[0]))
-    running = [door.queries.of(query) for query in given]
+    internals = SparkInternals.of(session_of(given[0]))
+    running = [internals.queries.of(query) for query in given]
     for each in running:
-        why = refusal(door, each)
+        why = refusal(internals, each)
         if why is not None:
             raise QueryRefusedError(f"the query {each.label} {why}")
     ids = {each.id for each in running}
-    monitor = SparkMonitor(door, ExecutorRoll(door), lambda query: query.id in ids, backlog=backlog)
+    monitor = SparkMonitor(
+        internals, ExecutorRegistry(internals), lambda query: query.id in ids, backlog=backlog
+    )
     with monitor:
-        seen = Watching(door, monitor, tuple(given))
+        seen = Watching(internals, monitor, tuple(given))
         _await_first_batches(seen)
         yield seen
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.class_archive import archive_file, make_archive, recording_options
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
 from elastream.spark.sessions.embedded_session import embedded_session
@@ -68,10 +68,10 @@ def _trained(cluster: EmbeddedCluster, folder: Path) -> str:
     config = {**cluster.config, "spark.executor.extraJavaOptions": options}
     alone = replace(cluster, executors=1, max_executors=1, config=config)
     with embedded_session(alone) as spark:
-        door = PrivateDoor.of(spark)
-        (executor,) = door.executors()
-        first_job(door, executor)
-        warm_up(door, [executor], beside=None, batches=_BATCHES)
+        internals = SparkInternals.of(spark)
+        (executor,) = internals.executors()
+        first_job(internals, executor)
+        warm_up(internals, [executor], beside=None, batches=_BATCHES)
         _run_python(spark)
         ((class_path,),) = spark.range(1).selectExpr(_CLASS_PATH).collect()
     return str(class_path)

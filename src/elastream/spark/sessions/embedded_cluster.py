@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
-from elastream.spark.internals.spark_internals import PrivateDoor, keep_first_executors
+from elastream.spark.internals.spark_internals import SparkInternals, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file, archive_options
 from elastream.spark.sessions.interrupts import interrupts_ignored, interrupts_kept
 from elastream.spark.sessions.java import java_home
@@ -167,7 +167,7 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
         if conf.get(_DYNAMIC, "false") != "true":  # else Spark starts with its own first ones
             keep_first_executors(context, cluster.executors, cluster.max_executors)
         spark = SparkSession(context)
-        await_executors(PrivateDoor.of(spark), cluster.executors, timeout_s)
+        await_executors(SparkInternals.of(spark), cluster.executors, timeout_s)
     except BaseException:
         with interrupts_ignored():
             shut_down(scratch, links)
@@ -232,10 +232,10 @@ def _stop_all() -> None:
         stop(_running[-1].spark)
 
 
-def await_executors(door: PrivateDoor, wanted: int, timeout_s: float) -> None:
+def await_executors(internals: SparkInternals, wanted: int, timeout_s: float) -> None:
     """Return when exactly so many executors are alive."""
     deadline = time.monotonic() + timeout_s
-    while (alive := len(door.executors())) != wanted:
+    while (alive := len(internals.executors())) != wanted:
         if time.monotonic() > deadline:
             raise SparkError(f"{alive} of {wanted} executors came up within {timeout_s:g} s")
         time.sleep(0.05)

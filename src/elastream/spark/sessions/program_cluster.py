@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.spark.internals.spark_internals import PrivateDoor, keep_first_executors
+from elastream.spark.internals.spark_internals import SparkInternals, keep_first_executors
 from elastream.spark.sessions.class_archive import archive_file
 from elastream.spark.sessions.embedded_cluster import (
     EmbeddedCluster,
@@ -88,7 +88,7 @@ class ProgramCluster:
 
     def await_first(self, spark: SparkSession) -> None:
         """Wait until the first executors are there, and no other."""
-        await_executors(PrivateDoor.of(spark), self._first, _STARTS_S)
+        await_executors(SparkInternals.of(spark), self._first, _STARTS_S)
 
     def end(self) -> None:
         """End the driver and its executors, and remove their files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import QueryRefusedError, UnsupportedSparkError
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def queries_of(target: Any) -> list[StreamingQuery]:
         raise QueryRefusedError("there is no query; give those that run, or the session")
     for number, query in enumerate(queries):
         if not hasattr(query, "runId"):
-            raise QueryRefusedError(f"{shown(query)} is neither a streaming query nor a session")
+            raise QueryRefusedError(
+                f"{abbreviate(query)} is neither a streaming query nor a session"
+            )
         if not hasattr(query, "_jsq"):
             raise UnsupportedSparkError(
                 "the query is of a Spark Connect client, which cannot reach the driver that "

@@ -27,8 +27,8 @@ from elastream.core.ports import Copied, Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.internals.copy_orders import OrderBook, copy_orders
-from elastream.spark.internals.keepers import CopyStatus, KeeperReport, Keepers, Word
-from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.keepers import CopyStatus, KeeperCommand, KeeperReport, Keepers
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
 from elastream.spark.steer.own_work import marked
@@ -96,17 +96,17 @@ class SparkStateCopies:
 
     def __init__(
         self,
-        door: PrivateDoor,
+        internals: SparkInternals,
         monitor: SparkMonitor,
         lost: Callable[[CopiesLost], None] = lambda _: None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._door = door
+        self._internals = internals
         self._monitor = monitor
         self._lost = lost
         self._clock = clock
-        self._keepers = Keepers(door)
+        self._keepers = Keepers(internals)
         self._lock = threading.RLock()
         self._wishes: dict[str, _Wish] = {}
         self._answers: dict[str, _Answers] = {}
@@ -127,7 +127,7 @@ class SparkStateCopies:
         """
         if self._missing is not None:
             return Copied(why=f"this Spark lacks {self._missing}")
-        alive = {executor.id: executor for executor in self._door.executors()}
+        alive = {executor.id: executor for executor in self._internals.executors()}
         wishes, refused = self._wanted({t: e for t, e in wanted.items() if e in alive})
         with self._lock:
             before, self._wishes = self._wishes, wishes
@@ -176,7 +176,7 @@ class SparkStateCopies:
             left = {
                 key: (name, task, store)
                 for key, (name, task, store) in left.items()
-                if self._door.location(store.id) != name
+                if self._internals.location(store.id) != name
             }
         late = {task for _, task, _ in left.values()}
         with self._lock:
@@ -261,8 +261,8 @@ class SparkStateCopies:
         run = watched.query.run_id
         with self._lock:
             book = self._books.get(run)
-        book = book or copy_orders(self._door, watched.query)
-        batch = self._door.queries.committed_batch(watched.query)
+        book = book or copy_orders(self._internals, watched.query)
+        batch = self._internals.queries.committed_batch(watched.query)
         if batch is None:
             raise SparkError(f"query {name} has committed no batch")
         with self._lock:
@@ -290,7 +290,7 @@ class SparkStateCopies:
             return
         why = ""
         for _ in range(_DELIVERIES):
-            with marked(self._door.spark):
+            with marked(self._internals.spark):
                 why = self._keepers.deliver(executor, orders)
             if not why:
                 return
@@ -304,13 +304,16 @@ class SparkStateCopies:
 
     def _await(self, wishes: Mapping[str, _Wish], ticket: Ticket) -> dict[str, CopyStatus]:
         """Wait until every copy is there or known not to come; return what became of each."""
-        alive = {each.id: each for each in self._door.executors()}
+        alive = {each.id: each for each in self._internals.executors()}
         looked_s = self._clock()
         known: dict[str, CopyStatus] = {}
         """Those that do not come, and that the keeper does not report as failed."""
         while True:
             if look := self._clock() - looked_s > _LOOK_S:
-                alive, looked_s = {each.id: each for each in self._door.executors()}, self._clock()
+                alive, looked_s = (
+                    {each.id: each for each in self._internals.executors()},
+                    self._clock(),
+                )
             found, pending = dict(known), False
             for name, wish in wishes.items():
                 listed = self._listed(name)
@@ -430,7 +433,7 @@ class SparkStateCopies:
             wish = self._wishes.get(name, _Wish())
             keep, take = sorted(wish.stores), sorted(wish.take)
             self._keepers.write(
-                name, Word(keep, take, self._committed, alert=self._soon and bool(keep))
+                name, KeeperCommand(keep, take, self._committed, alert=self._soon and bool(keep))
             )
             if name in self._answers:
                 self._answers[name].wrote(self._clock())

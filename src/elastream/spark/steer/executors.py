@@ -26,11 +26,11 @@ from elastream.core.ports import Ticket
 from elastream.model.checks import count
 from elastream.model.errors import GivenUpError, SparkError, StateHeldError
 from elastream.model.observation import Executor
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream.spark.internals.queries import RunningQuery
-from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.roll import ExecutorRoll
 from elastream.spark.observe.shapes import OWN_NAME
 from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
 
@@ -54,13 +54,13 @@ class SparkExecutorPool:
 
     def __init__(
         self,
-        door: PrivateDoor,
-        roll: ExecutorRoll,
+        internals: SparkInternals,
+        roll: ExecutorRegistry,
         monitor: SparkMonitor,
         *,
         stream: Callable[[SparkSession], DataFrame] | None = None,
     ) -> None:
-        self._door = door
+        self._internals = internals
         self._roll = roll
         self._monitor = monitor
         self.stream = stream or aggregation_stream
@@ -78,9 +78,9 @@ class SparkExecutorPool:
         count("total", total, least=1)
         ticket.check()
         deadline = time.monotonic() + timeout_s
-        before = {entry.id for entry in self._door.executors()}
+        before = {entry.id for entry in self._internals.executors()}
         ticket.check()
-        if len(before) < total and not self._door.request_executors(total):
+        if len(before) < total and not self._internals.request_executors(total):
             raise SparkError("the cluster manager takes no requests for executors")
         try:
             self._await(total, before, deadline, ticket)
@@ -95,7 +95,7 @@ class SparkExecutorPool:
         watched = self._monitor.watched()
         beside = next((each.operators[0].root for each in watched if each.operators), None)
         if cold:
-            warm_up(self._door, cold, self.stream, beside=beside, ticket=ticket)
+            warm_up(self._internals, cold, self.stream, beside=beside, ticket=ticket)
             self._roll.warmed(entry.id for entry in cold)
 
     def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
@@ -106,21 +106,21 @@ class SparkExecutorPool:
         ticket.check()
         # Spark takes what nobody has asked for yet, as at the start, for nothing that is wanted:
         # told to let one go, it would want none, and replace none that is lost meanwhile.
-        self._door.request_executors(len(self._door.executors()))
-        self._door.retire_executors([entry.id for entry in leaving])
+        self._internals.request_executors(len(self._internals.executors()))
+        self._internals.retire_executors([entry.id for entry in leaving])
         deadline = time.monotonic() + _RELEASE_TIMEOUT_S
-        while names & {entry.id for entry in self._door.executors(leaving=True)}:
+        while names & {entry.id for entry in self._internals.executors(leaving=True)}:
             if time.monotonic() > deadline:
-                raise SparkError(f"executors {listed(sorted(names))} did not end when told to")
+                raise SparkError(f"executors {join_names(sorted(names))} did not end when told to")
             ticket.wait(_POLL_S)
-        self._door.request_executors(len(self._door.executors()))
+        self._internals.request_executors(len(self._internals.executors()))
 
     def _await(self, total: int, before: set[str], deadline: float, ticket: Ticket) -> None:
         known = set(before)
         first_jobs: list[threading.Thread] = []
         while True:
             ticket.check()
-            alive = self._door.executors()
+            alive = self._internals.executors()
             for entry in alive:
                 if entry.id not in known:
                     known.add(entry.id)
@@ -128,7 +128,7 @@ class SparkExecutorPool:
             if len(alive) >= total:
                 break
             if time.monotonic() > deadline:
-                self._door.request_executors(len(alive))
+                self._internals.request_executors(len(alive))
                 told = f"{len(alive)} of {total} executors came in time"
                 _log.warning("%s: the cluster has no free slot for more", told)
                 break
@@ -140,15 +140,15 @@ class SparkExecutorPool:
 
     def _give_back(self, before: set[str]) -> None:
         """Want no more executors than there were, and let those go that came since."""
-        came = [entry.id for entry in self._door.executors() if entry.id not in before]
+        came = [entry.id for entry in self._internals.executors() if entry.id not in before]
         if came:
-            self._door.retire_executors(came)
-        self._door.request_executors(len(before & {e.id for e in self._door.executors()}))
+            self._internals.retire_executors(came)
+        self._internals.request_executors(len(before & {e.id for e in self._internals.executors()}))
 
     def _begin_first_job(self, executor: ExecutorEntry) -> threading.Thread:
         def run() -> None:
             try:
-                first_job(self._door, executor)
+                first_job(self._internals, executor)
             except Exception:  # it only spares the query a slow batch
                 _log.warning("the first job on executor %s failed", executor.id, exc_info=True)
 
@@ -157,7 +157,7 @@ class SparkExecutorPool:
         return thread
 
     def _entries(self, ids: Sequence[str]) -> list[ExecutorEntry]:
-        alive = {entry.id: entry for entry in self._door.executors()}
+        alive = {entry.id: entry for entry in self._internals.executors()}
         for executor in ids:
             if executor not in alive:
                 raise SparkError(f"executor {executor} is not alive")
@@ -167,10 +167,10 @@ class SparkExecutorPool:
         """Refuse executors with state that a query needs which is not idle."""
         running = [
             query
-            for query in self._door.queries.active()
+            for query in self._internals.queries.active()
             if not (query.name or "").startswith(OWN_NAME)
         ]
-        statuses = self._door.queries.statuses(running)
+        statuses = self._internals.queries.statuses(running)
         watched = {each.query.run_id: each for each in self._monitor.watched()}
         for query, status in zip(running, statuses, strict=True):
             if status.idle:
@@ -183,20 +183,22 @@ class SparkExecutorPool:
                 leaving = sum(places.observed.get(task) in ids for task in places.requested)
                 if held - leaving > 0 or heading:
                     raise StateHeldError(
-                        f"executors {listed(sorted(ids))} are not released: {held} tasks of query "
-                        f"{own.name} are on them and {heading} are on their way to them"
+                        f"executors {join_names(sorted(ids))} are not released: {held} tasks of "
+                        f"query {own.name} are on them and {heading} are on their way to them"
                     )
             elif stores := self._stores_on(query, ids):  # nobody has seen where all its tasks are
                 raise StateHeldError(
-                    f"executors {listed(sorted(ids))} are not released: "
+                    f"executors {join_names(sorted(ids))} are not released: "
                     f"the query {query.label} has {stores} state stores on them"
                 )
 
     def _stores_on(self, query: RunningQuery, ids: set[str]) -> int:
         """Return how many state stores of a query that nobody steers are on these executors."""
         return sum(
-            self._door.location(self._door.provider_id(operator, partition, operator.stores[0]))
+            self._internals.location(
+                self._internals.provider_id(operator, partition, operator.stores[0])
+            )
             in ids
-            for operator in self._door.queries.operators(query) or ()
+            for operator in self._internals.queries.operators(query) or ()
             for partition in range(operator.partitions)
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import SparkError
 from elastream.spark.internals.ending import Ending
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.query_session import session_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def stop_gracefully(query: StreamingQuery, *, timeout_s: float = 120.0) -> None:
     """
     if not query.isActive:
         return
-    ending = Ending(PrivateDoor.of(session_of(query)), query)
+    ending = Ending(SparkInternals.of(session_of(query)), query)
     deadline = time.monotonic() + timeout_s
     in_time = _until(ending.tell, deadline) and _until(ending.came, deadline)
     query.stop()

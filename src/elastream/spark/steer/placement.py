@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from elastream.core.ports import Placed, Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream.spark.internals.reassignment import Reassignment
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies
@@ -37,12 +37,15 @@ class SparkStatePlacement:
     """Sets the executor of every task of the queries that a monitor watches."""
 
     def __init__(
-        self, door: PrivateDoor, monitor: SparkMonitor, copies: SparkStateCopies | None = None
+        self,
+        internals: SparkInternals,
+        monitor: SparkMonitor,
+        copies: SparkStateCopies | None = None,
     ) -> None:
-        self._door = door
+        self._internals = internals
         self._monitor = monitor
         self._copies = copies
-        self._reassignment = Reassignment(door)
+        self._reassignment = Reassignment(internals)
 
     def place(
         self,
@@ -60,13 +63,13 @@ class SparkStatePlacement:
         watched = self._monitor.named(query)
         if watched is None:
             raise QueryRefusedError(f"query {query} does not take part")
-        alive = {executor.id: executor for executor in self._door.executors()}
+        alive = {executor.id: executor for executor in self._internals.executors()}
         known = set(watched.tasks)
         for task, executor in wanted.items():
             if task not in known:
                 raise ProblemError("wanted", f"the query has no task {task}")
             if executor not in alive:
-                raise SparkError(f"executor {executor} is not alive; alive are {listed(alive)}")
+                raise SparkError(f"executor {executor} is not alive; alive are {join_names(alive)}")
         idle = self._is_idle(watched)
         ticket.check()
         watched.places.request(wanted)  # before they go: who reads it shall know of all
@@ -78,7 +81,7 @@ class SparkStatePlacement:
                 ticket.check()
                 unreported.discard(task)
                 for store in watched.stores(task):
-                    self._door.report(store.id, alive[wanted[task]])
+                    self._internals.report(store.id, alive[wanted[task]])
         except BaseException:
             watched.places.withdraw(unreported)
             raise
@@ -87,5 +90,5 @@ class SparkStatePlacement:
         return Placed(idle and self._is_idle(watched), taken)
 
     def _is_idle(self, watched: WatchedQuery) -> bool:
-        (status,) = self._door.queries.statuses([watched.query])
+        (status,) = self._internals.queries.statuses([watched.query])
         return status.active and status.idle

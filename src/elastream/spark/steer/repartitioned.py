@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.checks import count
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream.spark.internals.checkpoint_files import (
     CheckpointFiles,
     HadoopFiles,
@@ -92,7 +92,7 @@ def checked_repartitioning(
         raise ProblemError("checkpoint", f"{where}: {why}")
     strange = sorted({each.name for each in checkpoint.operators} - _KNOWN)
     if strange:
-        names = listed([name or "an operator without a name" for name in strange])
+        names = join_names([name or "an operator without a name" for name in strange])
         why = f"the keys of {names} cannot be told from its state, so it cannot be split"
         raise ProblemError("checkpoint", f"{where}: {why}")
     whole = frozenset(range(checkpoint.partitions))

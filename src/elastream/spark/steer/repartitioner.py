@@ -21,7 +21,7 @@ from elastream.core.ports import Paused, Ticket
 from elastream.model.errors import QueryRefusedError, QueryStoppedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.spark.internals.repartitioning import expect_repartitioning, writes_files
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream.spark.steer.own_work import marked
@@ -38,8 +38,8 @@ __all__ = ["SparkRepartitioner"]
 class SparkRepartitioner:
     """Changes the number of partitions of queries that a monitor watches."""
 
-    def __init__(self, door: PrivateDoor, restarter: QueryRestarter) -> None:
-        self._door = door
+    def __init__(self, internals: SparkInternals, restarter: QueryRestarter) -> None:
+        self._internals = internals
         self._restarter = restarter
 
     def repartition(
@@ -86,13 +86,13 @@ class SparkRepartitioner:
 
     def _checked(self, location: str, partitions: int) -> int:
         """Return how many partitions there are; refuse what Spark could not repartition."""
-        checkpoint = read_checkpoint(checkpoint_files(location, self._door.spark), location)
+        checkpoint = read_checkpoint(checkpoint_files(location, self._internals.spark), location)
         checked_repartitioning(checkpoint, partitions, running=True)
         return checkpoint.partitions
 
     def _change(self, location: str, partitions: int) -> None:
         """Let Spark do it; what it has begun is asked for once more."""
-        session = self._door.own_session()
+        session = self._internals.own_session()
         with marked(session):
             try:
                 repartition_checkpoint(session, location, partitions)
@@ -103,7 +103,9 @@ class SparkRepartitioner:
         """Start a query again that was stopped for nothing, where Spark lets it start."""
         location, changed = stopped.location, None
         try:
-            checkpoint = read_checkpoint(checkpoint_files(location, self._door.spark), location)
+            checkpoint = read_checkpoint(
+                checkpoint_files(location, self._internals.spark), location
+            )
             unfinished = checkpoint.unfinished
             if checkpoint.partitions != before:
                 changed = checkpoint.partitions

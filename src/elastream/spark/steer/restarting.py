@@ -27,10 +27,10 @@ from elastream.model.errors import (
     SparkError,
 )
 from elastream.model.observation import TaskId
-from elastream.model.words import counted, printable
+from elastream.model.words import pluralize, printable
 from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.internals.repartitioning import checkpoint_location, is_temporary
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
@@ -111,14 +111,14 @@ class QueryRestarter:
 
     def __init__(
         self,
-        door: PrivateDoor,
+        internals: SparkInternals,
         monitor: SparkMonitor,
         restart_of: Callable[[str], Restart | None],
         *,
         clock: Callable[[], float] = steady_s,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        self._door = door
+        self._internals = internals
         self._monitor = monitor
         self._restart_of = restart_of
         """How a query, by its name, is started again; ``None`` where nobody has said."""
@@ -158,7 +158,7 @@ class QueryRestarter:
             raise QueryRefusedError(f"query {query} does not take part")
         if restart is None:
             raise SparkError(f"nobody has said how query {query} is started again")
-        running = self._door.queries.streaming_query(watched.query)
+        running = self._internals.queries.streaming_query(watched.query)
         if running is None:
             raise QueryRefusedError(f"query {query} has ended")
         location = checkpoint_location(watched.query)
@@ -201,7 +201,7 @@ class QueryRestarter:
                 sleep=self._sleep,
             )
         except Exception as error:
-            why = f"it was not started again in {counted(tries, 'try', 'tries')}: {_line(error)}"
+            why = f"it was not started again in {pluralize(tries, 'try', 'tries')}: {_line(error)}"
             raise stopped.stays_stopped(why, partitions=partitions) from error
 
     def _place(
@@ -215,14 +215,14 @@ class QueryRestarter:
         if not operators:
             return
         try:
-            place_resumed(self._door, resumed, operators, places)
+            place_resumed(self._internals, resumed, operators, places)
         except Exception:  # its first batch shows where they are
             name = printable(stopped.watched.name)
             _log.warning("the tasks of query %s go where Spark puts them", name, exc_info=True)
 
     def _await_initialized(self, stopped: Resumable, resumed: StreamingQuery) -> None:
         """Return when its sources are open; raise where it fails at that."""
-        self._door.queries.await_initialized(resumed, _INITIALIZED_S)
+        self._internals.queries.await_initialized(resumed, _INITIALIZED_S)
         if (fault := resumed.exception()) is not None:
             name = stopped.watched.name
             raise SparkError(f"query {name} failed when it was started again: {ending(fault)}")
@@ -230,7 +230,7 @@ class QueryRestarter:
     def _start_once(self, stopped: Resumable) -> StreamingQuery:
         """Return the query when it runs, whoever has started it."""
         name = stopped.watched.name
-        if not self._door.is_alive():  # the function might begin another application
+        if not self._internals.is_alive():  # the function might begin another application
             raise _HopelessError("the application has ended")
         running = self._running(stopped)
         if running is not None:
@@ -254,9 +254,9 @@ class QueryRestarter:
 
     def _running(self, stopped: Resumable) -> StreamingQuery | None:
         """Return the query where it runs."""
-        for query in self._door.queries.active():
+        for query in self._internals.queries.active():
             if query.id == stopped.watched.query.id and query.execution.isActive():
-                return self._door.queries.streaming_query(query)
+                return self._internals.queries.streaming_query(query)
         return None
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from elastream.model.observation import TaskId
 from elastream.spark.internals.queries import StatefulOperator
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.task_events import lead_of, tasks_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["place_resumed"]
 
 
 def place_resumed(
-    door: PrivateDoor,
+    internals: SparkInternals,
     query: StreamingQuery,
     operators: Sequence[StatefulOperator],
     goal: Mapping[TaskId, str],
@@ -36,7 +36,7 @@ def place_resumed(
     and Spark's scheduler no longer waits for those of the others. With no executor alive all is
     left to Spark.
     """
-    alive = {entry.id: entry for entry in door.executors()}
+    alive = {entry.id: entry for entry in internals.executors()}
     if not alive:
         return
     leads, name = lead_of(operators), query.name or str(query.id)
@@ -52,4 +52,4 @@ def place_resumed(
         for partition in range(operator.partitions):
             executor = alive[chosen[TaskId(name, leads[operator.id], partition)]]
             for store in operator.stores:
-                door.report(door.provider_id(resumed, partition, store), executor)
+                internals.report(internals.provider_id(resumed, partition, store), executor)

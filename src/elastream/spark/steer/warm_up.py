@@ -25,7 +25,7 @@ from elastream.core.ports import Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.internals.session_listeners import forget_session_of
-from elastream.spark.internals.spark_internals import ExecutorEntry, PrivateDoor
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.shapes import OWN_NAME
 from elastream.spark.steer.own_work import marked
@@ -54,16 +54,16 @@ def aggregation_stream(spark: SparkSession) -> DataFrame:
     )
 
 
-def first_job(door: PrivateDoor, executor: ExecutorEntry) -> None:
+def first_job(internals: SparkInternals, executor: ExecutorEntry) -> None:
     """Run a tiny job with a shuffle whose first stage runs on this executor alone."""
-    session = _session(door, "first job", partitions=1)
+    session = _session(internals, "first job", partitions=1)
     with marked(session):
-        rows = door.rows_on(executor, session, _FIRST_TASKS)
+        rows = internals.rows_on(executor, session, _FIRST_TASKS)
         rows.groupBy("value").count().write.format("noop").mode("overwrite").save()
 
 
 def warm_up(
-    door: PrivateDoor,
+    internals: SparkInternals,
     executors: Sequence[ExecutorEntry],
     stream: Callable[[SparkSession], DataFrame] = aggregation_stream,
     *,
@@ -79,19 +79,19 @@ def warm_up(
     from pyspark.errors import AnalysisException
 
     partitions = _PARTITIONS_EACH * len(executors)
-    if beside is not None and beside.startswith("file:") and door.share_driver_host(executors):
+    if beside is not None and beside.startswith("file:") and internals.share_driver_host(executors):
         beside = None
-    with _checkpoint(door, beside) as checkpoint, marked(door.spark):
+    with _checkpoint(internals, beside) as checkpoint, marked(internals.spark):
         try:
-            frame = stream(_session(door, "warm-up", partitions=partitions))
+            frame = stream(_session(internals, "warm-up", partitions=partitions))
         except AnalysisException:  # it may know too little: a data source came since
-            frame = stream(_session(door, "warm-up", partitions=partitions, anew=True))
+            frame = stream(_session(internals, "warm-up", partitions=partitions, anew=True))
         query = _start(frame, checkpoint)
         try:
-            _steer(door, query, executors, batches, ticket or Ticket())
+            _steer(internals, query, executors, batches, ticket or Ticket())
         finally:
             query.stop()
-            forget_session_of(door, query)
+            forget_session_of(internals, query)
 
 
 def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
@@ -109,18 +109,18 @@ def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:
 
 
 def _session(
-    door: PrivateDoor, purpose: str, *, partitions: int, anew: bool = False
+    internals: SparkInternals, purpose: str, *, partitions: int, anew: bool = False
 ) -> SparkSession:
     settings = {
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
         "spark.sql.streaming.checkpointLocation": None,
     }
-    return door.own_session(purpose, settings, anew=anew)
+    return internals.own_session(purpose, settings, anew=anew)
 
 
 @contextlib.contextmanager
-def _checkpoint(door: PrivateDoor, beside: str | None) -> Iterator[str | None]:
+def _checkpoint(internals: SparkInternals, beside: str | None) -> Iterator[str | None]:
     """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one.
 
     What an application left that died in a warm-up goes as well: two never share a checkpoint.
@@ -131,20 +131,20 @@ def _checkpoint(door: PrivateDoor, beside: str | None) -> Iterator[str | None]:
     place = beside.removesuffix("/state").rstrip("/")
     # Beside a checkpoint that is all of a bucket there is only another bucket.
     beginning = f"{place}{'-' if urlsplit(place).path else '/'}elastream-warm-up-"
-    door.delete_folders(beginning)
+    internals.delete_folders(beginning)
     try:
         yield f"{beginning}{uuid.uuid4()}"
     finally:
-        door.delete_folders(beginning)
+        internals.delete_folders(beginning)
 
 
 def _operators(
-    door: PrivateDoor, query: StreamingQuery, deadline: float, ticket: Ticket
+    internals: SparkInternals, query: StreamingQuery, deadline: float, ticket: Ticket
 ) -> tuple[StatefulOperator, ...]:
     """Return its stateful operators as soon as it has planned its first batch."""
-    running = door.queries.of(query)
+    running = internals.queries.of(query)
     while query.isActive:
-        operators = door.queries.operators(running)
+        operators = internals.queries.operators(running)
         if operators:
             return operators
         if operators is not None:
@@ -156,7 +156,7 @@ def _operators(
 
 
 def _steer(
-    door: PrivateDoor,
+    internals: SparkInternals,
     query: StreamingQuery,
     executors: Sequence[ExecutorEntry],
     batches: int,
@@ -164,8 +164,8 @@ def _steer(
 ) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     stores = [
-        (door.provider_id(operator, partition, store), executors[partition % len(executors)])
-        for operator in _operators(door, query, deadline, ticket)
+        (internals.provider_id(operator, partition, store), executors[partition % len(executors)])
+        for operator in _operators(internals, query, deadline, ticket)
         for partition in range(operator.partitions)
         for store in operator.stores
     ]
@@ -180,7 +180,7 @@ def _steer(
         progress = query.lastProgress
         if progress is not None and progress.batchId != last_batch:
             last_batch = progress.batchId
-            warm_batches += all(door.location(store) == to.id for store, to in stores)
+            warm_batches += all(internals.location(store) == to.id for store, to in stores)
             for store, executor in stores:
-                door.report(store, executor)
+                internals.report(store, executor)
         ticket.wait(_POLL_S)

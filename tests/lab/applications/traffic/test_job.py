@@ -62,7 +62,7 @@ def ran(spark: SparkSession) -> Ran:
         with replay.fed(monitor.lead, every_s=monitor.trigger_s):
             placed = placed_pairs(queries, nodes, timeout_s=PATIENCE_S)
         with watching(queries) as seen:
-            executors = [entry.id for entry in seen.door.executors()]
+            executors = [entry.id for entry in seen.internals.executors()]
             last: dict[TaskId, str] = {}
             batches_of(
                 seen.monitor,

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.running_query import PATIENCE_S, back_to_two
 
 from elastream import Movement, Policy, Timeouts
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.query_settings import changed_settings
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
 from elastream_lab.benchmarks.migration.run import StreamRun
@@ -49,9 +49,9 @@ def test_a_killed_executor_is_replaced_its_tasks_move_and_every_count_is_right(
         with changed_settings(spark, RETAIN_ALL):
             loss = run_with_a_loss(run, spark, POLICY)
     finally:
-        back_to_two(PrivateDoor.of(spark))
+        back_to_two(SparkInternals.of(spark))
     assert job.wrong(spark) == 0
-    assert loss.executor not in {entry.id for entry in PrivateDoor.of(spark).executors()}
+    assert loss.executor not in {entry.id for entry in SparkInternals.of(spark).executors()}
     assert loss.tasks == 2
     assert loss.detection_ms > 0
     assert loss.replaced_s is not None

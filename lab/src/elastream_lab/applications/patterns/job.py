@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.patterns.maximal import maximal_patterns, words_in_order
 from elastream_lab.applications.patterns.plain_miner import Mining, differing, mined
@@ -45,8 +45,8 @@ class PatternsJob:
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
-        amount("trigger_s", self.trigger_s)
-        amount("service_us", self.service_us)
+        non_negative("trigger_s", self.trigger_s)
+        non_negative("service_us", self.service_us)
 
     @property
     def feeds(self) -> tuple[Feed, ...]:

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream_lab.applications.patterns.faults import input_refused
 from elastream_lab.applications.patterns.settings import TraceSettings
 from elastream_lab.harness.time_units import UNITS_US
@@ -169,8 +169,8 @@ def _read(spark: SparkSession, settings: TraceSettings) -> DataFrame:
         table = reader.format(settings.kind).load(list(settings.input))
     for field, name in wanted:
         if name not in table.columns:
-            known = listed(table.columns, most=_MOST_COLUMNS)
-            raise ProblemError(field, f"there is no column {shown(name)}; there are {known}")
+            known = join_names(table.columns, most=_MOST_COLUMNS)
+            raise ProblemError(field, f"there is no column {abbreviate(name)}; there are {known}")
     table = table.select(*dict.fromkeys(name for _, name in wanted))
     cores = spark.sparkContext.defaultParallelism
     return table.repartition(cores) if table.rdd.getNumPartitions() < cores else table
@@ -190,7 +190,7 @@ def _micros(table: DataFrame, name: str) -> Column:
         )
     if kind in ("tinyint", "smallint", "int", "bigint", "float", "double") or "decimal" in kind:
         return _number_us(column.cast("double"))
-    raise ProblemError("time", f"column {shown(name)} holds {kind}, not times")
+    raise ProblemError("time", f"column {abbreviate(name)} holds {kind}, not times")
 
 
 def _number_us(number: Column) -> Column:
@@ -212,5 +212,5 @@ def _keys(table: DataFrame, settings: TraceSettings) -> tuple[Column, Column]:
         empty = column == "" if kind == "string" else f.lit(False)
         return f.array(column), column.isNull() | empty
     if kind != "string":
-        raise ProblemError("text", f"column {shown(name)} holds {kind}, not texts")
+        raise ProblemError("text", f"column {abbreviate(name)} holds {kind}, not texts")
     return words_of(column), column.isNull() | (f.trim(column) == "")

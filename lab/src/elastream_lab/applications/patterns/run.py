@@ -14,7 +14,7 @@ import numpy as np
 from elastream.attachment import Attachment, attach
 from elastream.core.policy import Policy
 from elastream.goals.by_hand import ByHand
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.model.errors import ProblemError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.patterns.job import PatternsJob
@@ -61,7 +61,7 @@ class PatternsSettings:
     def __post_init__(self) -> None:
         count("seed", self.seed)
         count("posts", self.posts, least=1, most=10**7)
-        if not 1 <= amount("replay_s", self.replay_s) <= 86_400:
+        if not 1 <= non_negative("replay_s", self.replay_s) <= 86_400:
             raise ProblemError("replay_s", f"{self.replay_s:g} is not between 1 and 86400")
         count("executors", self.executors, least=1, most=16)
         count("partitions", self.partitions, least=1, most=200)

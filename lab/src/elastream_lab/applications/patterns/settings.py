@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from elastream.model.checks import amount, count, shown
+from elastream.model.checks import abbreviate, count, non_negative
 from elastream.model.errors import ProblemError
 
 __all__ = ["Format", "TraceSettings", "format_of"]
@@ -67,7 +67,7 @@ class TraceSettings:
         count("tasks", self.tasks, least=1, most=1_000_000)
         count("every_s", self.every_s, least=1)
         count("value_bytes", self.value_bytes)
-        if amount("max_bad_share", self.max_bad_share) > 1:
+        if non_negative("max_bad_share", self.max_bad_share) > 1:
             raise ProblemError("max_bad_share", f"{self.max_bad_share:g} is above 1")
         if self.window_s is not None and self.window_s % self.every_s:
             raise ProblemError("window_s", "is not a whole number of intervals (`every_s`)")
@@ -93,7 +93,7 @@ def format_of(name: str | None) -> Format | None:
             found: Format = known
             return found
     if name is not None:
-        raise ProblemError("format", f"{shown(name)} is none of csv, json, parquet")
+        raise ProblemError("format", f"{abbreviate(name)} is none of csv, json, parquet")
     return None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.taxi.frequent_routes import frequent_routes
 from elastream_lab.applications.taxi.plain import Ranked, Rankings, differing, plain_rankings
@@ -54,8 +54,8 @@ class TaxiJob:
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
-        amount("service_us", self.service_us)
-        amount("trigger_s", self.trigger_s)
+        non_negative("service_us", self.service_us)
+        non_negative("trigger_s", self.trigger_s)
 
     @property
     def recording(self) -> Recording:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from elastream.attachment import Attachment, attach
 from elastream.core.decisions import Decision
 from elastream.core.policy import Policy
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.model.errors import ProblemError
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.applications.taxi.job import SESSION, TaxiJob
@@ -75,9 +75,9 @@ class TaxiSettings:
             ("replay_s", self.replay_s, 86_400.0),
             ("trigger_s", self.trigger_s, 600.0),
         ):
-            if not 0 < amount(name, value) <= most:
+            if not 0 < non_negative(name, value) <= most:
                 raise ProblemError(name, f"{value:g} is not above 0 and at most {most:g}")
-        if amount("service_us", self.service_us) > 1e6:
+        if non_negative("service_us", self.service_us) > 1e6:
             raise ProblemError("service_us", f"{self.service_us:g} is above a second a trip")
         if self.part != TimeSlice() and not self.input:
             raise ProblemError("since", "there is no input to take a part of")

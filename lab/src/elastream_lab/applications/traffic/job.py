@@ -15,7 +15,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
 from elastream_lab.harness.commit_log import committed_batches
@@ -69,9 +69,9 @@ class TrafficJob:
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
-        amount("service_us", self.service_us)
-        amount("trigger_s", self.trigger_s)
-        amount("lead_s", self.lead_s)
+        non_negative("service_us", self.service_us)
+        non_negative("trigger_s", self.trigger_s)
+        non_negative("lead_s", self.lead_s)
 
     @property
     def substreams(self) -> range:

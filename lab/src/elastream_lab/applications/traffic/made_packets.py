@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from elastream.model.checks import amount, count, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.traffic.bursts import bursty_rates
 from elastream_lab.applications.traffic.packets import Packets, substream_of
@@ -56,7 +56,7 @@ class MadeTraffic:
         count("sources", self.sources, least=1)
         for name in ("span_s", "packets_a_second"):
             positive(name, getattr(self, name))
-        if not 0.5 <= amount("bias", self.bias) < 1:
+        if not 0.5 <= non_negative("bias", self.bias) < 1:
             raise ProblemError("bias", f"{self.bias:g} is not from 0.5 to below 1")
 
 

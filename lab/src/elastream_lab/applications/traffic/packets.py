@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elastream.model.checks import shown
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream_lab.harness.recorded_file import due_ms, read_columns, times_us
 from elastream_lab.harness.recording import Recording, write_columns
@@ -139,7 +139,7 @@ def _names(column: Any, field: str, name: str) -> Any:
     if not (
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
     ):
-        raise ProblemError(field, f"column {shown(name)} holds {kind}, not names")
+        raise ProblemError(field, f"column {abbreviate(name)} holds {kind}, not names")
     return column.cast(pa.string()).fill_null("").combine_chunks()
 
 
@@ -151,5 +151,5 @@ def _sizes(table: Any, name: str | None) -> Any:
         return pa.nulls(table.num_rows, pa.int64())
     column = table.column(name).combine_chunks()
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise ProblemError("size", f"column {shown(name)} holds {column.type}, not numbers")
+        raise ProblemError("size", f"column {abbreviate(name)} holds {column.type}, not numbers")
     return pc.round(column.cast(pa.float64())).cast(pa.int64())

@@ -105,7 +105,7 @@ class Placing:
 def placing(queries: Sequence[StreamingQuery]) -> Iterator[Placing]:
     """Give the queries with a loop that does only what it is asked to."""
     with watching(queries) as seen:
-        tasks, executors = seen.tasks, tuple(seen.door.executors())
+        tasks, executors = seen.tasks, tuple(seen.internals.executors())
         each = ", ".join(f"{watched.name} {len(watched.tasks)}" for watched in seen.watched)
     policy = Policy(
         max_executors=max(1, len(executors)),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import SparkError
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.task_events import METRICS, TASK_COUNTERS, finished_task
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
@@ -75,7 +75,7 @@ def jvm_costs(say: Callable[[str], None]) -> JvmCosts:
     with embedded_session(cluster) as spark:
         query = _started(spark)
         try:
-            return _timed(PrivateDoor.of(spark), query)
+            return _timed(SparkInternals.of(spark), query)
         finally:
             query.stop()
 
@@ -86,14 +86,14 @@ def _started(spark: SparkSession) -> StreamingQuery:
     return writer.option("checkpointLocation", checkpoint).start()
 
 
-def _timed(door: PrivateDoor, query: StreamingQuery) -> JvmCosts:
-    running = door.queries.of(query)
-    tap = EventTap(door)
+def _timed(internals: SparkInternals, query: StreamingQuery) -> JvmCosts:
+    running = internals.queries.of(query)
+    tap = EventTap(internals)
     _await_batches(query)
-    names = door.queries.metric_names(running, METRICS)
-    (operator,) = door.queries.operators(running) or ()
-    store = door.provider_id(operator, 0, operator.stores[0])
-    (executor,) = door.executors()
+    names = internals.queries.metric_names(running, METRICS)
+    (operator,) = internals.queries.operators(running) or ()
+    store = internals.provider_id(operator, 0, operator.stores[0])
+    (executor,) = internals.executors()
     tap.wait(0.0)
     look_ms = _each_ms(_LOOKS, lambda: tap.wait(0.0))
     query.stop()  # what is timed shall not wait for a core
@@ -105,9 +105,9 @@ def _timed(door: PrivateDoor, query: StreamingQuery) -> JvmCosts:
     tap.close()
     return JvmCosts(
         fetch_ms_per_1000_tasks=1000 * fetch_ms / len(tasks),
-        report_ms=_each_ms(_REPORTS, lambda: door.report(store, executor)),
+        report_ms=_each_ms(_REPORTS, lambda: internals.report(store, executor)),
         look_ms=look_ms,
-        executors_ms=_each_ms(_LOOKS, door.executors),
+        executors_ms=_each_ms(_LOOKS, internals.executors),
     )
 
 

@@ -42,7 +42,7 @@ from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.core.ports import Ticket
 from elastream.core.routes import rehearse, route
 from elastream.core.scenes import take_scene
-from elastream.core.showing import RecordScene, shown
+from elastream.core.showing import RecordScene, with_scene_if_due
 from elastream.core.step import start_loop, step
 from elastream.goals.utilisation import Utilisation
 from elastream.model.checks import count
@@ -194,7 +194,7 @@ class _Run:
 
     def _feed(self, event: Event) -> None:
         began = time.perf_counter()
-        self._state, told = shown(self._state, step(self._state, event))
+        self._state, told = with_scene_if_due(self._state, step(self._state, event))
         self._step_ms.append(1000 * (time.perf_counter() - began))
         self._follow(told)
 

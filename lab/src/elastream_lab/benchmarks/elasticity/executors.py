@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream_lab.benchmarks.elasticity.figures import ExecutorLife, lives_of
 
 __all__ = ["ExecutorWatch"]
@@ -11,14 +11,14 @@ __all__ = ["ExecutorWatch"]
 class ExecutorWatch:
     """Remembers who came and who went, also those that Spark has forgotten since."""
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
+    def __init__(self, internals: SparkInternals) -> None:
+        self._internals = internals
         self._comings: dict[str, float] = {}
         self._goings: dict[str, float] = {}
 
     def lives(self) -> tuple[ExecutorLife, ...]:
         """Return the life of every executor so far."""
-        for executor, came_ms, went_ms in self._door.executor_times():
+        for executor, came_ms, went_ms in self._internals.executor_times():
             self._comings[executor] = float(came_ms)
             if went_ms is not None:
                 self._goings[executor] = float(went_ms)

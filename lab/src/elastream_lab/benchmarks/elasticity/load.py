@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from elastream.model.checks import positive, shown
+from elastream.model.checks import abbreviate, positive
 from elastream.model.errors import ProblemError
-from elastream.model.words import listed
+from elastream.model.words import join_names
 from elastream_lab.harness.made_posts import day_rate, due_by
 from elastream_lab.harness.recorded_file import read_columns, times_us
 
@@ -118,11 +118,11 @@ def _columns(path: Path, table: Any) -> tuple[str, str]:
     named = [name for name in kinds if name.lower().startswith(tuple(_TIME_NAMES))]
     time = next(iter([*stamps, *named, *times]), None)
     if time is None:
-        raise ProblemError("load", f"{path} has no column of times; it has {listed(kinds)}")
+        raise ProblemError("load", f"{path} has no column of times; it has {join_names(kinds)}")
     numbers = [name for name, kind in kinds.items() if _is_number(kind) and name != time]
     if len(numbers) != 1:
-        why = f"{path} has {len(numbers)} columns of numbers beside {shown(time)}"
-        raise ProblemError("load", f"{why} ({listed(numbers)}), where one of counts is needed")
+        why = f"{path} has {len(numbers)} columns of numbers beside {abbreviate(time)}"
+        raise ProblemError("load", f"{why} ({join_names(numbers)}), where one of counts is needed")
     return time, numbers[0]
 
 
@@ -138,7 +138,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     wrong = ~(np.isfinite(counts) & (counts >= 0))
     if wrong.any():
         row = int(wrong.argmax())
-        why = f"row {row + 1} of column {shown(name)} is {counts[row]:g}, which is no count"
+        why = f"row {row + 1} of column {abbreviate(name)} is {counts[row]:g}, which is no count"
         raise ProblemError("load", why)
     return counts
 
@@ -159,7 +159,7 @@ def _begins_us(
     try:
         time = datetime.fromisoformat(begin)
     except ValueError:
-        why = f"{shown(begin)} is not a time as in 2020-03-01T12:00:00"
+        why = f"{abbreviate(begin)} is not a time as in 2020-03-01T12:00:00"
         raise ProblemError("begin", why) from None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6
 

@@ -23,7 +23,7 @@ import numpy as np
 from elastream.attachment import Attachment, attach
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream_lab.benchmarks.elasticity.executors import ExecutorWatch
 from elastream_lab.benchmarks.elasticity.figures import (
     ExecutorLife,
@@ -198,15 +198,15 @@ class _Run:
         """Run it, and return what it came to."""
         policy = policy_of(self.way, self.settings)
         at_first = executors_at_first(self.way, self.settings)
-        self.say(f"starting Spark, {counted(at_first, 'executor')} at rest")
+        self.say(f"starting Spark, {pluralize(at_first, 'executor')} at rest")
         with job_session(cluster_of(self.way, self.settings)) as spark:
             job = self._job(spark)
             with stopped_at_the_end(RunningStream(spark, job, self.seen.append)) as stream:
-                watch = ExecutorWatch(stream.door)
+                watch = ExecutorWatch(stream.internals)
                 replay = Replay(job.feeds, stream.check)
                 self.say("warming the query")
                 replay.lead_in([_LEAD_ROWS - _AWAITING_ROWS], batches=_LEAD_BATCHES)
-                _await(lambda: len(stream.door.executors()) <= at_first)
+                _await(lambda: len(stream.internals.executors()) <= at_first)
                 with self._in_force(policy, stream, job) as attachment:
                     with replay.fed([_LEAD_ROWS], every_s=_FED_EVERY_S):
                         _await(lambda: attachment is None or _is_ready(attachment, at_first))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elastream.model.checks import count, positive, shown
+from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 from elastream_lab.harness.made_posts import WORDS_A_POST
 
@@ -128,4 +128,4 @@ class ElasticitySettings:
 
 def _one_of(field: str, name: str, known: tuple[str, ...]) -> None:
     if name not in known:
-        raise ProblemError(field, f"{shown(name)} is none of {', '.join(known)}")
+        raise ProblemError(field, f"{abbreviate(name)} is none of {', '.join(known)}")

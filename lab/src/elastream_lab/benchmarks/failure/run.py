@@ -22,7 +22,7 @@ from elastream.core.decisions import Decision
 from elastream.core.policy import Policy
 from elastream.core.ports import Ticket
 from elastream.model.errors import SparkError
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.spark.steer.placement import SparkStatePlacement
 from elastream_lab.benchmarks.elasticity.executors import ExecutorWatch
 from elastream_lab.benchmarks.elasticity.figures import ExecutorLife
@@ -58,7 +58,7 @@ class Caretaker:
     """What sees to a lost executor: elastream's loop, or nobody but Spark where no policy is."""
 
     def __init__(self, run: StreamRun, stream: RunningStream, policy: Policy | None) -> None:
-        self._door = stream.door
+        self._internals = stream.internals
         self._executors = run.executors[1]
         self._told: list[Decision] = []
         self._victim, self._before = "", 0
@@ -89,7 +89,7 @@ class Caretaker:
     @property
     def is_done(self) -> bool:
         """Whether the loss was noticed, all executors are there again and nothing is under way."""
-        alive = {entry.id for entry in self._door.executors()}
+        alive = {entry.id for entry in self._internals.executors()}
         if self._victim in alive or len(alive) < self._executors:
             return False
         noticed = any(decision.kind == "lost" for decision in self._since)
@@ -128,9 +128,9 @@ def _spread(run: StreamRun, replay: Replay, stream: RunningStream) -> None:
     """Give every executor as many tasks, wherever Spark put them: all runs begin alike."""
     replay.wait(lambda: bool(run.seen))
     (watched,) = stream.monitor.watched()
-    executors = [entry.id for entry in stream.door.executors()]
+    executors = [entry.id for entry in stream.internals.executors()]
     wanted = {task: executors[n % len(executors)] for n, task in enumerate(watched.tasks)}
-    placement = SparkStatePlacement(stream.door, stream.monitor)
+    placement = SparkStatePlacement(stream.internals, stream.monitor)
     placement.place(watched.name, wanted, ticket=Ticket())
 
 
@@ -138,11 +138,11 @@ def _lost(run: StreamRun, replay: Replay, stream: RunningStream, caretaker: Care
     _await_ready(run, replay, caretaker)
     await_up_to_date(run, replay)
     replay.wait_for_batches(BETWEEN)
-    watch = ExecutorWatch(stream.door)
+    watch = ExecutorWatch(stream.internals)
     victim, tasks, state_bytes = _victim(run, stream)
-    run.say(f"killing executor {victim}, which has {counted(tasks, 'task')}")
+    run.say(f"killing executor {victim}, which has {pluralize(tasks, 'task')}")
     _await_middle_of_a_batch(run, replay)
-    pid = executor_process(stream.door.spark, victim)
+    pid = executor_process(stream.internals.spark, victim)
     caretaker.mark(victim)
     killed_ms = time.time() * 1000
     kill_process(pid)
@@ -170,7 +170,7 @@ def _replaced_s(lives: tuple[ExecutorLife, ...], killed_ms: float) -> float | No
 
 
 def _victim(run: StreamRun, stream: RunningStream) -> tuple[str, int, int]:
-    alive = {entry.id for entry in stream.door.executors()}
+    alive = {entry.id for entry in stream.internals.executors()}
     victim = chosen_victim(run.seen[-1], alive) if run.seen else None
     if victim is None:
         raise SparkError("no batch has told where its state is")

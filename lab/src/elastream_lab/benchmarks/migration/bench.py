@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.model.checks import amount, count, positive, shown
+from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, spares
@@ -133,16 +133,18 @@ class BenchSettings:
             count("states", size, least=_BALLAST_BYTES)
         check_known("mechanisms", self.mechanisms, MECHANISMS)
         if len(self.executors) != 2 or self.executors[0] >= self.executors[1]:
-            raise ProblemError("executors", f"{shown(self.executors)} are not two, fewer first")
+            raise ProblemError(
+                "executors", f"{abbreviate(self.executors)} are not two, fewer first"
+            )
         count("executors", self.executors[0], least=1)
-        if amount("hot_share", self.hot_share) > 1:
+        if non_negative("hot_share", self.hot_share) > 1:
             raise ProblemError("hot_share", f"{self.hot_share:g} is more than all of it, 1")
         check_known("work", (self.work,), tuple(_WORK))
         count("repeats", self.repeats, least=1)
         positive("posts_a_second", self.posts_a_second)
         positive("trigger_s", self.trigger_s)
         if self.service_us is not None:
-            amount("service_us", self.service_us)
+            non_negative("service_us", self.service_us)
         check_known("store", (self.store,), _STORES)
         if self.store_mb_per_s is not None:
             positive("store_mb_per_s", self.store_mb_per_s)

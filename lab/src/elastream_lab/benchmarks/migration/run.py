@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.steer.warm_up import warm_up
 from elastream_lab.benchmarks.migration.mechanisms import Live, live_policy
 from elastream_lab.harness.commit_log import committed_batches
@@ -95,7 +95,7 @@ class StreamRun:
 
 def run_in_session(run: StreamRun, spark: SparkSession) -> None:
     """Run a mechanism that stays in one session."""
-    resize(PrivateDoor.of(spark), run.executors[0])
+    resize(SparkInternals.of(spark), run.executors[0])
     stream = RunningStream(spark, run.job, run.seen.append)
     replay = Replay(run.job.feeds, stream.check)
     try:
@@ -126,8 +126,8 @@ def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
     like = partial(warm_up_stream, job=run.job)
 
     def warm(ids: Sequence[str]) -> None:
-        cold = [entry for entry in stream.door.executors() if entry.id in ids]
-        warm_up(stream.door, cold, like, beside=run.job.uri or run.job.checkpoint.as_uri())
+        cold = [entry for entry in stream.internals.executors() if entry.id in ids]
+        warm_up(stream.internals, cold, like, beside=run.job.uri or run.job.checkpoint.as_uri())
 
     if run.mechanism == "stock":
         yield Stock(stream)

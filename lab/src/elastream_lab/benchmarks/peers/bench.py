@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elastream.model.checks import amount, count, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream_lab.benchmarks.peers.elastream_peer import elastream_peer
 from elastream_lab.benchmarks.peers.figures import PeerResult
@@ -64,7 +64,7 @@ class PeerSettings:
         positive("rows_a_second", self.rows_a_second)
         count("state_mb", self.state_mb, least=1, most=4096)
         positive("trigger_s", self.trigger_s)
-        if amount("hot_share", self.hot_share) > 1:
+        if non_negative("hot_share", self.hot_share) > 1:
             raise ProblemError("hot_share", f"{self.hot_share:g} is above 1")
 
     def as_json(self) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.model.checks import amount
+from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError
 
 __all__ = ["numbers_of", "precompute"]
@@ -75,7 +75,7 @@ def precompute(
 def numbers_of(option: str, told: str) -> list[float]:
     """Return the numbers of a list with commas, rising, each once."""
     try:
-        found = {float(amount(option, float(part))) for part in told.split(",")}
+        found = {float(non_negative(option, float(part))) for part in told.split(",")}
     except ValueError:
         raise ProblemError(option, f"{told!r} is no list of numbers, as 0.2,0.4") from None
     return sorted(found)

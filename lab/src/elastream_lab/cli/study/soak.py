@@ -43,16 +43,16 @@ def soak(
     from elastream.cli.exits import BROKEN
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import checked_picture, checked_target, write_summary
-    from elastream.model.checks import amount
+    from elastream.model.checks import non_negative
     from elastream.model.errors import ProblemError
     from elastream_lab.cli.study.output import show
     from elastream_lab.studies.soak.figures import as_json, draw, figure_of
     from elastream_lab.studies.soak.live import live_day
     from elastream_lab.studies.soak.simulated import LEAST_DAYS, month
 
-    if 0 < amount("days", days) < LEAST_DAYS:
+    if 0 < non_negative("days", days) < LEAST_DAYS:
         raise ProblemError("days", f"{days:g} is too few to tell; take {LEAST_DAYS:g} or more")
-    amount("live_minutes", live_minutes)
+    non_negative("live_minutes", live_minutes)
     if not days and not live_minutes:
         raise ProblemError("days", "or `live_minutes` must be more than 0")
     checked_target("--json", json_file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from elastream.model.checks import amount, count, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.outputs import QUERIES
@@ -47,9 +47,9 @@ class HandoverSettings:
                 raise ProblemError("queries", f"there is no {name!r}; there are {known}")
         if not self.queries:
             raise ProblemError("queries", "is empty; name at least one")
-        if amount("range_s", self.range_s) * 1000 < 1:
+        if non_negative("range_s", self.range_s) * 1000 < 1:
             raise ProblemError("range_s", f"{self.range_s:g} is below a millisecond")
-        if amount("join_at_s", self.join_at_s) < AROUND_MS / 1000:
+        if non_negative("join_at_s", self.join_at_s) < AROUND_MS / 1000:
             least = f"{AROUND_MS / 1000:g}"
             raise ProblemError("join_at_s", f"{self.join_at_s:g} is below {least}; compare what?")
         positive("trigger_s", self.trigger_s)

@@ -20,7 +20,7 @@ from elastream.core.application import Observed
 from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.goals.forecast import Expected, Forecaster
 from elastream.goals.utilisation import FURTHEST_S, Utilisation
-from elastream.model.checks import amount, count, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 from elastream_lab.studies.look_ahead.series import DAY_S, HeldOut
@@ -58,7 +58,7 @@ class LookAheadStudy:
         if positive("look_ahead_s", self.look_ahead_s) > FURTHEST_S:
             wrong = f"{self.look_ahead_s:g} is above {FURTHEST_S:g}"
             raise ProblemError("look_ahead_s", wrong)
-        amount("pool_s", self.pool_s)
+        non_negative("pool_s", self.pool_s)
         count("days", self.days, least=1, most=366)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.errors import ProblemError
-from elastream.model.words import counted
+from elastream.model.words import pluralize
 from elastream.testing import rate_ramp
 from elastream_lab.harness.recorded_file import read_columns, times_us
 
@@ -46,7 +46,7 @@ class Series:
         learnt_days = int((split_s - self.seconds[0]) / DAY_S)
         if learnt_days < _LEAST_LEARNT_DAYS:
             whole = f"{self.name} has {int((end_s - self.seconds[0]) / DAY_S)} days"
-            least = counted(_LEAST_LEARNT_DAYS, "day")
+            least = pluralize(_LEAST_LEARNT_DAYS, "day")
             raise ProblemError("days", f"{days} leaves less than {least} to learn from: {whole}")
         before = self.seconds < split_s
         usual = float(np.percentile(self.rates[before], _HIGH_PERCENT))

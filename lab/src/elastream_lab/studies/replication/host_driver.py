@@ -19,7 +19,7 @@ from elastream.core.policy import Policy
 from elastream.model.errors import ElastreamError, SparkError
 from elastream.replication.goal.goal import Replication, ReplicationMemory
 from elastream.replication.model.problem import Weights
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 from elastream.spark.sessions.settings import session_settings
 from elastream_lab.applications.taxi.job import QUERY, SESSION
@@ -52,7 +52,7 @@ def main(given: str) -> None:
     )
     policy = Policy(max_executors=settings.executors, goal=goal, cooldown_s=5.0)
     spark = _session(wanted["master"], wanted["address"], settings.executors)
-    hosts = {entry.id: entry.host for entry in PrivateDoor.of(spark).executors()}
+    hosts = {entry.id: entry.host for entry in SparkInternals.of(spark).executors()}
     with prepared(settings) as taxi:
         folder = Path(tempfile.mkdtemp())
         run(taxi, spark, show=lambda _: None, policy=policy, folder=folder)
@@ -76,10 +76,10 @@ def _session(master: str, address: str, executors: int) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    door, deadline = PrivateDoor.of(spark), time.monotonic() + _START_S
-    while len(door.executors()) < executors:
+    internals, deadline = SparkInternals.of(spark), time.monotonic() + _START_S
+    while len(internals.executors()) < executors:
         if time.monotonic() > deadline:
-            raise SparkError(f"{len(door.executors())} of {executors} executors have come")
+            raise SparkError(f"{len(internals.executors())} of {executors} executors have come")
         time.sleep(0.2)
     return spark
 

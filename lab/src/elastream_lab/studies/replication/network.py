@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elastream.model.checks import count, shown
+from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 from elastream.replication.model.problem import Links
 
@@ -61,7 +61,7 @@ def topology_named(key: str) -> Mapping[str, Any]:
     try:
         text = (files("topohub") / f"data/{key}.json").read_text()
     except (OSError, ValueError):
-        raise ProblemError("topology", f"topohub has none called {shown(key)}") from None
+        raise ProblemError("topology", f"topohub has none called {abbreviate(key)}") from None
     found: Mapping[str, Any] = json.loads(text)
     return found
 
@@ -86,7 +86,7 @@ def network_of(
         for end in ("source", "target"):
             if edge[end] not in at:
                 raise ProblemError(
-                    f"topology.edges[{number}].{end}", f"there is no node {shown(edge[end])}"
+                    f"topology.edges[{number}].{end}", f"there is no node {abbreviate(edge[end])}"
                 )
         source, target = edge["source"], edge["target"]
         graph.add_edge(source, target, km=_distance_km(at[source], at[target]))
@@ -105,7 +105,9 @@ def _position(number: int, node: Mapping[str, Any]) -> tuple[float, float]:
     """Return longitude and latitude in degrees."""
     position = node.get("pos")
     if not isinstance(position, Sequence) or len(position) != 2:
-        raise ProblemError(f"topology.nodes[{number}].pos", f"{shown(position)} is not a position")
+        raise ProblemError(
+            f"topology.nodes[{number}].pos", f"{abbreviate(position)} is not a position"
+        )
     return float(position[0]), float(position[1])
 
 

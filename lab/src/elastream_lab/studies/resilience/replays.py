@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from elastream.model.checks import amount, count, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation
 from elastream.resilience.planner.normalised import Floats, Ints, Space
@@ -103,7 +103,7 @@ class SparkLatency:
     def __post_init__(self) -> None:
         count("seed", self.seed)
         count("repeats", self.repeats, least=1)
-        if not 5 <= amount("replay_s", self.replay_s) <= 3600:
+        if not 5 <= non_negative("replay_s", self.replay_s) <= 3600:
             raise ProblemError("replay_s", f"{self.replay_s:g} is not between 5 and 3600")
         for method in self.methods:
             if method not in KNOWN:
@@ -270,7 +270,7 @@ class _Replays:
                     stolen = stolen_share(began, machine_times())
                     for streaming in queries:  # the last batch is committed before it is told of
                         streaming.processAllAvailable()
-                    executors = [executor.id for executor in seen.door.executors()]
+                    executors = [executor.id for executor in seen.internals.executors()]
                     told = batch_figures(
                         list(heard), began_ms, self.study.replay_s * 1000, executors
                     )

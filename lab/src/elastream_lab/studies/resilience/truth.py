@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from elastream.model.checks import amount, count
+from elastream.model.checks import count, non_negative
 from elastream.model.errors import ProblemError
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.earlier import written_figures
@@ -75,7 +75,7 @@ class SparkTruth:
         count("batches", self.batches, least=2, most=1000)
         count("executors", self.executors, least=2, most=16)
         count("warm_batches", self.warm_batches, most=10_000)
-        if not 0.5 <= amount("trigger_s", self.trigger_s) <= 600:
+        if not 0.5 <= non_negative("trigger_s", self.trigger_s) <= 600:
             raise ProblemError("trigger_s", f"{self.trigger_s:g} is not between 0.5 and 600")
         if self.work not in WORKS:
             raise ProblemError("work", f"{self.work!r} is not known; give {' or '.join(WORKS)}")

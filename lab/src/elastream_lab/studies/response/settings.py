@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from elastream.foresight.mtm.problem import discount
-from elastream.model.checks import amount, count, positive, shown
+from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.patterns.plain_miner import Mining
 from elastream_lab.studies.response.planning import PLANNERS
@@ -75,14 +75,14 @@ class ResponseStudy:
         for size in self.sizes:
             count("sizes", size, least=1, most=16)
         if len(self.sizes) < 2 or any(a == b for a, b in pairwise(self.sizes)):
-            why = f"{shown(self.sizes)} are not two or more, each unlike the one before"
+            why = f"{abbreviate(self.sizes)} are not two or more, each unlike the one before"
             raise ProblemError("sizes", why)
         if not 2 <= positive("seconds", self.seconds) <= 3600:
             raise ProblemError("seconds", f"{self.seconds:g} is not between 2 and 3600")
         count("repeats", self.repeats, least=1, most=100)
         positive("posts_a_second", self.posts_a_second)
         count("partitions", self.partitions, least=1, most=200)
-        amount("tau", self.tau)
+        non_negative("tau", self.tau)
         discount("gamma", self.gamma)
         count("seed", self.seed)
         least, most = self.nodes
@@ -108,4 +108,4 @@ def _known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
         raise ProblemError(field, f"name at least one of {', '.join(known)}")
     for name in given:
         if name not in known:
-            raise ProblemError(field, f"{shown(name)} is none of {', '.join(known)}")
+            raise ProblemError(field, f"{abbreviate(name)} is none of {', '.join(known)}")

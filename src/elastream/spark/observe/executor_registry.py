@@ -6,16 +6,16 @@ import threading
 from collections.abc import Iterable
 
 from elastream.model.observation import Executor
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["ExecutorRoll"]
+__all__ = ["ExecutorRegistry"]
 
 
-class ExecutorRoll:
+class ExecutorRegistry:
     """The executors of an application, and which of them are warm. For any thread."""
 
-    def __init__(self, door: PrivateDoor) -> None:
-        self._door = door
+    def __init__(self, internals: SparkInternals) -> None:
+        self._internals = internals
         self._lock = threading.Lock()
         self._warm: frozenset[str] = frozenset()
 
@@ -28,7 +28,7 @@ class ExecutorRoll:
         """Return the executors that are alive, oldest first."""
         return tuple(
             Executor(entry.id, entry.host, entry.added_ms, entry.id in self._warm, entry.cores)
-            for entry in self._door.executors()
+            for entry in self._internals.executors()
         )
 
     def is_warm(self, executor: str) -> bool:

@@ -8,9 +8,9 @@ from tests.interleaving import SecondThread, WatchedLock
 from tests.spark.running_query import PATIENCE_S
 
 from elastream.core.events import ExecutorsChanged, Fact
-from elastream.spark.internals.spark_internals import PrivateDoor
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.roll import ExecutorRoll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class Alike(str):
 def test_no_executor_is_forgotten_that_two_threads_warm_at_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roll, lock = ExecutorRoll(PrivateDoor.of(spark)), WatchedLock()
+    roll, lock = ExecutorRegistry(SparkInternals.of(spark)), WatchedLock()
     roll._lock = lock  # type: ignore[assignment]
     others: list[SecondThread] = []
 
@@ -57,10 +57,10 @@ def test_no_executor_is_forgotten_that_two_threads_warm_at_once(
 def test_an_executor_that_was_warmed_is_told_whoever_else_reads_the_roll(
     spark: SparkSession,
 ) -> None:
-    door = PrivateDoor.of(spark)
-    roll = ExecutorRoll(door)
+    internals = SparkInternals.of(spark)
+    roll = ExecutorRegistry(internals)
     facts: Queue[Fact] = Queue()
-    monitor = SparkMonitor(door, roll, lambda _: False)
+    monitor = SparkMonitor(internals, roll, lambda _: False)
     monitor.subscribe(facts.put)
     with monitor:
         told: Fact = facts.get(timeout=PATIENCE_S)
