@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Drawn", "make_folder", "replacing", "write_json", "write_picture", "write_text"]
-
 
 class Drawn(Protocol):
     """A figure of matplotlib: what can save itself as a picture."""

@@ -16,16 +16,6 @@ from typing import Final
 
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "KEEP",
-    "LONGEST_LINE",
-    "MAX_BYTES",
-    "LineFile",
-    "begins_as_record",
-    "files_of",
-    "lines_of",
-]
-
 MAX_BYTES: Final = 64 << 20
 KEEP: Final = 4
 LONGEST_LINE: Final = 16 << 20

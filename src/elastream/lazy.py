@@ -14,8 +14,6 @@ from importlib import import_module
 from pkgutil import get_data
 from typing import Any, Final
 
-__all__ = ["lazy_names"]
-
 _LINE: Final = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 

@@ -18,8 +18,6 @@ from typing import Any, Final
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = ["COMMANDS", "GOALS", "PLANNERS", "PROGRAMS", "installed", "load"]
-
 COMMANDS: Final = "elastream.commands"
 GOALS: Final = "elastream.goals"
 PLANNERS: Final = "elastream.planners"

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from elastream.spark.steer.executors import SparkExecutorPool
     from elastream.spark.steer.restarting import Restart
 
-__all__ = ["APPLICATIONS", "Application", "Backlog", "Wanted", "WarmUpStream", "registered"]
 
 _log = logging.getLogger(__name__)
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.monitor import SparkMonitor
 
-__all__ = ["Attachment", "attach"]
 
 _log = logging.getLogger(__name__)
 

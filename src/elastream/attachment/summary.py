@@ -11,8 +11,6 @@ from elastream.core.scenes import Scene, SceneExecutor, take_scene
 from elastream.core.state import LoopState
 from elastream.model.words import join_names, pluralize, printable
 
-__all__ = ["summary_html", "summary_text"]
-
 
 def summary_text(state: LoopState) -> str:
     """Return what an attachment is in one line."""

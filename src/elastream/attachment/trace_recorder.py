@@ -22,8 +22,6 @@ from elastream.core.learning import Learning
 from elastream.core.samples import Sample
 from elastream.model.errors import ProblemError
 
-__all__ = ["TraceRecorder", "learning_of"]
-
 SAMPLES: Final = "samples.jsonl"
 _MAX_BYTES: Final = 16 << 20
 _KEEP: Final = 3

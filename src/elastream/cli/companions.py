@@ -13,8 +13,6 @@ from typing import Any, Final, TypeVar
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["companions", "with_companions"]
-
 _Command = TypeVar("_Command")
 _WITH: Final = re.compile(r"With (--[\w-]+(?: (?:or|and) --[\w-]+)*): ")
 

@@ -10,8 +10,6 @@ import typer
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = ["Conf", "settings_of"]
-
 Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting that the session has; repeatable."),

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from elastream.cli.screen import Screen
     from elastream.doctor.findings import Report
 
-__all__ = ["doctor"]
 
 _STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red", "not tried": "dim"}
 _PARAMETER: Final = re.compile(r"`(\w+)`")

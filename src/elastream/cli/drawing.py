@@ -10,8 +10,6 @@ from elastream.model.checks import Number
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import StepPlan
 
-__all__ = ["amount", "migration"]
-
 _STAYS, _ARRIVES, _LEAVES, _ELSEWHERE = "█", "▓", "░", "·"
 _MOST_NODES = 24
 _MOST_TASKS = 96

@@ -8,8 +8,6 @@ from typing import Final
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = ["length_of", "seconds_of"]
-
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-__all__ = ["with_examples"]
-
 _UNWRAPPED = "\b\n"
 """How a paragraph begins that is not to be wrapped."""
 _Command = TypeVar("_Command")

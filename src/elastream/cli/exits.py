@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BAD_INPUT", "BROKEN", "INFEASIBLE", "INTERRUPTED"]
-
 BROKEN: Final = 1
 """elastream itself is at fault."""
 BAD_INPUT: Final = 2

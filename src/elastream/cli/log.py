@@ -17,7 +17,6 @@ from elastream.core.decisions import Decision, line_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["log"]
 
 _QUIET = ("hold", "wait")
 """Kinds of which a run of batches makes one row."""

@@ -17,7 +17,6 @@ from elastream.model.words import printable
 if TYPE_CHECKING:
     from typer import TyperException
 
-__all__ = ["main"]
 
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})
 """Errors of the operating system that are about a path somebody gave, wherever they show up."""

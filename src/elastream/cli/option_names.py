@@ -16,8 +16,6 @@ from typing import Any, Final, TypeVar
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["fields_of_a_file", "with_option_names"]
-
 _Command = TypeVar("_Command")
 _MENTION: Final = re.compile(r"`(\w+)`")
 

@@ -11,8 +11,6 @@ import typer
 
 from elastream.cli.terminal import say
 
-__all__ = ["PAGE", "PAGE_NAME", "page", "with_port"]
-
 _PORT: Final = 4060
 """Where a page is unless told otherwise; Spark's own begin at 4040."""
 

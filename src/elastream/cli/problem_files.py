@@ -16,15 +16,6 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.migration import SequenceProblem, StepProblem
 
-__all__ = [
-    "Fields",
-    "expect_fields",
-    "read_fields",
-    "sequence_problem",
-    "single_step_problem",
-    "step_problem",
-]
-
 _MOST_BYTES: Final = 64 << 20
 """A file that is larger, or never ends, is not read to its end."""
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Tell", "progress"]
-
 
 class Tell(Protocol):
     """Moves the bar."""

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["ended_like_by_ctrl_c", "java_kept_quiet", "line_of_failure", "text_of"]
-
 _POLITE = (signal.SIGINT, signal.SIGTERM)
 
 

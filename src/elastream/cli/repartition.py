@@ -11,8 +11,6 @@ from elastream.cli.extras import expect_installed
 from elastream.cli.terminal import say
 from elastream.model.errors import SparkError
 
-__all__ = ["repartition"]
-
 _CHECKPOINT = typer.Argument(
     metavar="CHECKPOINT", help="The checkpoint of a stopped query: a folder, or a URI."
 )

@@ -13,8 +13,6 @@ from elastream.cli.page import PAGE_NAME
 from elastream.model.errors import ProblemError
 from elastream.registry import PROGRAMS, load
 
-__all__ = ["run"]
-
 _APP = typer.Argument(metavar="APP", help="The program, a Python file.")
 _ARGUMENTS = typer.Argument(metavar="ARGUMENTS", help="The program's own.")
 _MOST = typer.Option("--max-executors", help="Never more executors than this. Needed.")

@@ -12,8 +12,6 @@ from elastream.cli.extras import expect_installed
 from elastream.cli.quiet import line_of_failure
 from elastream.model.errors import ProblemError
 
-__all__ = ["checked_picture", "checked_target", "failure_written", "write_summary"]
-
 _PICTURES = (".png", ".svg", ".pdf")
 
 

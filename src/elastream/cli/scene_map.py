@@ -15,8 +15,6 @@ from elastream.core.scenes import Scene, SceneExecutor, SceneTask
 from elastream.model.observation import TaskId
 from elastream.model.words import pluralize
 
-__all__ = ["scene_map"]
-
 _BAR: Final = 20
 _MOST_CELLS: Final = 48
 """More tasks of an executor than this are told by their number."""

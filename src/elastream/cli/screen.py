@@ -14,8 +14,6 @@ from rich.text import Text
 
 from elastream.model.words import printable
 
-__all__ = ["Screen", "literal"]
-
 
 def literal(text: str, style: str = "") -> Text:
     """Return text of others, of one line or several, for a table or a picture."""

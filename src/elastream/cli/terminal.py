@@ -10,8 +10,6 @@ import typer
 
 from elastream.model.words import printable
 
-__all__ = ["say"]
-
 
 def say(line: str, *, err: bool = False) -> None:
     """Write one line; what a terminal would act on is escaped."""

@@ -14,8 +14,6 @@ from typing import Final
 from elastream.core.load import QueryLoad, TaskLoad
 from elastream.model.observation import Executor, OperatorGraph, TaskId
 
-__all__ = ["RECENT_BATCHES", "GoalBounds", "Observed", "Query"]
-
 RECENT_BATCHES: Final = 10
 """A change is compared with the median of so many batches of a query before it."""
 _LATE_INTERVALS: Final = 4.0

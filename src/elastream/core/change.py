@@ -8,8 +8,6 @@ from typing import Literal
 
 from elastream.model.observation import TaskId
 
-__all__ = ["Change", "ChangeKind", "Destination", "Progress"]
-
 ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-__all__ = ["steady_s"]
-
 _AHEAD_S: Final = time.time() - time.monotonic()
 
 

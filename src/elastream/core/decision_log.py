@@ -23,17 +23,6 @@ from elastream.jsonl import (
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "EMPTY",
-    "DecisionLog",
-    "LogEntry",
-    "LogWriter",
-    "entry_of",
-    "log_writer",
-    "read_decisions",
-    "read_log",
-]
-
 EMPTY = "is empty: not a decision log, or nothing is decided yet"
 
 LogEntry = Decision | Sample | Scene

@@ -14,8 +14,6 @@ from typing import Any, Final, Literal, get_args
 from elastream.model.checks import Number, abbreviate, count, non_negative
 from elastream.model.errors import ProblemError
 
-__all__ = ["VERSION", "Decision", "Kind", "decision_of", "line_of"]
-
 VERSION: Final = 2
 """Version of the line format."""
 

@@ -61,8 +61,6 @@ from elastream.core.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError
 from elastream.model.observation import TaskId
 
-__all__ = ["Controller", "Lanes"]
-
 _logger = logging.getLogger(__name__)
 
 _TICK_S: Final = 1.0

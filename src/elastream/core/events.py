@@ -21,41 +21,6 @@ from elastream.core.routes import RouteOrder
 from elastream.core.samples import Sample, take_sample
 from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
 
-__all__ = [
-    "AbandonRequested",
-    "Action",
-    "Answered",
-    "Ask",
-    "BatchObserved",
-    "Cancel",
-    "CopiesLost",
-    "Copy",
-    "DetachRequested",
-    "DropCopies",
-    "Event",
-    "ExecutorsChanged",
-    "Fact",
-    "Grow",
-    "Instruction",
-    "Learn",
-    "Log",
-    "MoveRequested",
-    "Place",
-    "Plan",
-    "QueryJoined",
-    "QueryLeft",
-    "QueryPassedOver",
-    "RecordSample",
-    "Rehearse",
-    "Release",
-    "Repartition",
-    "ScaleRequested",
-    "Status",
-    "Stuck",
-    "Tick",
-    "Warm",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class QueryJoined:

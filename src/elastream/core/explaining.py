@@ -11,8 +11,6 @@ from elastream.core.state import LoopState
 from elastream.core.steady import held_back
 from elastream.model.words import pluralize, printable
 
-__all__ = ["explained"]
-
 
 def explained(state: LoopState) -> str:
     """Return a few lines for a person."""

@@ -29,8 +29,6 @@ from elastream.core.state import LoopState, note
 from elastream.model.observation import BatchObservation
 from elastream.model.words import join_names, pluralize
 
-__all__ = ["take_in"]
-
 _NOTHING = 1e-9
 _MANY = 1000
 """With so many tasks planners run compiled, which takes a while to load."""

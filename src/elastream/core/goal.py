@@ -21,20 +21,6 @@ from elastream.model.observation import BatchObservation, Executor
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import pluralize
 
-__all__ = [
-    "Failure",
-    "Goal",
-    "MadePlanner",
-    "Need",
-    "Probe",
-    "Question",
-    "Think",
-    "Wanted",
-    "allowed",
-    "mean_utilisation",
-    "within_bounds",
-]
-
 Need = Literal["hold", "scale-out", "scale-in", "rebalance"]
 
 

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = ["Inline", "Job", "Lane", "ThreadLane"]
-
 _MOST_STUCK: Final = 4
 """A lane with so many threads that do not come back takes no more jobs."""
 

@@ -22,16 +22,6 @@ from elastream.core.goal import MadePlanner
 from elastream.core.ticket import Ticket
 from elastream.model.observation import TaskId
 
-__all__ = [
-    "LEAST_CHANGES",
-    "Learning",
-    "LearningPlanner",
-    "Learnt",
-    "Lesson",
-    "Size",
-    "chosen_planner",
-]
-
 LEAST_CHANGES: Final = 4
 """Fewer changes of size than this teach nothing."""
 _MOST_SIZES: Final = 2000

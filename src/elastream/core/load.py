@@ -25,8 +25,6 @@ from functools import cached_property
 
 from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 
-__all__ = ["QueryLoad", "TaskLoad", "mean", "pass_idle", "smooth", "weight_of"]
-
 _IDLE_STEP = 0.2
 """Idle time counts once it is this share of the half-life: every second would be too often."""
 _NOTHING = 1e-9

@@ -12,21 +12,6 @@ from elastream.core.change import Change, Destination
 from elastream.core.events import MoveRequested, ScaleRequested
 from elastream.core.goal import Wanted
 
-__all__ = [
-    "BeginCopying",
-    "BeginGrowing",
-    "BeginMoving",
-    "BeginPlanning",
-    "BeginReleasing",
-    "BeginSettling",
-    "BeginWarming",
-    "Next",
-    "Reconsider",
-    "Rest",
-    "TakeOn",
-    "TakeRequest",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class BeginGrowing:

@@ -36,15 +36,6 @@ from elastream.model.checks import Number
 from elastream.model.observation import TaskId
 from elastream.model.words import pluralize
 
-__all__ = [
-    "DEFAULT_MARKS",
-    "Repartitioning",
-    "Shortage",
-    "ShortageWatch",
-    "find_shortage",
-    "resumed_places",
-]
-
 DEFAULT_MARKS: Final = (0.7, 0.8)
 """What a core should do, and bears, where the goal does not say: shares of its time."""
 _HOT: Final = 0.75

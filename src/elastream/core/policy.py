@@ -15,15 +15,6 @@ from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.registry import GOALS, PLANNERS, installed, load
 
-__all__ = [
-    "Movement",
-    "Planner",
-    "Policy",
-    "Timeouts",
-    "goal_named",
-    "planner_named",
-]
-
 Planner = str | MadePlanner
 """The name of a planner that is installed, or one that was made for the application.
 

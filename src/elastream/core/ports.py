@@ -13,24 +13,8 @@ from typing import Protocol
 
 from elastream.core.events import Fact
 from elastream.core.learning import Learnt, Lesson
-from elastream.core.ticket import Ticket
+from elastream.core.ticket import Ticket as Ticket
 from elastream.model.observation import Executor, TaskId
-
-__all__ = [
-    "Copied",
-    "DelayProbe",
-    "ExecutorPool",
-    "Learner",
-    "Monitor",
-    "Paused",
-    "Placed",
-    "Repartitioner",
-    "Runtime",
-    "StateCopies",
-    "StatePlacement",
-    "Stopped",
-    "Ticket",
-]
 
 
 class Monitor(Protocol):

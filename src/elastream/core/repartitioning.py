@@ -37,8 +37,6 @@ from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 
-__all__ = ["LONGEST_PAUSE_S", "Pausing", "update_partitions"]
-
 _EVERY_S: Final = 3600.0
 LONGEST_PAUSE_S: Final = 3600.0
 """After so long the loop goes on; what was begun is brought to its end without it."""

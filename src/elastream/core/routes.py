@@ -24,14 +24,6 @@ from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.even_spread import even_bounds, even_max_load
 from elastream.placement.live_planners import FREE_STEP
 
-__all__ = [
-    "Route",
-    "RouteOrder",
-    "interval_placement",
-    "rehearse",
-    "route",
-]
-
 _COMPILED = 20_000
 """So many tasks are planned by compiled code throughout."""
 

@@ -19,8 +19,6 @@ from elastream.model.checks import abbreviate, count, non_negative, non_negative
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
-__all__ = ["Sample", "TaskSample", "sample_line", "sample_of", "take_sample"]
-
 
 @dataclass(frozen=True, slots=True)
 class TaskSample:

@@ -23,8 +23,6 @@ from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
-__all__ = ["SCENE", "SceneTeller", "checked_scene", "laid_over", "whole_record"]
-
 SCENE: Final = "scene"
 """The kind of such a line."""
 _MERGED: Final = ("executors", "queries")

@@ -19,20 +19,6 @@ from elastream.core.state import LoopState
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import pluralize
 
-__all__ = [
-    "Mode",
-    "Scene",
-    "SceneBatch",
-    "SceneChange",
-    "SceneExecutor",
-    "SceneLoop",
-    "SceneQuery",
-    "SceneTask",
-    "executor_utilisation",
-    "take_scene",
-    "unknowns",
-]
-
 Mode = Literal["acts", "advises", "let go"]
 
 _SILENT: Final = "the monitor tells nothing: what is shown is how it was"

@@ -13,8 +13,6 @@ from elastream.core.spans import with_spans
 from elastream.core.state import LoopState, Transition
 from elastream.model.observation import BatchObservation
 
-__all__ = ["RecordScene", "with_scene_if_due"]
-
 _EVERY_S: Final = 0.5
 _S_A_TASK: Final = 0.0005
 """Scenes of many tasks are further apart, so that showing them costs the same."""

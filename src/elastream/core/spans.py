@@ -9,8 +9,6 @@ from dataclasses import replace
 
 from elastream.core.state import LoopState
 
-__all__ = ["expected_left_s", "with_spans"]
-
 
 def with_spans(before: LoopState, after: LoopState) -> LoopState:
     """Return the state after a step with what its phases took, where one has ended in it."""

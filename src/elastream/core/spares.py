@@ -28,16 +28,6 @@ from elastream.core.state import LoopState, Preparation, Transition, note
 from elastream.model.observation import Executor
 from elastream.model.words import join_names, pluralize
 
-__all__ = [
-    "begin_work",
-    "keep_spares",
-    "on_spare_result",
-    "take_all_spares",
-    "take_spares",
-    "update_spares",
-    "with_alive",
-]
-
 _CALM: Final = 1.2
 """A spare is begun while batches take at most so many times as long as usual."""
 _SETTLED: Final = 4

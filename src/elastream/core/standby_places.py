@@ -14,8 +14,6 @@ from itertools import groupby
 
 from elastream.model.observation import Executor
 
-__all__ = ["StandbyPlaces"]
-
 _Entry = tuple[float, int, str]
 """Bytes held, place among the executors, id."""
 

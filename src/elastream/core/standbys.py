@@ -25,16 +25,6 @@ from elastream.core.state import LoopState, Recovery, Standbys, Transition, note
 from elastream.model.observation import TaskId
 from elastream.model.words import join_names, pluralize
 
-__all__ = [
-    "choose_standbys",
-    "forget_lost",
-    "on_copies_result",
-    "on_recovery_result",
-    "recover",
-    "still_standing",
-    "update_standbys",
-]
-
 _TRY_AGAIN_S: Final = 60.0
 """How long after a failure nothing is tried."""
 

@@ -20,20 +20,6 @@ from elastream.core.policy import Policy
 from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, Executor, TaskId
 
-__all__ = [
-    "Detached",
-    "LoopState",
-    "Phase",
-    "Preparation",
-    "Recovery",
-    "Signal",
-    "Spans",
-    "Standbys",
-    "Transition",
-    "Turn",
-    "note",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(ABC):

@@ -32,8 +32,6 @@ from elastream.core.spares import begin_work
 from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.words import join_names, pluralize
 
-__all__ = ["Steady", "held_back", "reconsider", "take_on", "take_request", "take_wanted"]
-
 _WAKE_AGAIN_S: Final = 5.0
 """How long after a change was given up executors are asked for again where none is alive."""
 

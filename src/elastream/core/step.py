@@ -64,8 +64,6 @@ from elastream.model.checks import Number
 from elastream.model.observation import Executor
 from elastream.model.words import pluralize
 
-__all__ = ["start_loop", "step"]
-
 _SAMPLE_EVERY_S = 60.0
 _TASKS_A_BATCH = 50
 """A sample may tell of so many tasks for each batch since the last one."""

@@ -6,8 +6,6 @@ import threading
 
 from elastream.model.errors import GivenUpError
 
-__all__ = ["Ticket"]
-
 
 class Ticket:
     """Says whether what was asked for is still wanted."""

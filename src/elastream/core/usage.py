@@ -8,8 +8,6 @@ from typing import Final
 from elastream.core.application import Observed, Query
 from elastream.placement.even_spread import even_max_load
 
-__all__ = ["SLACK", "Usage", "demand"]
-
 SLACK: Final = 1e-9
 """Relative slack of comparisons, so that rounding alone changes nothing."""
 _LEAST_USABLE = 0.2

@@ -16,7 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EVERY_S", "WORDS_A_POST", "Load", "busy_spell", "file_of_posts", "whole_day"]
 
 EVERY_S: Final = 2.0
 """A file comes this often."""

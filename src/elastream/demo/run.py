@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from elastream.attachment import Attachment
     from elastream.core.scenes import Scene
 
-__all__ = ["CountedFile", "Demo", "DemoSample", "run"]
 
 _BUSY: Final = 0.5
 """Share of all executors' time that the busiest moment sleeps: with what a batch takes besides, the

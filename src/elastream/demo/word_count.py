@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["start_counting", "warm_up_stream", "wrong_words"]
 
 _STATE_PARTITIONS: Final = 8
 _TRIGGER: Final = "500 milliseconds"

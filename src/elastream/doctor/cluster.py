@@ -34,7 +34,6 @@ from elastream.spark.steer.warm_up import warm_up
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LiveCluster"]
 
 _NAME: Final = "elastream doctor"
 _CHECKPOINT: Final = "spark.sql.streaming.checkpointLocation"

@@ -12,8 +12,6 @@ from elastream.doctor.hadoop_settings import YARN_VARIABLES, resource_managers
 from elastream.launch.given import Given
 from elastream.model.errors import ProblemError, UnsupportedSparkError
 
-__all__ = ["answers", "cluster_manager", "on_this_machine"]
-
 _CONNECT_S: Final = 5.0
 _KUBERNETES: Final = "k8s://"
 _IMAGES: Final = ("spark.kubernetes.executor.container.image", "spark.kubernetes.container.image")

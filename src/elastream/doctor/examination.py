@@ -21,8 +21,6 @@ from elastream.doctor.settings import DoctorSettings
 from elastream.launch.given import Given, settings_around
 from elastream.model.errors import UnsupportedSparkError
 
-__all__ = ["examined"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Subject:

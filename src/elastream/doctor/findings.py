@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Check", "Finding", "Report", "Verdict", "report_of"]
-
 Verdict = Literal["ok", "warn", "fail", "not tried"]
 """``warn``: attaching works, and something about it could be better or is not known."""
 

@@ -14,8 +14,6 @@ from xml.etree import ElementTree
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["YARN_VARIABLES", "resource_managers"]
-
 YARN_VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 """Name the folders of YARN's configuration; the first that has a file counts."""
 _FILES: Final = ("core-site.xml", "yarn-site.xml")

@@ -19,14 +19,6 @@ from elastream.spark.internals.triggers import TRIGGERS, trigger_of_argument
 from elastream.spark.sessions.java import java_home, system_java_home
 from elastream.spark.sessions.settings import local_disk_settings, wrong_among
 
-__all__ = [
-    "java",
-    "mode",
-    "settings",
-    "spark_version",
-    "triggers",
-]
-
 _OLDEST: Final = (4,)
 
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["ProgramText"]
-
 _MASTER: Final = "spark.master"
 _REMOTE: Final = "spark.remote"
 _ONE: Final = {"master": _MASTER, "setMaster": _MASTER, "remote": _REMOTE}

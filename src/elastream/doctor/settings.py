@@ -10,8 +10,6 @@ from elastream.launch.program import Program
 from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 
-__all__ = ["DoctorSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class DoctorSettings:

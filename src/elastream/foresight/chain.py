@@ -25,8 +25,6 @@ from elastream.model.checks import Number, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.placement.ssm.interval_gain import Floats
 
-__all__ = ["ChainSettings", "migration_chain", "migrations", "node_counts"]
-
 _KERNEL_RATIO = 0.5
 """Odds of one more node of difference in the kernel, relative to one less."""
 _MOST_SIZES = 2000

@@ -25,8 +25,6 @@ from elastream.foresight.values_file import read_values, write_values
 from elastream.model.errors import ElastreamError
 from elastream.model.observation import TaskId
 
-__all__ = ["learn"]
-
 _NICE: Final = 10
 _POLL_S: Final = 0.2
 _VALUES: Final = "values.parquet"

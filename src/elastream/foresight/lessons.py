@@ -29,8 +29,6 @@ from elastream.placement.even_spread import attainable_tau, even_bounds
 from elastream.placement.free_step.planner import free_step
 from elastream.placement.ssm.single_step import single_step
 
-__all__ = ["Worked", "learnt_of", "work_out"]
-
 _GAMMA: Final = 0.8
 _FREE_GAMMA: Final = 0.95
 """Roll-outs of free placements look further ahead than values of partitions need to."""

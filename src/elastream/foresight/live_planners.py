@@ -13,8 +13,6 @@ from elastream.core.learning import LearningPlanner, Learnt, Lesson
 if TYPE_CHECKING:
     from elastream.core.ports import Ticket
 
-__all__ = ["FREE_AHEAD", "TRANSITION"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Learning(LearningPlanner):

@@ -23,8 +23,6 @@ from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues
 from elastream.model.errors import ProblemError
 
-__all__ = ["forget_rounds", "read_round", "read_values", "write_round", "write_values"]
-
 _KEY: Final = b"elastream.values"
 _VERSION: Final = 1
 

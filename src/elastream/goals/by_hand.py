@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from elastream.core.application import Observed
 from elastream.core.goal import Goal, Question, Wanted
 
-__all__ = ["ByHand"]
-
 
 @dataclass(frozen=True, slots=True)
 class ByHand(Goal):

@@ -12,8 +12,6 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation, Executor
 
-__all__ = ["Combined"]
-
 
 @dataclass(frozen=True, slots=True)
 class CombinedMemory:

@@ -34,18 +34,6 @@ from typing import Final
 
 from elastream.goals.wall_clock import wall_clock_ms
 
-__all__ = [
-    "EXPERTS",
-    "MOST_MORE",
-    "MOST_WORSE",
-    "SHORTFALL_PRICE",
-    "SLOTS_AHEAD",
-    "Expected",
-    "Forecaster",
-    "Guess",
-    "Profile",
-]
-
 EXPERTS: Final = ("now", "trend", "onset", "day", "week")
 SLOTS_AHEAD: Final = 4
 """Slots of a look-ahead."""

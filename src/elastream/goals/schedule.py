@@ -41,8 +41,6 @@ from elastream.model.observation import Executor
 from elastream.model.words import pluralize
 from elastream.registry import PLANNERS, installed
 
-__all__ = ["Schedule"]
-
 _MOST_AHEAD: Final = 4
 """So many sizes are planned together; further ones hardly change what moves now."""
 _LOOKS_AHEAD: Final = "free-ahead"

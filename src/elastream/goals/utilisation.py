@@ -60,9 +60,7 @@ from elastream.model.checks import Number, non_negative, positive, zero_or_more
 from elastream.model.errors import ProblemError
 from elastream.model.observation import BatchObservation
 from elastream.model.words import pluralize
-from elastream.placement.even_spread import attainable_tau
-
-__all__ = ["FURTHEST_S", "Utilisation", "attainable_tau"]
+from elastream.placement.even_spread import attainable_tau as attainable_tau
 
 _LEAST_SAVING = 0.1
 """Share of the executors that a scale-in must save, rounded down to at least one executor."""

@@ -16,8 +16,6 @@ from zoneinfo import ZoneInfo
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = ["checked_zone", "moment_of", "wall_clock", "wall_clock_ms"]
-
 _EPOCH: Final = datetime(1970, 1, 1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

@@ -21,14 +21,6 @@ from dataclasses import dataclass
 
 from elastream.model.checks import non_negative, positive
 
-__all__ = [
-    "HandoverCost",
-    "MigrationCost",
-    "break_even_length_s",
-    "handover_cost",
-    "migration_cost",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class HandoverCost:

@@ -22,8 +22,6 @@ from elastream.handover.ledger import Record, RecordFile
 from elastream.handover.messages import Message, Refuse, Yield
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 
-__all__ = ["Carried", "ask_for_checkpoint", "carry", "expect_free", "given_up", "taken"]
-
 _LOOK_S: Final = 0.1
 _REPEAT_S: Final = 1.0
 _STAYS: Final = shutil.ignore_patterns("token", "*record.json*", "*.jsonl*", "*.out", "results")

@@ -17,8 +17,6 @@ from typing import Final
 from elastream.handover.messages import Message
 from elastream.handover.seal import LONGEST_LINE, Seal, WrongSealError
 
-__all__ = ["TIMEOUT_S", "Connection"]
-
 TIMEOUT_S: Final = 5.0
 """Deadline for a connection, a stranger's first line, or a sent line."""
 _CHUNK: Final = 4096

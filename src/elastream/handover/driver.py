@@ -49,8 +49,6 @@ from elastream.handover.ports import OriginQuery, RecordStore, TargetQuery
 from elastream.handover.target import TargetMachine, target_after, target_step
 from elastream.model.errors import ElastreamError
 
-__all__ = ["OriginDriver", "TargetDriver"]
-
 _Machine = TypeVar("_Machine", OriginMachine, TargetMachine)
 
 

@@ -15,35 +15,6 @@ from elastream.handover.messages import Message
 from elastream.handover.model import Boundary, Timestamps
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "Activate",
-    "BoundaryFound",
-    "BoundaryRefused",
-    "Clock",
-    "Connect",
-    "Disconnect",
-    "Event",
-    "Expect",
-    "FindBoundary",
-    "FirstSeen",
-    "GoOn",
-    "Halt",
-    "HaltFailed",
-    "Halted",
-    "Instruction",
-    "Keep",
-    "KeepFailed",
-    "Kept",
-    "LastWindowProduced",
-    "LogNote",
-    "Look",
-    "Received",
-    "ReleaseBarrier",
-    "Send",
-    "StopAfter",
-    "Timing",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Timing:

@@ -26,16 +26,6 @@ from elastream.jsonl import LineFile
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "Note",
-    "Owner",
-    "OwnershipLog",
-    "Record",
-    "RecordFile",
-    "RecordState",
-    "Side",
-]
-
 _VERSION: Final = 1
 
 Side = Literal["origin", "target"]

@@ -11,8 +11,6 @@ from elastream.handover.model import Window
 from elastream.handover.relief import ApplicationLoad, QueryLoad
 from elastream.model.errors import ProblemError
 
-__all__ = ["NoLoadYetError", "load_from_log"]
-
 
 class NoLoadYetError(ProblemError):
     """The log of an application that has just started has no load yet."""

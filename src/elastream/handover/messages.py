@@ -18,25 +18,6 @@ from elastream.handover.model import Boundary, QueryShape, Window
 from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "Abort",
-    "Accept",
-    "Commit",
-    "Join",
-    "Leave",
-    "Message",
-    "Offer",
-    "Ready",
-    "Refuse",
-    "Seen",
-    "Taken",
-    "Yield",
-    "boundary_from",
-    "boundary_members",
-    "from_members",
-    "members_of",
-]
-
 _LONGEST_TEXT: Final = 500
 
 

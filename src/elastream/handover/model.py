@@ -22,17 +22,6 @@ from elastream.model.checks import (
 )
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "Boundary",
-    "HandoverPlan",
-    "HandoverProblem",
-    "QueryShape",
-    "Start",
-    "Timestamps",
-    "Window",
-    "WindowKind",
-]
-
 WindowKind = Literal["time", "rows"]
 """Unit of length and slide: time, or rows."""
 

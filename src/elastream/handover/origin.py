@@ -69,9 +69,6 @@ from elastream.handover.phases import (
 from elastream.handover.yielding import asked_to_yield, expect_unyielded, yielding
 from elastream.model.errors import ProblemError
 
-__all__ = ["OriginMachine", "origin_after", "origin_step"]
-
-
 Step = tuple["OriginMachine", tuple[Instruction, ...]]
 
 

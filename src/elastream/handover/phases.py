@@ -10,26 +10,6 @@ from dataclasses import dataclass
 
 from elastream.handover.model import Boundary, Timestamps
 
-__all__ = [
-    "Accepted",
-    "Bounding",
-    "Committed",
-    "Committing",
-    "Connecting",
-    "Joining",
-    "Left",
-    "Offered",
-    "OriginPhase",
-    "Owning",
-    "Prepared",
-    "Preparing",
-    "Serving",
-    "TargetPhase",
-    "Waiting",
-    "Yielded",
-    "Yielding",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Serving:

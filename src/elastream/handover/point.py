@@ -49,17 +49,6 @@ from elastream.model.checks import Number
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
-__all__ = [
-    "WindowOperator",
-    "expect_near",
-    "migration_point",
-    "row_boundary",
-    "share_window",
-    "time_boundary",
-    "whole_at_controlling",
-    "whole_from",
-]
-
 _Exact = TypeVar("_Exact", int, Fraction)
 
 

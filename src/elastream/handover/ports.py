@@ -7,8 +7,6 @@ from typing import Protocol
 from elastream.handover.ledger import Record
 from elastream.handover.model import Boundary, Timestamps
 
-__all__ = ["OriginQuery", "RecordStore", "TargetQuery"]
-
 
 class OriginQuery(Protocol):
     """The running query that is handed over."""

@@ -25,8 +25,6 @@ from elastream.model.checks import non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
-__all__ = ["ApplicationLoad", "Marks", "QueryLoad", "Relief", "relief"]
-
 
 @dataclass(frozen=True, slots=True)
 class QueryLoad:

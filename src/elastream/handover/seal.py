@@ -24,19 +24,6 @@ from elastream.handover.messages import Message, from_members, members_of
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 
-__all__ = [
-    "LONGEST_LINE",
-    "Seal",
-    "WrongSealError",
-    "greeting",
-    "greeting_nonce",
-    "new_nonce",
-    "nonce_of",
-    "read_token",
-    "refusal",
-    "refusal_in",
-]
-
 LONGEST_LINE: Final = 1 << 16
 """Bytes. A longer line is rejected."""
 

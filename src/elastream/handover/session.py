@@ -23,8 +23,6 @@ from elastream.handover.seal import new_nonce
 from elastream.handover.target import TargetMachine
 from elastream.handover.transport import OriginServer, TargetLink
 
-__all__ = ["hand_over", "take_over"]
-
 _TURN_S: Final = 0.05
 
 

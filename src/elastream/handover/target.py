@@ -66,9 +66,6 @@ from elastream.handover.phases import (
 )
 from elastream.model.errors import ProblemError
 
-__all__ = ["TargetMachine", "target_after", "target_step"]
-
-
 Step = tuple["TargetMachine", tuple[Instruction, ...]]
 
 

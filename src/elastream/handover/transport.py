@@ -30,8 +30,6 @@ from elastream.handover.seal import (
 )
 from elastream.model.errors import ElastreamError, ProblemError
 
-__all__ = ["Address", "OriginServer", "TargetLink"]
-
 _MOST_CONNECTIONS: Final = 16
 _PAUSE_S: Final = 0.1
 """Pause after a connection that could not be accepted."""

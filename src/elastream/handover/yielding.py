@@ -29,8 +29,6 @@ from elastream.handover.messages import Refuse, Yield
 from elastream.handover.phases import Committed, OriginPhase, Serving, Yielded, Yielding
 from elastream.model.errors import ProblemError
 
-__all__ = ["asked_to_yield", "expect_unyielded", "yielding"]
-
 Turn = tuple[OriginPhase, tuple[Instruction, ...]]
 
 

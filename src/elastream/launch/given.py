@@ -18,8 +18,6 @@ from typing import Final
 from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.sessions.settings import WrongSetting, session_settings, wrong_among
 
-__all__ = ["MASTER", "Given", "has_no_executors", "settings_around"]
-
 MASTER: Final = "spark.master"
 _OPTIONS: Final = {
     "--master": MASTER,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["Refused", "hooked", "is_connect"]
 
 _REFUSED = 2
 _BROKEN = 1

@@ -26,8 +26,6 @@ from typing import Any
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["Program", "run_program", "run_to_end"]
-
 _MAIN = "__main__"
 _OURS = str(Path(__file__).parent) + os.sep
 """The code between the interpreter and a program, and between a program and PySpark."""

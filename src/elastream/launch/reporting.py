@@ -6,8 +6,6 @@ import sys
 
 from elastream.model.words import printable
 
-__all__ = ["report"]
-
 
 def report(text: str) -> None:
     """Write the text as one line; what a terminal would act on is escaped."""

@@ -10,8 +10,6 @@ from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
 from elastream.spark.sessions.interrupts import interrupts_ignored
 
-__all__ = ["run_attached"]
-
 
 def run_attached(program: Program, settings: RunSettings) -> int:
     """Run the program; return 0, or raise what ended it."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["LaunchedSession"]
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.page.server import checked_address, checked_names
 
-__all__ = ["RunSettings", "goal_given"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:

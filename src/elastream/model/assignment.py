@@ -14,8 +14,6 @@ from typing import NamedTuple
 from elastream.model.checks import Number, abbreviate, count
 from elastream.model.errors import ProblemError
 
-__all__ = ["MOST_NODES", "Assignment", "Interval"]
-
 MOST_NODES = 1_000_000
 """More nodes than this are a typing error, not a cluster."""
 

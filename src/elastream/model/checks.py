@@ -11,16 +11,6 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Number",
-    "Numbers",
-    "abbreviate",
-    "count",
-    "non_negative",
-    "non_negatives",
-    "positive",
-    "zero_or_more",
-]
 
 Number = int | float
 """A finite amount. Whole numbers stay whole, so that bytes in are bytes out."""

@@ -17,18 +17,6 @@ An infeasible problem is no exception: planners return :class:`~elastream.model.
 
 from __future__ import annotations
 
-__all__ = [
-    "AlreadyAttachedError",
-    "ElastreamError",
-    "GivenUpError",
-    "ProblemError",
-    "QueryRefusedError",
-    "QueryStoppedError",
-    "SparkError",
-    "StateHeldError",
-    "UnsupportedSparkError",
-]
-
 
 class ElastreamError(Exception):
     """Any error that elastream raises on purpose; its text is one line for a person."""

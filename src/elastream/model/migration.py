@@ -10,8 +10,6 @@ from elastream.model.assignment import MOST_NODES, Assignment
 from elastream.model.checks import Number, Numbers, abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 
-__all__ = ["LOAD_TOLERANCE", "Copies", "SequenceProblem", "StepProblem", "Target", "exact_sum"]
-
 LOAD_TOLERANCE = 1e-9
 """Relative slack on the load limit, so that sums which only differ by rounding count as equal."""
 

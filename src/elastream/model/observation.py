@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["BatchObservation", "Executor", "OperatorGraph", "TaskId", "TaskObservation"]
-
 
 class TaskId(NamedTuple):
     """A task in the papers' sense: one partition of one stateful operator of one query.

@@ -10,8 +10,6 @@ from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 
-__all__ = ["Infeasible", "Move", "SequencePlan", "Status", "StepPlan", "StepPlanner", "step_plan"]
-
 Status = Literal["optimal", "feasible", "unbalanced"]
 """``optimal``: proven. ``feasible``: within the limit. ``unbalanced``: over it (baselines only)."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["join_names", "pluralize", "printable"]
-
 _MOST_LISTED: Final = 8
 
 

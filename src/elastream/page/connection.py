@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-__all__ = ["BoundedReader", "BoundedWriter", "Deadline"]
-
 
 class Deadline:
     """The time by which something must be done, until it is renewed."""

@@ -18,16 +18,6 @@ from elastream.core.change import ChangeKind
 from elastream.core.decisions import Decision, Kind
 from elastream.model.checks import Number
 
-__all__ = [
-    "MOST_QUERIES",
-    "Counted",
-    "Counts",
-    "Histogram",
-    "MoveCounts",
-    "Outcome",
-    "QueryCounts",
-]
-
 MOST_QUERIES: Final = 1000
 """Queries whose counts are kept, those that run among them."""
 

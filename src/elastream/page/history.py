@@ -17,8 +17,6 @@ from typing import Final
 
 from elastream.core.scene_lines import laid_over
 
-__all__ = ["MOST_BYTES", "History", "Portion"]
-
 MOST_BYTES: Final = 16 << 20
 _ENTRY_BYTES: Final = 80
 """What the queue needs for a record besides its text."""

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from elastream.model.checks import Number
 
-__all__ = ["Samples", "View", "number_of"]
-
 _LARGEST: Final = 1e100
 _LET_GO: Final = "let go"
 

@@ -29,8 +29,6 @@ from elastream.model.checks import Number
 from elastream.page.counts import Counted, Counts, Histogram
 from elastream.page.metric_view import Samples, View, number_of
 
-__all__ = ["metrics_text"]
-
 _PREFIX: Final = "elastream_"
 _OPENMETRICS: Final = "application/openmetrics-text"
 

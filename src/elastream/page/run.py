@@ -15,8 +15,6 @@ from elastream.core.scenes import Scene
 from elastream.page.counts import Counts
 from elastream.page.history import History
 
-__all__ = ["Run"]
-
 
 class Run:
     """One run of an application, or several in the same log."""

@@ -37,16 +37,6 @@ from elastream.model.errors import ElastreamError, ProblemError
 from elastream.page.connection import BoundedReader, BoundedWriter, Deadline
 from elastream.page.run import Run
 
-__all__ = [
-    "LOOPBACK",
-    "Address",
-    "Limits",
-    "PageServer",
-    "checked_address",
-    "checked_names",
-    "page_address",
-]
-
 _log = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"

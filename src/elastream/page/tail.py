@@ -12,8 +12,6 @@ from elastream.jsonl import LONGEST_LINE, files_of
 from elastream.model.errors import ProblemError
 from elastream.page.run import Run
 
-__all__ = ["Tail"]
-
 _LOOK_S: Final = 0.5
 
 _FileId = tuple[int, int]

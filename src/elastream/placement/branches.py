@@ -9,8 +9,6 @@ machine, however busy it is.
 
 from __future__ import annotations
 
-__all__ = ["branches_of"]
-
 _FEWEST = 20
 """With fewer branches a program is not worth starting."""
 

@@ -15,8 +15,6 @@ from elastream.model.checks import Number
 from elastream.model.migration import SequenceProblem, StepProblem
 from elastream.model.plan import SequencePlan, StepPlan
 
-__all__ = ["Certificate", "certify_sequence", "certify_step"]
-
 _ROUNDING = Fraction(3, 10**9)
 """Relative tolerance for figures that planners compute in floating point."""
 

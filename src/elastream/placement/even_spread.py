@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["attainable_tau", "even_bounds", "even_max_load"]
 
 _FILL_OPERATIONS = 150.0
 """Inner steps per task of all fills of a bisection."""

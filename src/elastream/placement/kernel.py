@@ -20,8 +20,6 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Kernel", "kernel"]
-
 _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     import highspy
 
-__all__ = ["IntegerSolution", "LinearSolution", "Rows", "integer_program", "linear_program"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

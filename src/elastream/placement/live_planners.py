@@ -8,8 +8,6 @@ from typing import Final
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 
-__all__ = ["FREE_STEP", "SINGLE_STEP"]
-
 _PROOF_EFFORT = 500_000
 """A query that needs more executors should not wait long for the proof that a plan is optimal."""
 

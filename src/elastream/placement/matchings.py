@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from elastream.placement.kernel import kernel
 
-__all__ = ["most_pairs", "most_valuable"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

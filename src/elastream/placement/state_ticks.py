@@ -21,8 +21,6 @@ from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan, step_plan
 
-__all__ = ["PROVEN", "Ticks", "is_proven", "plan_with_bound", "rounded_down", "sums_as_floats"]
-
 PROVEN: Final = 10**9
 """If sizes are fractions, a plan is optimal if no other costs less by more than one part in this
 many."""

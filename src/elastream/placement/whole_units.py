@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from elastream.model.checks import Number
 
-__all__ = ["UnitArray", "in_units", "of_units", "unit_array"]
-
 UnitArray = NDArray[Any]
 """Whole numbers: machine integers where they fit, Python's own where they do not."""
 

@@ -24,8 +24,6 @@ from elastream.replication.model.problem import (
     Weights,
 )
 
-__all__ = ["replication", "replication_problem"]
-
 _Parsed = TypeVar("_Parsed")
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from elastream.resilience.model.plan import FeasibleSet, ResilientPlan
     from elastream.resilience.planner.load_model import LoadModel
 
-__all__ = ["resilient", "resilient_problem"]
-
 
 class MethodName(StrEnum):
     """The methods, as written on the command line."""

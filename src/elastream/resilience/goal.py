@@ -40,8 +40,6 @@ from elastream.model.words import pluralize
 from elastream.placement.live_planners import FREE_STEP
 from elastream.resilience.model.problem import ResilientProblem
 
-__all__ = ["LightPlanner", "Resilient", "ResilientPlanner", "heavy_tasks"]
-
 _LEAST_CAPACITY: Final = 0.1
 """At least this share of an executor's cores counts as free, whatever else it does."""
 _AS_GOOD: Final = 0.98

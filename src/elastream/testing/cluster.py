@@ -33,8 +33,6 @@ from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
 from elastream.testing.workload import Workload
 
-__all__ = ["ClusterSettings", "SimulatedCluster"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-__all__ = ["fairly_shared_s"]
-
 Link = tuple[str, Hashable]
 """Which way, and whose link."""
 

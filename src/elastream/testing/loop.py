@@ -17,8 +17,6 @@ from elastream.core.ports import DelayProbe, Learner, Runtime
 from elastream.model.words import pluralize
 from elastream.testing.cluster import SimulatedCluster
 
-__all__ = ["SimulatedLoop", "simulated"]
-
 _CHANGES: Final = ("scale-out", "scale-in", "rebalance", "move")
 _QUIET: Final = ("hold", "wait")
 _LOOK_S: Final = 1.0

@@ -9,8 +9,6 @@ from elastream.model.observation import BatchObservation, TaskId, TaskObservatio
 from elastream.testing.transfers import transfer_ms
 from elastream.testing.workload import Workload
 
-__all__ = ["SimulatedQuery"]
-
 _MIB = 1 << 20
 
 

@@ -14,8 +14,6 @@ from elastream.model.observation import TaskId, TaskObservation
 from elastream.placement.transfer.transfer_phases import least_length
 from elastream.testing.fair_shares import fairly_shared_s
 
-__all__ = ["transfer_ms"]
-
 
 def transfer_ms(
     before: Mapping[TaskId, str],

@@ -10,8 +10,6 @@ from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError
 from elastream.model.observation import OperatorGraph, TaskId
 
-__all__ = ["SimulatedTask", "Workload", "even_workload", "rate_ramp", "rate_steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTask:

@@ -11,8 +11,6 @@ from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner import exact
 from elastream.replication.planner.effort import Effort
 
-__all__ = ["Counted", "counted"]
-
 
 @dataclass(frozen=True, slots=True)
 class Counted:

@@ -31,8 +31,6 @@ from elastream.replication.planner.instance import instance_of
 from elastream_lab.benchmarks._sequence_rivals import IntervalProgram
 from elastream_lab.studies.replication.milp import ReplicationProgram, Rows
 
-__all__ = ["by_cp_sat"]
-
 Ints: TypeAlias = NDArray[np.int64]
 
 EFFORT = 30.0

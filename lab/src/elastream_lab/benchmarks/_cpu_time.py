@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CpuTimes", "cpu_times"]
-
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:

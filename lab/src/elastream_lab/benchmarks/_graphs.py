@@ -20,8 +20,6 @@ from elastream.replication.model.problem import (
 )
 from elastream_lab.studies.replication.reference import BALANCED, BASELINE, made_network
 
-__all__ = ["GRAPHS", "Graph", "made_application", "with_risen_rates"]
-
 Edges = list[tuple[int, int]]
 
 _RATE = 60.0

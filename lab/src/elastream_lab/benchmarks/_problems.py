@@ -8,8 +8,6 @@ import numpy as np
 
 from elastream.model.migration import SequenceProblem, StepProblem, Target
 
-__all__ = ["skewed", "skewed_sequence", "uniform"]
-
 
 def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:
     """Return a migration of ``tasks`` whose load and state fall off like a square root.

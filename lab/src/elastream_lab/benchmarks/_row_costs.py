@@ -16,7 +16,6 @@ from elastream_lab.benchmarks._cpu_time import cpu_times
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["BATCHES", "RowCost", "row_cost"]
 
 _LEAD_BATCHES: Final = 4
 BATCHES: Final = 6

@@ -19,8 +19,6 @@ from elastream.foresight.oms.pool import best_links
 from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, exact_sum
 from elastream.placement.ssm.cuts import Cut, cut_of
 
-__all__ = ["IntervalProgram", "by_milp", "count_of_cuts", "enumerated"]
-
 Ints = NDArray[np.int64]
 
 

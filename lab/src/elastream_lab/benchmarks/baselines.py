@@ -16,8 +16,6 @@ from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 from elastream_lab.rivals.consistent_hashing import average_cost
 
-__all__ = ["run"]
-
 _MIGRATIONS = [(64, 8, 10, 0.4), (64, 10, 8, 0.4), (400, 20, 25, 0.2), (2_000, 40, 50, 0.1)]
 """Tasks, nodes before and after, tau."""
 

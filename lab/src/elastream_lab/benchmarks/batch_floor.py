@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["run"]
 
 PARTITIONS = 8
 ROWS_A_BATCH = 200

@@ -31,8 +31,6 @@ from elastream.replication.planner.exact import replication
 from elastream_lab.benchmarks._problems import skewed, skewed_sequence
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
-__all__ = ["run"]
-
 Problem: TypeAlias = StepProblem | SequenceProblem | ReplicationProblem
 Found: TypeAlias = tuple[float, bool] | None
 """The least cost, and whether it is proven; None where there is no plan."""

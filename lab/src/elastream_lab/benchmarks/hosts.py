@@ -17,8 +17,6 @@ from rich.table import Table
 from elastream_lab.hosts.namespaces import why_not
 from elastream_lab.hosts.network import Host, network
 
-__all__ = ["run"]
-
 _PORT = "7000"
 _DELAYS_MS = (0.0, 1.0, 5.0, 20.0)
 _RATES = (1e6, 10e6, 50e6, None)

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = [
-    "LEAD_BATCHES",
-    "POLICY",
-    "Span",
-    "await_batch",
-    "measured_cluster",
-    "run",
-    "span",
-    "started",
-]
 
 ROWS_A_BATCH = 300_000
 PARTITIONS = 12

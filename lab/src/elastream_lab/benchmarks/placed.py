@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["run"]
 
 PARTITIONS: Final = 4
 SIZES: Final = (1_000, 20_000, 200_000)

@@ -25,8 +25,6 @@ from elastream.spark.sessions.embedded_session import embedded_session
 from elastream.spark.steer.placement import SparkStatePlacement
 from elastream.spark.steer.warm_up import aggregation_stream
 
-__all__ = ["run"]
-
 TRIALS = 100
 TASKS = 8
 EXECUTORS = 3

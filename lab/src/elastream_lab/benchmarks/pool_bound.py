@@ -19,8 +19,6 @@ from elastream.foresight.mtm.readings import Readings, readings
 from elastream.model.migration import StepProblem, Target
 from elastream_lab.benchmarks.transition import TAUS, on_the_fewest, skewed_problem
 
-__all__ = ["run"]
-
 TASKS = 64
 NODES = 12
 SEQUENCES = 32

@@ -18,8 +18,6 @@ from elastream.replication.planner.instance import instance_of
 from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
-__all__ = ["SEEDS", "run", "with_price"]
-
 SEEDS = range(3)
 MILP_TIME_LIMIT_S = 120.0
 MILP_VARIABLES = 600_000

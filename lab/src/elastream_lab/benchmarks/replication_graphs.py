@@ -9,8 +9,6 @@ from rich.table import Table
 from elastream_lab.benchmarks._counted import Counted, counted
 from elastream_lab.benchmarks._graphs import GRAPHS, made_application, with_risen_rates
 
-__all__ = ["run"]
-
 _SEEDS = range(3)
 _NODES, _REPLICAS = 16, 2
 _EFFORT = 3e9

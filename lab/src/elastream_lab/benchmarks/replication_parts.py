@@ -27,8 +27,6 @@ from elastream_lab.benchmarks._counted import Counted, counted
 from elastream_lab.benchmarks.replication import SEEDS, with_price
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
-__all__ = ["run"]
-
 _RATE = 220.0
 _CASES = ((24, 3, 0), (24, 3, 1), (24, 3, 3), (50, 2, 0), (50, 2, 1))
 """Nodes, replicas of an operator, and the price of a node."""

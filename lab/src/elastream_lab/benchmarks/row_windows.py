@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql.group import GroupedData
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["run"]
 
 ROWS_A_BATCH: Final = 20_000
 PARTITIONS: Final = 4

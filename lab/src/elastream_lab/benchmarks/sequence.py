@@ -18,8 +18,6 @@ from elastream.placement.certificate import certify_sequence
 from elastream_lab.benchmarks._problems import skewed_sequence
 from elastream_lab.benchmarks._sequence_rivals import by_milp, count_of_cuts, enumerated
 
-__all__ = ["run"]
-
 Nodes = tuple[int, ...]
 
 TAUS = (0.2, 0.4, 0.8, 1.2)

@@ -34,7 +34,6 @@ from elastream_lab.benchmarks.overhead import (
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["run"]
 
 KEYS: Final = (10_000, 100_000)
 PAIRS: Final = 5

@@ -27,7 +27,6 @@ from elastream_lab.applications.patterns.settings import TraceSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["run"]
 
 SMALL_MB = 16
 DRIVER_MB, EXECUTOR_MB = 500, 900

@@ -21,8 +21,6 @@ from elastream.placement.transfer.transfer_phases import least_length, transfer_
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
 
-__all__ = ["run"]
-
 
 def run() -> None:
     """Print a row for each migration, planned migrations first, then random ones."""

@@ -26,8 +26,6 @@ from elastream.placement.ssm.single_step import single_step
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
 
-__all__ = ["SIZES", "TAUS", "on_the_fewest", "run", "skewed_problem"]
-
 SIZES = range(8, 17)
 TAUS = (0.2, 0.4, 0.8, 1.2)
 MIGRATIONS = 1000

@@ -22,8 +22,6 @@ from elastream.foresight.spark.bulk import SparkBulk
 from elastream.spark.sessions.batch_session import batch_session
 from elastream_lab.benchmarks.transition import skewed_problem
 
-__all__ = ["run"]
-
 TASKS, TAU, POOL = 64, 0.4, 2000
 
 

@@ -34,7 +34,6 @@ from elastream_lab.benchmarks.overhead import (
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["run"]
 
 Side = Literal["no page", "page closed", "page open"]
 _SIDES: Final[tuple[Side, ...]] = ("no page", "page closed", "page open")

@@ -13,17 +13,6 @@ from typing import Final
 
 from elastream_lab.campaign.rows import DELAY_S, Row
 
-__all__ = [
-    "ANSWERS",
-    "BOUND_S",
-    "GAP_S",
-    "WINDOW_S",
-    "Answer",
-    "Values",
-    "watermark_of",
-    "watermark_of_both",
-]
-
 WINDOW_S: Final = 10
 GAP_S: Final = 3.5
 BOUND_S: Final = 5.5

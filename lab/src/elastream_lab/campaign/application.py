@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from elastream import Attachment, Decision
 
-__all__ = ["JVM_GONE"]
 
 JVM_GONE: Final = 7
 """The exit code where the JVM has died."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from elastream_lab.campaign.scenario import Request
 
-__all__ = ["request_for"]
-
 
 def request_for(phase: str, executors: int, most: int) -> Request | None:
     """Return what brings the phase, or the change that must come before; ``None`` for no change."""

@@ -16,8 +16,6 @@ from elastream_lab.campaign.marked_processes import executors, jvm_of, signalled
 from elastream_lab.campaign.scenario import EXECUTOR_FAULTS, STORE_FAULTS, Fault, Scenario
 from elastream_lab.campaign.small_store import SmallStore
 
-__all__ = ["Breaker", "Outcome"]
-
 _STEP_S: Final = 60.0
 _GAP_S: Final = 0.2
 

@@ -12,8 +12,6 @@ from elastream_lab.campaign.drawing import draw
 from elastream_lab.campaign.results import RunResult
 from elastream_lab.campaign.run import run_scenario
 
-__all__ = ["CampaignSettings", "run_campaign"]
-
 
 @dataclass(frozen=True, slots=True)
 class CampaignSettings:

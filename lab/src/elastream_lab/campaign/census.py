@@ -12,7 +12,6 @@ import elastream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["left_over", "listeners", "threads"]
 
 _OURS: Final = str(Path(elastream.__file__).parent)
 _SPARKS_OWN: Final = "StreamingQueryListenerBus"

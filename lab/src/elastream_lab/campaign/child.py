@@ -18,8 +18,6 @@ from typing import Any
 from elastream_lab.campaign.folders import Folders
 from elastream_lab.campaign.marked_processes import MARK
 
-__all__ = ["Child", "Heard"]
-
 
 @dataclass
 class Heard:

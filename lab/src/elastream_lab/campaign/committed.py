@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-__all__ = ["committed_files"]
-
 
 def committed_files(checkpoint: Path, sources: int) -> int:
     """Return how many files committed batches have read, of the source that has read fewest."""

@@ -17,8 +17,6 @@ from elastream_lab.campaign.scenario import (
 )
 from elastream_lab.campaign.shapes import SHAPES
 
-__all__ = ["draw"]
-
 _ROUNDS: Final = (3, 5)
 _FILES: Final = (3, 7)
 _MAX_EXECUTORS: Final = 3

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from elastream.core.decisions import Decision
 
-__all__ = ["lies"]
-
 _BEGINS = ("scale-out", "scale-in", "rebalance", "move")
 _ENDS = ("done", "abandon")
 _WAITED = re.compile(r"\b(?:after|for|in) (\d+(?:\.\d+)?) s\b")

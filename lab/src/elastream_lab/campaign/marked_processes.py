@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MARK", "Marked", "end", "executors", "jvm_of", "marked", "signalled", "wait_for_end"]
-
 MARK: Final = "ELASTREAM_TRIAL"
 """The variable; its value is of one run alone."""
 _EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"

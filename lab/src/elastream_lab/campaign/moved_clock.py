@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-__all__ = ["MovedClock"]
-
 _real: Final = time.time
 
 

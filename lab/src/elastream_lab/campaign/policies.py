@@ -10,8 +10,6 @@ from elastream.replication import Replication
 from elastream.resilience import Resilient
 from elastream_lab.campaign.scenario import Scenario
 
-__all__ = ["GOALS", "policy_of"]
-
 _PATIENCE_S: Final = 300.0
 _GOALS: Final[dict[str, Goal]] = {
     "by hand": ByHand(),

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["AGAIN_S", "TRIGGER", "Queries"]
 
 AGAIN_S: Final = 0.5
 TRIGGER: Final = "200 milliseconds"

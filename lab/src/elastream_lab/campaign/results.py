@@ -9,8 +9,6 @@ from typing import Any
 from elastream_lab.campaign.breaking import Outcome
 from elastream_lab.campaign.scenario import Scenario
 
-__all__ = ["RunResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunResult:

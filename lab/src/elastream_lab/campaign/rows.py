@@ -19,8 +19,6 @@ from typing import Final
 from elastream.atomic_io import replacing
 from elastream_lab.campaign.scenario import Scenario
 
-__all__ = ["CLOSING_KEY", "DELAY_S", "START_S", "Row", "closing_file", "put", "round_files"]
-
 START_S: Final = 1_600_000_000
 """The moment of the first file."""
 STEP_S: Final = 4

@@ -31,8 +31,6 @@ from elastream_lab.campaign.shapes import SHAPES
 from elastream_lab.campaign.small_store import mounted_store
 from elastream_lab.campaign.verdict import left_files, left_of_killed, wrong_answers
 
-__all__ = ["run_scenario"]
-
 _START_S: Final = 600.0
 _CHANGE_S: Final = 600.0
 _COMMIT_S: Final = 900.0

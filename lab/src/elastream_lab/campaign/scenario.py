@@ -10,20 +10,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-__all__ = [
-    "EXECUTOR_FAULTS",
-    "FAULTS",
-    "PHASES",
-    "STORE_FAULTS",
-    "Fault",
-    "FaultKind",
-    "PolicyDrawn",
-    "Query",
-    "Request",
-    "Round",
-    "Scenario",
-]
-
 FaultKind = Literal[
     "kill executor",
     "stop executor",

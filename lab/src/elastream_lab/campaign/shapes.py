@@ -12,7 +12,6 @@ from elastream_lab.campaign.rows import DELAY_S
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SCHEMA", "SHAPES", "Shape"]
 
 SCHEMA: Final = "event LONG, key LONG, side INT, at LONG, value LONG"
 Source = Callable[[], "DataFrame"]

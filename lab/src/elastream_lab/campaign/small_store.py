@@ -17,8 +17,6 @@ from typing import Final
 
 from elastream.model.errors import ElastreamError
 
-__all__ = ["SmallStore", "mounted_store"]
-
 _SIZE_BYTES: Final = 192 << 20
 _BALLAST: Final = "ballast"
 _TRIES: Final = 100

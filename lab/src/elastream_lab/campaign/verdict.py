@@ -15,8 +15,6 @@ from elastream_lab.campaign.rows import Row
 from elastream_lab.campaign.scenario import Scenario
 from elastream_lab.campaign.shapes import SHAPES, Shape
 
-__all__ = ["left_files", "left_of_killed", "wrong_answers"]
-
 _SHOWN: Final = 3
 _STORE: Final = {"checkpoints", "lost+found"}
 _CHECKPOINT: Final = {"commits", "metadata", ".metadata.crc", "offsets", "sources", "state"}

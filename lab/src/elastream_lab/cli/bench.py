@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from elastream_lab.benchmarks.migration.bench import BenchResult
     from elastream_lab.harness.response_time import Spread
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Measure on this machine, which should run nothing else.",

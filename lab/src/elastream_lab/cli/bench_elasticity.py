@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from elastream_lab.benchmarks.elasticity.run import Progress, WayResult
 
-__all__ = ["elasticity"]
 
 _TABLE_WIDTH: Final = 120
 """What the table needs, also where the output is no terminal."""

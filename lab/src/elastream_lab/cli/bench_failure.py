@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from elastream_lab.benchmarks.failure.loss import LossResult
     from elastream_lab.harness.response_time import Spread
 
-__all__ = ["failure"]
 
 _TABLE_WIDTH: Final = 160
 """What the table needs, also where the output is no terminal."""

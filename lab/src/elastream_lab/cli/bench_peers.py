@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from elastream_lab.benchmarks.peers.figures import ChangeFigures, PeerResult
 
-__all__ = ["peers"]
 
 _FLINK = typer.Option("--flink", help="The virtual environment with Flink, as made by: make flink.")
 _RATE = typer.Option("--rows-a-second", help="How many rows are due a second.")

@@ -24,8 +24,6 @@ from elastream_lab.cli.traffic_settings import (
     monitor_in_session,
 )
 
-__all__ = ["measure"]
-
 _OUT = typer.Option("--out", help="The problem file to write.")
 _BATCHES = typer.Option("--batches", help="Measure over so many batches of each query.")
 _LOWER_BOUND = typer.Option(

@@ -15,7 +15,6 @@ from elastream.cli.exits import BROKEN
 if TYPE_CHECKING:
     from elastream_lab.applications.patterns.run import PatternsRun
 
-__all__ = ["patterns"]
 
 _INPUT = typer.Option("--input", help="Posts: CSV, JSON lines or Parquet.")
 _TIME = typer.Option("--time", help="With --input: the column that says when a post was written.")

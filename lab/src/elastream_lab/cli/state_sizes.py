@@ -7,8 +7,6 @@ from typing import Final
 
 import typer
 
-__all__ = ["STATE", "states_of"]
-
 STATE: Final = typer.Option(
     "--state", help="How large the state is: small (3 MB), large (537 MB), both, or as 64M, 2G."
 )

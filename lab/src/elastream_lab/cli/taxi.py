@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from elastream.core.policy import Policy
     from elastream_lab.applications.taxi.run import TaxiRun
 
-__all__ = ["taxi"]
 
 _INPUT = typer.Option(
     "--input", help="A file in the 17 columns of DEBS 2015; may be given several times."

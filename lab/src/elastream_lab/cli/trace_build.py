@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["build"]
-
 _INPUT = typer.Option(
     "--input",
     help="A file, folder or pattern; may be given several times. CSV, JSON lines, Parquet.",

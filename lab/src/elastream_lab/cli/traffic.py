@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from elastream_lab.applications.traffic.job import TrafficJob
 
-__all__ = ["traffic"]
 
 _SECONDS = typer.Option("--seconds", help="How long the replay takes.")
 _PLAN = typer.Option("--plan", help="Place the pairs first, as `elastream plan resilient` printed.")

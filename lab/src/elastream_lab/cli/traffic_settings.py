@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from elastream_lab.applications.traffic.packets import Packets
     from elastream_lab.harness.recording import Recording
 
-__all__ = [
-    "Destination",
-    "Executors",
-    "Input",
-    "Partitions",
-    "Seed",
-    "ServiceUs",
-    "Size",
-    "Source",
-    "Substreams",
-    "Time",
-    "TrafficSettings",
-    "monitor_in_session",
-]
 
 Input = Annotated[
     Path | None,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from elastream_lab.campaign.campaign import CampaignSettings
     from elastream_lab.campaign.results import RunResult
 
-__all__ = ["trial"]
 
 _RUNS = typer.Option("--runs", help="How many runs.")
 _SEED = typer.Option("--seed", help="Of what is drawn: equal seeds draw equal runs.")

@@ -14,8 +14,6 @@ from elastream.cli.exits import BROKEN
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["run_trials"]
-
 
 class _Result(Protocol):
     @property

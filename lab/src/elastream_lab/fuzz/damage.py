@@ -8,8 +8,6 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["damaged_bytes", "damaged_json"]
-
 Place = tuple[str | int, ...]
 _EXTREMES: Final[tuple[object, ...]] = (
     *(0, -1, 1, 2, 1000, 2**31, 2**63, 2**64, 10**30, 10**99, -(10**30)),

@@ -24,8 +24,6 @@ from elastream.handover.messages import (
 from elastream.handover.model import Boundary, QueryShape, Window
 from elastream.model.observation import TaskId
 
-__all__ = ["LOG", "MESSAGES", "PLANS"]
-
 _STEP: Final = {"work": [3, 1, 2, 4], "state": [10, 5, 0, 7], "current": [[0, 3], [3, 4]]}
 _TARGET: Final = {"nodes": 3, "tau": 0.6}
 _CHAIN: Final = {"sizes": [2, 3], "matrix": [[0.5, 0.5], [0.5, 0.5]], "gamma": 0.8}

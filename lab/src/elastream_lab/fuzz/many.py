@@ -15,8 +15,6 @@ from typing import Final
 from elastream_lab.fuzz.reader import Reader
 from elastream_lab.fuzz.reading import KINDS
 
-__all__ = ["Readings", "read_many", "tell"]
-
 _TOLD_EVERY: Final = 5000
 
 Job = tuple[str, str]

@@ -22,8 +22,6 @@ from typing import Final
 
 from elastream_lab.fuzz.reading import CPU_S, read_good, read_one
 
-__all__ = ["FUZZ", "Reader", "Work"]
-
 _MEMORY_BYTES: Final = 2 << 30
 """What a process may have on top of what it has when its libraries are loaded."""
 _GRACE_S: Final = 5.0

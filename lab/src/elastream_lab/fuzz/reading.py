@@ -26,8 +26,6 @@ from elastream.model.errors import ProblemError
 from elastream_lab.fuzz.damage import damaged_bytes, damaged_json
 from elastream_lab.fuzz.good_inputs import LOG, MESSAGES, PLANS
 
-__all__ = ["CPU_S", "KINDS", "read_good", "read_one"]
-
 CPU_S: Final = 20.0
 """The most that one input may take."""
 

@@ -18,8 +18,6 @@ from pathlib import Path
 from elastream.model.errors import SparkError
 from elastream_lab.harness.replay import POSITION
 
-__all__ = ["RETAIN_ALL", "CommittedBatch", "committed_batches"]
-
 RETAIN_ALL = {"spark.sql.streaming.minBatchesToRetain": "100000"}
 """Session setting with which the checkpoint of a run of minutes tells of every batch."""
 

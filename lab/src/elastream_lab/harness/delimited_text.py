@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["read_lines"]
-
 _UNKNOWN: Final = frozenset({"", "-"})
 _ZEEK_HEADER: Final = "#fields\t"
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Feed", "Job", "RunningJob", "running"]
-
 
 @dataclass(frozen=True, slots=True)
 class Feed:

@@ -17,8 +17,6 @@ from elastream_lab.harness.commit_log import RETAIN_ALL
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["fresh_folder", "job_session"]
-
 
 @contextmanager
 def job_session(

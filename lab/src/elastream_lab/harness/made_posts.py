@@ -23,14 +23,6 @@ from elastream_lab.harness.recording import Recording, write_recording
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "WORDS_A_POST",
-    "SteadyPosts",
-    "day_rate",
-    "due_by",
-    "make_posts",
-    "make_steady_posts",
-]
 
 _STEPS = 2000
 """Points at which the rate curve is sampled."""

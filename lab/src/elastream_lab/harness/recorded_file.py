@@ -25,8 +25,6 @@ from elastream_lab.harness.delimited_text import read_lines
 from elastream_lab.harness.recording import Recording, write_recording
 from elastream_lab.harness.time_units import unit_us
 
-__all__ = ["RecordedFile", "due_ms", "expect_columns", "read_columns", "record_file", "times_us"]
-
 _FORMATS: Final = {
     ".csv": "csv",
     ".json": "json",

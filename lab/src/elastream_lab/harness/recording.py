@@ -20,7 +20,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DUE_MS", "Recording", "write_columns", "write_recording"]
 
 DUE_MS = "due_ms"
 """Name of the column with the time a row is due."""

@@ -43,15 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "FORMAT",
-    "POSITION",
-    "ReplayClock",
-    "ReplaySource",
-    "replay_backlog",
-    "replayed",
-    "replayed_batch",
-]
 
 FORMAT = "elastream-replay"
 POSITION = "position"

@@ -20,8 +20,6 @@ from elastream_lab.harness.commit_log import CommittedBatch, committed_batches
 from elastream_lab.harness.job import Feed
 from elastream_lab.harness.response_time import Responses, responses
 
-__all__ = ["Replay"]
-
 _LOOK_S: Final = 0.3
 _STUCK_S: Final = 120.0
 """How long there may be rows to read without any batch; a slow machine is no fault."""

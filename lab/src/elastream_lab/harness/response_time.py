@@ -18,8 +18,6 @@ from elastream_lab.harness.commit_log import CommittedBatch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Responses", "Spread", "responses", "spread"]
-
 
 @dataclass(frozen=True, slots=True)
 class Responses:

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["hashing_pace", "slowed"]
 
 _LEAST_NAP_US: Final = 1000.0
 _FEWEST_ROUNDS: Final = 1000

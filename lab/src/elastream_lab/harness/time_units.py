@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["UNITS_US", "unit_us"]
-
 UNITS_US: Final = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (float("inf"), 1e-3))
 """A number whose size is below the first has a unit of so many microseconds."""
 

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = [
-    "BALLAST",
-    "WordCount",
-    "counted_anew",
-    "counted_so_far",
-    "differences",
-    "warm_up_stream",
-    "words_of",
-]
 
 BALLAST: Final = "ballast_"
 """Words that begin so get a state of ``ballast_bytes`` each; no others do."""

@@ -27,8 +27,6 @@ from elastream_lab.hosts.lateness import LatenessNotes
 from elastream_lab.hosts.switch import Switch
 from elastream_lab.hosts.taps import HEADER_BYTES, LARGEST_FRAME, open_tap
 
-__all__ = ["main"]
-
 _AT_ONCE: Final = 64
 """Frames read from a host before the others have their turn."""
 _RANK: Final = 1

@@ -6,8 +6,6 @@ from array import array
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Lateness", "LatenessNotes"]
-
 _KEPT: Final = 1 << 16
 
 

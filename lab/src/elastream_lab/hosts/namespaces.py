@@ -18,8 +18,6 @@ from typing import Final
 from elastream.model.errors import ElastreamError
 from elastream_lab.hosts.taps import DEVICE
 
-__all__ = ["add", "end_processes", "join", "limit", "remove", "sweep", "why_not"]
-
 _OURS: Final = re.compile(r"elastream-(\d+)-")
 _POLL_S: Final = 0.02
 _BURST: Final = 80 << 10

@@ -26,8 +26,6 @@ from elastream.model.errors import ElastreamError
 from elastream_lab.hosts import namespaces
 from elastream_lab.hosts.lateness import Lateness
 
-__all__ = ["Host", "Network", "network"]
-
 _TMP: Final = Path("/tmp")  # noqa: S108 - that is what it is about
 _END_S: Final = 10.0
 _networks = itertools.count()

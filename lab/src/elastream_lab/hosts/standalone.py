@@ -21,8 +21,6 @@ from elastream.spark.sessions.java import java_home
 from elastream_lab.hosts.namespaces import end_processes
 from elastream_lab.hosts.network import Host, Network
 
-__all__ = ["StandaloneCluster", "environment_of", "standalone"]
-
 _PORT: Final = 7077
 _START_S: Final = 600.0
 _POLL_S: Final = 0.2

@@ -19,8 +19,6 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final, NamedTuple
 
-__all__ = ["Departure", "Link", "Switch"]
-
 _ADDRESS: Final = 6
 _QUEUE_BYTES: Final = 256 << 10
 """What a link holds back at least: a few of the largest frames."""

@@ -11,8 +11,6 @@ import os
 import struct
 from typing import Final
 
-__all__ = ["DEVICE", "HEADER_BYTES", "LARGEST_FRAME", "open_tap"]
-
 DEVICE: Final = "/dev/net/tun"
 HEADER_BYTES: Final = 10
 """What Linux puts before each frame."""

@@ -22,8 +22,6 @@ from elastream_lab.harness.recording import Recording
 from elastream_lab.harness.replay import ReplayClock
 from elastream_lab.harness.word_count import WordCount
 
-__all__ = ["Application", "ApplicationSpec", "read_observations"]
-
 _STOP_TIMEOUT_S: Final = 120.0
 
 

@@ -21,8 +21,6 @@ from elastream_lab.mechanisms.application import Application
 from elastream_lab.mechanisms.running_stream import RunningStream
 from elastream_lab.mechanisms.sessions import resize
 
-__all__ = ["Mechanism", "Pause", "Restart", "Stock"]
-
 
 class Mechanism(Protocol):
     """Changes the number of executors of a running stream."""

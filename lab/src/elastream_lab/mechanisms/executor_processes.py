@@ -19,7 +19,6 @@ from elastream.model.errors import SparkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Process", "executor_process", "kill_process", "process_of"]
 
 _EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["RunningStream", "stopped_at_the_end"]
-
 
 class RunningStream:
     """A job of one query; ``heard`` is called with every batch, in a monitor's thread."""

@@ -24,7 +24,6 @@ from elastream_lab.harness.job_session import job_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["StreamCluster", "resize", "stream_session"]
 
 _GROW_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.1

@@ -46,19 +46,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "AROUND",
-    "LATE",
-    "Ahead",
-    "Phase",
-    "Resize",
-    "ResizeFigures",
-    "Trace",
-    "batches_until_steady",
-    "measured",
-    "share_on_new",
-    "steady_batches",
-]
 
 AROUND: Final = 10
 """So many batches before and after a change are looked at."""

@@ -20,8 +20,6 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.model.plan import StepPlan, step_plan
 from elastream_lab.rivals.consistent_hashing import DEFAULT_POINTS, ring_order
 
-__all__ = ["bounded_assignment", "bounded_hashing"]
-
 
 def bounded_hashing(
     problem: StepProblem, *, seed: int = 0, points: int = DEFAULT_POINTS

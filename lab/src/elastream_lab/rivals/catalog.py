@@ -13,8 +13,6 @@ from elastream_lab.rivals.consistent_hashing import consistent_hashing
 from elastream_lab.rivals.even_split import even_split
 from elastream_lab.rivals.redist import redist
 
-__all__ = ["STEP_PLANNERS"]
-
 STEP_PLANNERS: Mapping[str, StepPlanner] = MappingProxyType(
     {
         "single-step": single_step,

@@ -28,14 +28,6 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import StepPlan, step_plan
 
-__all__ = [
-    "DEFAULT_POINTS",
-    "average_cost",
-    "consistent_hashing",
-    "ring_assignment",
-    "ring_order",
-]
-
 DEFAULT_POINTS = 100
 """Points of a node on the ring; a node's share of it then varies by about a tenth."""
 

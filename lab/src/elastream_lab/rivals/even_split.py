@@ -12,8 +12,6 @@ from __future__ import annotations
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan, step_plan
 
-__all__ = ["even_split"]
-
 
 def even_split(problem: StepProblem) -> StepPlan:
     """Return the plan that gives the i-th run of equally many consecutive tasks to node i."""

@@ -16,8 +16,6 @@ from elastream.resilience.planner.normalised import Floats, Ints, Space
 from elastream.resilience.planner.planner import refined_placement
 from elastream_lab.rivals import placements
 
-__all__ = ["METHODS", "Method", "drawn_rates"]
-
 Method = Callable[[Space, int], Ints]
 """A placement of the operators of a space; chance is a seed, which matters to rivals alone."""
 

@@ -17,8 +17,6 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.placement.kernel import kernel
 from elastream.placement.ssm.cuts import intervals_of
 
-__all__ = ["paper_ssm"]
-
 
 def paper_ssm(problem: StepProblem, *, compiled: bool = False) -> float | None:
     """Return the least state moved, or ``None`` where no assignment holds the limit."""

@@ -19,8 +19,6 @@ import numpy as np
 
 from elastream.resilience.planner.normalised import Floats, Ints, Space
 
-__all__ = ["connected", "correlation", "largest_load_first", "max_rate", "random_even"]
-
 _ROUNDING = 1e-9
 
 

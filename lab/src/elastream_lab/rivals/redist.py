@@ -32,8 +32,6 @@ from elastream.model.checks import Number, non_negative
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import StepPlan, step_plan
 
-__all__ = ["redist"]
-
 
 def redist(problem: StepProblem, *, weight: Number = 1) -> StepPlan:
     """Return the plan of the greedy placement; a higher ``weight`` keeps more state in place."""

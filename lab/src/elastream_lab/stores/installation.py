@@ -14,8 +14,6 @@ from typing import Final
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["StoreParts", "installed_store"]
-
 _SERVER: Final = Path("bin/versitygw")
 _JARS: Final = (
     "org.apache.hadoop/hadoop-aws-*.jar",

@@ -26,8 +26,6 @@ from typing import Final
 
 from elastream.model.errors import SparkError
 
-__all__ = ["Sample", "narrow_link", "passed_between", "peak_bytes_per_s", "read_samples"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _BURST_S: Final = 0.02
 _PIECE: Final = 64 << 10

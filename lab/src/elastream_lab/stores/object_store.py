@@ -22,8 +22,6 @@ from elastream_lab.stores.narrow_link import (
 from elastream_lab.stores.requests import read_requests
 from elastream_lab.stores.server import Account, S3Server, s3_server
 
-__all__ = ["ObjectStore", "Traffic", "object_store", "s3a_settings"]
-
 _BUCKET: Final = "checkpoints"
 _S3A: Final = "spark.hadoop.fs.s3a"
 

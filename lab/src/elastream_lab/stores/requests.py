@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Request", "read_requests"]
-
 _TIME: Final = "[%d/%B/%Y:%H:%M:%S %z]"
 _FIELDS: Final = 11
 """So many are looked at; what follows differs between servers."""

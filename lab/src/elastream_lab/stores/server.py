@@ -20,8 +20,6 @@ from typing import Final
 
 from elastream.model.errors import SparkError
 
-__all__ = ["Account", "S3Server", "s3_server"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _START_S: Final = 60.0
 _END_S: Final = 10.0

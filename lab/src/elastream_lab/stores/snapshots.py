@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-__all__ = ["Snapshot", "changelog_bytes", "snapshots"]
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -8,8 +8,6 @@ from typing import Any
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["written_figures"]
-
 
 def written_figures(path: Path) -> dict[str, dict[str, Any]]:
     """Return the figures of a file by their names; raises ``ProblemError`` where it has none."""

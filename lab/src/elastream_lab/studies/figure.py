@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["Curves", "Figure", "Value", "falls", "rises"]
-
 Value = str | float | int | bool | None
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MUCH", "MachineTimes", "QuietHost", "machine_times", "stolen_share", "told"]
-
 _STAT: Final = Path("/proc/stat")
 _IDLE: Final = (3, 4)
 _STOLEN: Final = 7

@@ -13,7 +13,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_figures"]
 
 _COLUMNS = 3
 _TITLE = 60

@@ -11,8 +11,6 @@ import typer
 from elastream.cli.exits import BROKEN
 from elastream.cli.page import PAGE
 
-__all__ = ["demo"]
-
 _LONG = typer.Option("--long", help="A whole day with bursts, on up to 4 executors: 4 minutes.")
 _PLANNER = typer.Option(
     "--planner",

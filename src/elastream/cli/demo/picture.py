@@ -12,8 +12,6 @@ from elastream.demo.run import Demo
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_picture"]
-
 
 def draw_picture(demo: Demo, path: Path) -> None:
     """Draw the run to a file whose ending says the format."""

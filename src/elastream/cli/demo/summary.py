@@ -15,8 +15,6 @@ from elastream.core.decisions import Decision
 from elastream.demo.run import CountedFile, Demo
 from elastream.model.checks import Number
 
-__all__ = ["Change", "changes_of", "response_of", "shown", "summary"]
-
 _CHANGES = frozenset({"scale-out", "scale-in", "rebalance", "move"})
 _BATCHES_BEFORE = 10
 

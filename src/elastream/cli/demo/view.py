@@ -17,8 +17,6 @@ from elastream.cli.screen import Screen, literal
 from elastream.core.decisions import Decision
 from elastream.demo.run import Demo
 
-__all__ = ["drawn", "watched"]
-
 _BARS = "▁▂▃▄▅▆▇█"
 _QUIET = frozenset({"hold", "wait"})
 _DECISIONS = 7

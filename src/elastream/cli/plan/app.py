@@ -16,8 +16,6 @@ from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.plan.steps import Draw, draw_steps, moves_of, step_fields
 from elastream.model.plan import Infeasible
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="""Plan a migration: one problem in, one plan out, as JSON.
 

@@ -11,8 +11,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["BRANCHES_A_SECOND", "CELLS_A_SECOND", "VALUES_A_SECOND", "Seconds", "effort_of"]
-
 CELLS_A_SECOND = 60_000_000
 """Of sequence."""
 VALUES_A_SECOND = 150_000_000

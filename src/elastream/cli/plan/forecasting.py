@@ -11,8 +11,6 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
 
-__all__ = ["BytesPerBatch", "BytesPerSecond", "MovesPerBatch", "forecast_fields"]
-
 BytesPerSecond = Annotated[
     str | None,
     typer.Option(

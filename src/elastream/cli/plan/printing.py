@@ -12,8 +12,6 @@ import typer
 from elastream.cli.exits import INFEASIBLE
 from elastream.model.plan import Infeasible
 
-__all__ = ["ProblemFile", "print_plan", "refuse"]
-
 ProblemFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="The problem as JSON; - reads standard input.")
 ]

@@ -10,8 +10,6 @@ from elastream.model.checks import Number
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
 
-__all__ = ["Draw", "draw_steps", "moves_of", "step_fields"]
-
 Draw = Annotated[
     bool, typer.Option("--draw", help="Also draw the plan for people, on standard error.")
 ]

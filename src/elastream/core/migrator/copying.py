@@ -39,8 +39,6 @@ from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import TaskId
 from elastream.model.words import join_names, pluralize
 
-__all__ = ["Copying", "begin_copying"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copying(Phase):

@@ -14,14 +14,6 @@ from elastream.core.state import LoopState, Signal, Turn, note
 from elastream.model.checks import Number
 from elastream.model.words import pluralize
 
-__all__ = [
-    "abandon_change",
-    "complete_change",
-    "note_abandoned",
-    "note_waiting",
-    "plan_again",
-]
-
 
 def complete_change(state: LoopState, change: Change) -> Turn:
     """Report what was reached; the cooldown begins."""

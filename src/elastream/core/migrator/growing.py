@@ -14,8 +14,6 @@ from elastream.core.spares import take_all_spares, take_spares, with_alive
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.observation import Executor
 
-__all__ = ["Growing", "begin_growing"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growing(Phase):

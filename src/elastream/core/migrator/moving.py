@@ -54,8 +54,6 @@ from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import join_names
 
-__all__ = ["Moving", "begin_moving", "portions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

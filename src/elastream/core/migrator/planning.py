@@ -38,8 +38,6 @@ from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau
 
-__all__ = ["Planning", "begin_planning"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning(Phase):

@@ -18,8 +18,6 @@ from elastream.core.spares import keep_spares, with_alive
 from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.words import join_names
 
-__all__ = ["Releasing", "begin_releasing"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releasing(Phase):

@@ -16,8 +16,6 @@ from elastream.core.events import BatchObserved, Event, Status, Tick
 from elastream.core.next import BeginPlanning
 from elastream.core.state import LoopState, Phase, Turn, note
 
-__all__ = ["Settling", "begin_settling"]
-
 _USUAL: Final = 1.2
 """A batch is as usual if it takes no longer than so many times the usual one."""
 _FALLING: Final = 0.97

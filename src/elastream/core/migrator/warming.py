@@ -11,8 +11,6 @@ from elastream.core.migrator.ending import note_waiting
 from elastream.core.next import BeginPlanning, BeginSettling
 from elastream.core.state import LoopState, Phase, Turn, note
 
-__all__ = ["Warming", "begin_warming"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warming(Phase):

@@ -22,8 +22,6 @@ from elastream.placement.free_step.keeping import keep
 from elastream.placement.free_step.whole_step import whole_step
 from elastream.placement.state_ticks import rounded_down
 
-__all__ = ["least_total"]
-
 
 def least_total(problem: FreeAheadProblem, look: LookAhead, now: Number) -> tuple[float, float]:
     """Return a bound on the state moved now and, discounted, later, and its standard error.

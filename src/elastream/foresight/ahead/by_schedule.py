@@ -33,8 +33,6 @@ from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau
 from elastream.placement.free_step.planner import free_step
 
-__all__ = ["ScheduledPlanner", "ScheduledStep", "scheduled_step"]
-
 _PROOF_EFFORT = 500_000
 """Effort for the proof of the last migration of a schedule."""
 _ANY_COST = LookAhead(most_extra=1.0)

@@ -27,8 +27,6 @@ from elastream.foresight.ahead.lazy_steps import lazy_step
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact_sum
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["Candidate", "Candidates"]
-
 _FEWER_NODES = (0, 1, 2)
 _FULLNESS = (1.0, 0.97, 0.94, 0.91)
 _SPREAD = 0.4

@@ -13,8 +13,6 @@ from elastream.foresight.mtm.hindsight import Sampling, sampled_sequences
 from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["Ahead", "LookAhead", "ahead_of", "asked_targets"]
-
 _NEGLIGIBLE = 0.05
 """A drawn future ends when the weight of a migration falls below this."""
 _MOST_TASK_STEPS = 30_000_000

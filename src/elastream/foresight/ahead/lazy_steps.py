@@ -13,8 +13,6 @@ import numpy as np
 from elastream.placement.kernel import kernel
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["followed", "lazy_step"]
-
 
 @kernel
 def lazy_step(

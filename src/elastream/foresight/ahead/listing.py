@@ -23,8 +23,6 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact
 from elastream.placement.matchings import most_valuable
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["Listed", "listed", "nodes_of_groups"]
-
 _MOST_PLACEMENTS = 200
 _MOST_TASKS = 10
 """With more tasks there are too many placements, or too many dead ends in the enumeration."""

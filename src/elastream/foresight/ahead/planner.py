@@ -41,8 +41,6 @@ from elastream.placement.free_step.planner import free_step
 from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.state_ticks import sums_as_floats
 
-__all__ = ["FreeAheadPlanner", "free_ahead"]
-
 _EFFORT = 0.0
 """The free step is one of many candidates: it need not be proven."""
 _BEST = 6

@@ -17,8 +17,6 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import StepPlan
 
-__all__ = ["FreeAheadPlan", "FreeAheadProblem", "Future", "PastWork"]
-
 _MOST_FUTURES, _MOST_MIGRATIONS = 10_000, 100
 _MOST_NODES = 1_000_000
 _ODDS_TOLERANCE = 1e-6

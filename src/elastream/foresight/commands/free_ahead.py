@@ -10,8 +10,6 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
-__all__ = ["free_ahead", "free_ahead_problem"]
-
 _STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 

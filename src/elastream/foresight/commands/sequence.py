@@ -9,8 +9,6 @@ from elastream.cli.plan.steps import Draw, draw_steps, step_fields
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
 
-__all__ = ["sequence"]
-
 
 def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:
     """Least state moved over several migrations known beforehand.

@@ -11,8 +11,6 @@ import typer
 from elastream.cli.terminal import say
 from elastream.model.errors import ProblemError
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Learn from past load: tasks, node counts, migration chain.",
     no_args_is_help=True,

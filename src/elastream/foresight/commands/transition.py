@@ -16,8 +16,6 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
-__all__ = ["chain_of", "transition"]
-
 Values = Annotated[
     Path | None,
     typer.Option("--values", help="Plan from values that `elastream values build` has stored."),

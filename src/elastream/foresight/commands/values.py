@@ -22,7 +22,6 @@ from elastream.model.plan import Infeasible
 if TYPE_CHECKING:
     from elastream.foresight.mtm.growth import Bulk, Round
 
-__all__ = ["app", "projection_problem_of"]
 
 app = typer.Typer(
     help="Value partitions by the later migrations they lead to.",

@@ -24,8 +24,6 @@ from elastream.foresight.mtm.pair_costs import pair_costs
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.placement.ssm.interval_gain import Floats
 
-__all__ = ["FigureSix", "figure_six"]
-
 
 @dataclass(frozen=True, slots=True)
 class FigureSix:

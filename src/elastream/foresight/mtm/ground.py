@@ -19,8 +19,6 @@ from elastream.placement.ssm.cuts import prefix_sums
 from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.state_ticks import Ticks
 
-__all__ = ["Flags", "Ground"]
-
 Flags = NDArray[np.bool_]
 
 

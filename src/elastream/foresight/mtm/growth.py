@@ -35,8 +35,6 @@ from elastream.foresight.mtm.solving import CostTable, Solution, in_memory_costs
 from elastream.foresight.mtm.successor_tree import SuccessorTree
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["MOST_TABLED", "Bulk", "Grown", "GrowthSettings", "InProcess", "Round", "Start", "grow"]
-
 MOST_TABLED = 5000
 """The pairs of this many partitions are kept, 0.2 GB; of more each minimum is searched for."""
 _WALK_STEPS = 40

@@ -39,8 +39,6 @@ from elastream.model.migration import SequenceProblem, Target
 from elastream.model.plan import Infeasible
 from elastream.placement.ssm.cuts import cut_of
 
-__all__ = ["Hindsight", "Sampling", "hindsight", "migrations_that_matter", "sampled_sequences"]
-
 _NEGLIGIBLE = 0.005
 """Migrations with less weight than this share of the first are left out."""
 _MOST_PLANNED, _MOST_SWEPT = 24, 1000

@@ -20,8 +20,6 @@ from elastream.foresight.mtm.partitions import Partitions
 from elastream.placement.kernel import kernel
 from elastream.placement.ssm.interval_gain import Floats, Ints, forward, ranges, trace
 
-__all__ = ["neighbourhood", "shifts", "targets"]
-
 _STRIDES = (1, 2, 3, 4, 8)
 """Numbers of tasks by which a bound is moved; the larger ones only if there are enough tasks."""
 _TASKS_A_STRIDE = 20

@@ -13,8 +13,6 @@ from elastream.placement.kernel import kernel
 from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.ssm.partition_cost import kept_state
 
-__all__ = ["cheapest", "cheapest_of_pool", "pair_costs"]
-
 
 @kernel
 def pair_costs(

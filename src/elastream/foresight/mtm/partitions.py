@@ -15,9 +15,6 @@ from elastream.foresight.mtm.ground import Flags, Ground
 from elastream.placement.ssm.cuts import Cut
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["Partitions", "all_partitions", "count_partitions", "most_even_cut"]
-"""The bounds of one partition: ``0 = b[0] < b[1] < ... < b[k] = m``."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitions:

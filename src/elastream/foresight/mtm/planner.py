@@ -53,8 +53,6 @@ from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.ssm.single_step import single_step
 from elastream.placement.state_ticks import sums_as_floats
 
-__all__ = ["TransitionPlanner", "transition"]
-
 _CORE = 256
 """Unseen partitions are valued by one step to this many of the most visited members."""
 _MOST_TARGETS = 32

@@ -23,8 +23,6 @@ from elastream.foresight.mtm.pair_costs import cheapest_of_pool, pair_costs
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["Pool", "mask_served", "shortfalls", "values_of"]
-
 _CANDIDATES_AT_ONCE = 512
 
 

@@ -19,16 +19,6 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
 
-__all__ = [
-    "Direction",
-    "MigrationChain",
-    "ProjectionProblem",
-    "TransitionPlan",
-    "TransitionProblem",
-    "direction_of",
-    "discount",
-]
-
 Direction = Literal["up", "down"]
 """Which way a migration changed the number of nodes."""
 

@@ -21,8 +21,6 @@ from elastream.foresight.mtm.problem import ProjectionProblem, TransitionPlan, T
 from elastream.model.plan import Infeasible
 from elastream.placement.ssm.cuts import cut_of
 
-__all__ = ["Readings", "readings"]
-
 _MOST_SUMMED = 4000
 """Figure 6's sum is over all pairs: of this many partitions they take 128 MB."""
 

@@ -35,8 +35,6 @@ from elastream.foresight.mtm.pair_costs import cheapest, pair_costs
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["CostTable", "Solution", "in_memory_costs", "solve"]
-
 _PRECISION = 1e-10
 """Values are exact to this share of all state."""
 _ROUNDING = 1e-15

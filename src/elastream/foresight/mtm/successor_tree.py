@@ -37,8 +37,6 @@ from elastream.foresight.mtm.partitions import Partitions
 from elastream.placement.kernel import kernel
 from elastream.placement.ssm.interval_gain import Floats, Ints, forward, ranges
 
-__all__ = ["Mapped", "SuccessorTree", "in_turn"]
-
 _NONE = -(1 << 60)
 """The gain of what cannot be reached."""
 

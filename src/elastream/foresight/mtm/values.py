@@ -25,8 +25,6 @@ from elastream.placement.ssm.cuts import Cut
 from elastream.placement.ssm.interval_gain import Floats
 from elastream.placement.ssm.single_step import single_step
 
-__all__ = ["PartitionValues", "count_all", "partition_values", "unserved_size"]
-
 _WEIGHT_OF_OTHER_STARTS = 0.1
 """Total weight of all other starts, if one is given."""
 

@@ -27,8 +27,6 @@ from elastream.model.checks import Number
 from elastream.placement.ssm.interval_gain import Ints
 from elastream.placement.state_ticks import Ticks
 
-__all__ = ["Chain", "chain_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chain:

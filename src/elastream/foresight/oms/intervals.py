@@ -17,8 +17,6 @@ import numpy as np
 
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["IntervalGraph", "fixed_cut", "graph_within"]
-
 
 class IntervalGraph(NamedTuple):
     """The open intervals of a step, ordered by bound, then by start; arrays, for kernels."""

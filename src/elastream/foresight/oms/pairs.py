@@ -24,8 +24,6 @@ from elastream.foresight.oms.intervals import IntervalGraph
 from elastream.placement.kernel import kernel
 from elastream.placement.ssm.interval_gain import Ints
 
-__all__ = ["NONE", "offsets", "pair_cuts", "pair_values"]
-
 NONE = -(1 << 60)
 """The value of what is impossible: below any sum of ticks, and three of them do not overflow."""
 

@@ -44,8 +44,6 @@ from elastream.placement.ssm.cuts import Cut, cut_of, nodes_of_cut, prefix_sums
 from elastream.placement.ssm.single_step import single_step
 from elastream.placement.state_ticks import is_proven
 
-__all__ = ["EFFORT", "sequence"]
-
 EFFORT = 3_600_000_000
 """Default effort in cells: about a minute on an ordinary core."""
 

@@ -22,8 +22,6 @@ from elastream.placement.ssm.cuts import Cut
 from elastream.placement.ssm.interval_gain import Ints
 from elastream.placement.ssm.partition_cost import kept_state
 
-__all__ = ["CutPool"]
-
 
 @kernel
 def best_links(

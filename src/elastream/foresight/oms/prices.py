@@ -25,8 +25,6 @@ from elastream.foresight.oms.intervals import IntervalGraph
 from elastream.foresight.oms.pairs import offsets, pair_cuts, pair_values
 from elastream.placement.ssm.interval_gain import Floats, Ints
 
-__all__ = ["Ascent", "Copies", "CutPrices", "Potential", "potential"]
-
 Copies = list[tuple[Ints, Ints]]
 """For each pair the vertices at which the intervals of its old and of its new cut close."""
 

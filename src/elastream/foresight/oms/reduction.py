@@ -24,8 +24,6 @@ from collections.abc import Sequence
 from elastream.foresight.oms.intervals import IntervalGraph
 from elastream.placement.ssm.cuts import Cut
 
-__all__ = ["needed_steps", "stretch"]
-
 
 def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool) -> list[int]:
     """Return the migrations that matter; ``falling``: each has less weight than the previous one.

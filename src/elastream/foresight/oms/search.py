@@ -20,8 +20,6 @@ from elastream.foresight.oms.prices import Ascent, CutPrices, potential
 from elastream.foresight.oms.sweep import sweep
 from elastream.placement.ssm.partition_cost import kept_state
 
-__all__ = ["BoundedSequence", "search"]
-
 _CELLS_PER_LABEL = 30
 """Time of a label of the sweep, in values."""
 _CELLS_PER_PAIR = 20_000

@@ -29,8 +29,6 @@ from elastream.foresight.oms.pairs import NONE
 from elastream.foresight.oms.prices import Potential
 from elastream.placement.ssm.interval_gain import Ints
 
-__all__ = ["Sweep", "sweep"]
-
 Bools = NDArray[np.bool_]
 Small = NDArray[np.int32]
 

@@ -24,8 +24,6 @@ from elastream.model.checks import Number
 from elastream.model.migration import SequenceProblem
 from elastream.model.plan import StepPlan
 
-__all__ = ["StepWeights"]
-
 _LEAST_SEARCHED = Fraction(1, 2**40)
 """Migrations with less weight than this share of the first one searched are not searched."""
 _LEAST_COUNTED = Fraction(1, 2**1500)

@@ -35,7 +35,6 @@ from elastream.placement.ssm.interval_gain import Floats, Ints
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["SparkBulk"]
 
 _LEAST_ROWS: Final = 32
 _MOST_ROWS: Final = 256

@@ -30,17 +30,6 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "TaskTrace",
-    "commit",
-    "prepare",
-    "publish",
-    "read_manifest",
-    "read_nodes",
-    "read_tasks",
-    "read_totals",
-    "write_nodes",
-]
 
 _MANIFEST: Final = "manifest.json"
 _NODES: Final = "nodes.json"

@@ -26,7 +26,6 @@ from elastream.model.words import join_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LogTrace", "trace_from_log"]
 
 _MOST_CELLS: Final = 50_000_000
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from elastream.handover.spark.origin_stream import OriginStream
     from elastream.handover.spark.target_stream import TargetStream
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="""Hand a windowed query over to another application.

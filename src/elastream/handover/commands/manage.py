@@ -23,8 +23,6 @@ from elastream.model.checks import positive
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
-__all__ = ["manage"]
-
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="The applications and their marks, as JSON.")
 ]

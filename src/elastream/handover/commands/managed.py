@@ -16,8 +16,6 @@ from elastream.handover.relief import ApplicationLoad, Marks
 from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 
-__all__ = ["Door", "Managed", "Start", "load_of", "read_managed"]
-
 _T = TypeVar("_T")
 
 

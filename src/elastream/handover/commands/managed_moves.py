@@ -18,8 +18,6 @@ from elastream.cli.terminal import say
 from elastream.handover.commands.managed import Door, Start
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 
-__all__ = ["hand_over", "migrate"]
-
 _LOOK_S: Final = 0.5
 _PATIENCE_S: Final = 300.0
 """How long an origin may take to finish its batch and to end."""

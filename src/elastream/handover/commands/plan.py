@@ -9,8 +9,6 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
-__all__ = ["handover", "handover_problem"]
-
 
 def handover(file: ProblemFile) -> None:
     """Where a windowed query stops and its successor starts.

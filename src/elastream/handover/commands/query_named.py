@@ -16,8 +16,6 @@ from elastream.model.errors import ElastreamError, ProblemError
 if TYPE_CHECKING:
     from elastream.handover.spark.windowed import WindowedQuery
 
-__all__ = ["ms_of", "query_named"]
-
 
 def query_named(name: str) -> WindowedQuery:
     """Return the query that a function ``module:function`` returns.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from elastream.handover.spark.target_stream import TargetStream
     from elastream.handover.spark.windowed import WindowedQuery
 
-__all__ = ["SideRun", "run_origin", "run_target"]
-
 
 @dataclass(frozen=True, slots=True)
 class SideRun:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COORDINATE", "NUMBER", "ROW_NUMBER", "TIME"]
-
 TIME: Final = "at"
 """In inputs: the time of a row, a timestamp."""
 COORDINATE: Final = "coordinate"

@@ -19,8 +19,6 @@ from elastream.atomic_io import make_folder, write_json
 from elastream.handover.model import Boundary
 from elastream.model.errors import SparkError
 
-__all__ = ["OriginGate", "Permit", "Produced", "TargetGate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Permit:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["INPUT", "LATE", "WINDOWS", "Begin", "counts_schema", "group_columns", "numbered_rows"]
 
 INPUT: Final = "elastream_input"
 """Column: from which of the frames the row is."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["open_sessions_before"]
 
 _START: Final = "sessionStartTime"
 """Spark's name for the start of a session in the keys of its state."""

@@ -26,7 +26,6 @@ from elastream.spark.steer.graceful_stop import stop_gracefully
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["OriginStream"]
 
 _FURTHEST_AHEAD_MS: Final = 86_400_000
 """A target's rows may be a day ahead of an origin that lags; beyond that, clocks disagree."""

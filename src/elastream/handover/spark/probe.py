@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Probe", "observed", "seen_by"]
-
 
 def observed(rows: DataFrame, i: int) -> DataFrame:
     """Return an input whose newest time is reported in each batch's progress."""

@@ -16,14 +16,6 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "expect_counts",
-    "has_open_windows",
-    "heads_after",
-    "last_batch",
-    "processor_of",
-    "write_counts",
-]
 
 _PROCESSOR: Final = "transformWithStateExec"
 

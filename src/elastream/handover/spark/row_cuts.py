@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from elastream.handover.spark.windowed import WindowedQuery
 
-__all__ = ["RowCuts"]
 
 _PAUSE: Final = 2
 """The pause between two checks for open windows, as a multiple of the last check's duration."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.group import GroupedData
 
-__all__ = ["RowWindowJoin", "RowWindows"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowWindows:

@@ -20,7 +20,6 @@ from elastream.handover.ledger import Side
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Sink", "SinkOf", "Writer", "delta_sink", "files_sink", "kafka_sink"]
 
 Sink = Callable[["DataFrame", int], None]
 """Writes the results of a batch; the same batch may come again and replaces what it wrote."""

@@ -14,8 +14,6 @@ from elastream.handover.model import Start
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["files_since", "kafka_start"]
-
 
 def kafka_start(start: Start, *, early_ms: int = 0) -> dict[str, str]:
     """Return the options of a Kafka stream that is read from this start.

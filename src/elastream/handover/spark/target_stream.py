@@ -36,8 +36,6 @@ from elastream.spark.observe.endings import ending
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["TargetStream"]
-
 
 class TargetStream(WindowedStream):
     """The query that takes over."""

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 from elastream.handover.ledger import Side
 from elastream.handover.model import QueryShape, Start, Timestamps
 from elastream.handover.point import WindowOperator, whole_at_controlling
-from elastream.handover.spark.columns import COORDINATE, TIME
+from elastream.handover.spark.columns import COORDINATE as COORDINATE
+from elastream.handover.spark.columns import TIME
 from elastream.handover.spark.gates import Permit
 from elastream.handover.spark.numbered_rows import LATE, Begin, numbered_rows
 from elastream.handover.spark.probe import observed
@@ -36,14 +37,6 @@ from elastream.model.errors import ProblemError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-__all__ = [
-    "COORDINATE",
-    "WindowedQuery",
-    "WindowedStream",
-    "highest",
-    "within",
-]
 
 
 @dataclass(frozen=True, slots=True)

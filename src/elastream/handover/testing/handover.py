@@ -21,8 +21,6 @@ from elastream.handover.point import (
 )
 from elastream.handover.testing.windows import LATER_CHAIN, JoinedRows, Output, Row, Windowing
 
-__all__ = ["MemoryRecord", "SimulatedOrigin", "SimulatedTarget", "operator_of"]
-
 
 def operator_of(
     shape: QueryShape, join: Window | None, boundary: Boundary | None = None

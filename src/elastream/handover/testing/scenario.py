@@ -11,8 +11,6 @@ from elastream.handover.model import QueryShape, Window
 from elastream.handover.testing.handover import operator_of
 from elastream.handover.testing.windows import Output, Row
 
-__all__ = ["Fault", "HandoverScenario", "Stream", "uninterrupted"]
-
 Stream = Sequence[tuple[int, Row]]
 """Rows of all inputs, each with the number of its input, in order of arrival."""
 Fault = Literal["lose", "repeat", "delay"]

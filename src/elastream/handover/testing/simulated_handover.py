@@ -21,8 +21,6 @@ from elastream.handover.testing.handover import MemoryRecord, SimulatedOrigin, S
 from elastream.handover.testing.scenario import HandoverScenario, uninterrupted
 from elastream.handover.testing.windows import Output
 
-__all__ = ["SimulatedHandover", "SimulatedSide"]
-
 _TURN_MS: Final = 100
 _TIMING: Final = Timing(repeat_ms=300, patience_ms=2000, reach_ms=4000)
 _QUIET_TURNS: Final = 120

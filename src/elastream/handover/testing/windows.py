@@ -17,8 +17,6 @@ from typing import Any, Final, NamedTuple
 from elastream.handover.model import Boundary, QueryShape, Window
 from elastream.handover.point import share_window
 
-__all__ = ["LATER_CHAIN", "JoinedRows", "Output", "Row", "Windowing"]
-
 LATER_CHAIN: Final = "later chain"
 """The operation of row windows over a join whose results carry the later timestamp."""
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 from elastream.placement.kernel import kernel
 
-__all__ = ["anneal"]
-
 _HOT, _COLD = 0.2, 0.003
 """First and last temperature, in mean states of a node."""
 _CHEAP, _DEAR = 5.0, 50.0

@@ -24,8 +24,6 @@ from elastream.placement.branches import branches_of
 from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep
 from elastream.placement.linear_programs import IntegerSolution, Rows, integer_program
 
-__all__ = ["assignment_milp", "proven"]
-
 _ATTEMPTS = 6
 _LARGEST_COEFFICIENT = 1e6
 _RESOLUTION = 5e-10

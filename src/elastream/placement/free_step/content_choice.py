@@ -24,8 +24,6 @@ from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep
 from elastream.placement.kernel import kernel
 from elastream.placement.linear_programs import IntegerSolution, Rows, integer_program
 
-__all__ = ["content_choice"]
-
 _MOST_CONTENTS = 20_000
 _MOST_BRANCHES = 50_000_000
 _CHOICE_OPERATIONS = 20_000.0

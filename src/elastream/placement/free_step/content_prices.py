@@ -35,8 +35,6 @@ from elastream.placement.free_step.knapsack import knapsack
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 from elastream.placement.linear_programs import Rows, linear_program
 
-__all__ = ["ContentPrices", "content_prices"]
-
 _PRICING_OPERATIONS = 2000.0
 """Inner steps a task and node that all knapsacks take, over some rounds of new prices."""
 _ROOM = 1 << 16

@@ -28,8 +28,6 @@ from elastream.placement.free_step.contents import Contents
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 from elastream.placement.linear_programs import Rows, integer_program, linear_program
 
-__all__ = ["Mixture", "mixture", "whole_mixture"]
-
 Floats = NDArray[np.float64]
 
 _SCALE = 1e4

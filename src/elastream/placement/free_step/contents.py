@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from elastream.placement.free_step.knapsack import knapsacks
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 
-__all__ = ["BestContents", "Contents", "best_contents", "contents_of"]
-
 _ROUNDS = 10
 """With guests, prices are still changing, and at least this many calls are expected."""
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from elastream.placement.free_step.contents import best_contents
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 
-__all__ = ["Keeping", "keep"]
-
 _ROOM, _ROOM_OF_ALL = 1 << 20, 1 << 24
 """Maximum length of the lists of one knapsack, and of all together."""
 

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from elastream.placement.free_step.whole_step import Ints
 from elastream.placement.kernel import kernel
 
-__all__ = ["knapsack", "knapsacks"]
-
 Solution: TypeAlias = tuple[NDArray[np.bool_], np.int64, np.int64]
 
 

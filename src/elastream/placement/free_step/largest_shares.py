@@ -14,8 +14,6 @@ from elastream.placement.free_step.content_shares import Floats
 from elastream.placement.free_step.contents import Contents
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 
-__all__ = ["largest_shares"]
-
 _NONE, _HALF = 1e-6, 0.5
 """Shares up to the first value are ignored; an idle node is used from the second on."""
 

@@ -14,8 +14,6 @@ import numpy as np
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.placement.free_step.whole_step import WholeStep
 
-__all__ = ["heavy_task", "misfit", "no_packing"]
-
 
 def heavy_task(problem: StepProblem) -> str | None:
     """Return a sentence on the heaviest task if it is over the limit."""

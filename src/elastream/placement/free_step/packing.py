@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from elastream.placement.free_step.ejection import eject, go_home
 from elastream.placement.free_step.whole_step import Ints, WholeStep
 
-__all__ = ["crowd", "level", "return_home", "settle"]
-
 _STEPS = 100_000_000
 """Maximum inner steps of a search; a second or less when compiled."""
 _EJECTIONS_A_TASK = 2000

@@ -57,8 +57,6 @@ from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep, wh
 from elastream.placement.ssm.single_step import cheapest_intervals
 from elastream.placement.state_ticks import PROVEN, plan_with_bound
 
-__all__ = ["EFFORT", "free_step"]
-
 EFFORT = 3_000_000
 """Default effort of an integer program: its variables times its branches."""
 

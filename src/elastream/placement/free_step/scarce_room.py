@@ -35,8 +35,6 @@ from elastream.placement.free_step.largest_shares import largest_shares
 from elastream.placement.free_step.packing import return_home, settle
 from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep
 
-__all__ = ["scarce_room"]
-
 _STEPS = 320_000_000
 """Inner steps for prices and mixtures: two or three seconds."""
 _DENSER = 8

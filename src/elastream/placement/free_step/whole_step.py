@@ -26,8 +26,6 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.placement.state_ticks import Ticks
 from elastream.placement.whole_units import in_units
 
-__all__ = ["NOWHERE", "Answer", "Ints", "WholeStep", "whole_step"]
-
 Ints: TypeAlias = NDArray[np.int64]
 _Ratio: TypeAlias = tuple[int, int]
 """A number as a fraction in lowest terms: numerator and denominator."""

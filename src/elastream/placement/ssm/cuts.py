@@ -21,8 +21,6 @@ from elastream.placement.matchings import most_valuable
 from elastream.placement.ssm.interval_gain import Floats
 from elastream.placement.ssm.partition_cost import cheapest_matching
 
-__all__ = ["Cut", "cut_of", "intervals_of", "nearest_copies", "nodes_of_cut", "prefix_sums"]
-
 Cut = tuple[int, ...]
 """The bounds ``0 = b[0] < b[1] < ... < b[k] = m`` of the intervals, in the order of the tasks."""
 

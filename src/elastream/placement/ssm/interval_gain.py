@@ -44,8 +44,6 @@ from numpy.typing import NDArray
 
 from elastream.placement.kernel import kernel
 
-__all__ = ["Floats", "Ints", "least_moved"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -31,8 +31,6 @@ from elastream.placement.kernel import kernel
 from elastream.placement.ssm.interval_gain import Ints
 from elastream.placement.whole_units import in_units
 
-__all__ = ["Matching", "cheapest_matching", "kept_state"]
-
 
 @kernel
 def kept_state(old: Ints, new: Ints) -> int:

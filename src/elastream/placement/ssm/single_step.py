@@ -40,8 +40,6 @@ from elastream.placement.ssm.cuts import intervals_of, nearest_copies, prefix_su
 from elastream.placement.ssm.interval_gain import least_moved
 from elastream.placement.state_ticks import Ticks, plan_with_bound
 
-__all__ = ["cheapest_intervals", "single_step"]
-
 _TICK_BITS = 58
 """Sums of ticks stay below two to this power: far from the program's value for impossible."""
 _REFINEMENTS = 4

@@ -28,8 +28,6 @@ from elastream.model.plan import Move, StepPlan
 from elastream.placement.transfer.mini_migrations import mini_migrations
 from elastream.placement.transfer.transfer_phases import Transfer, transfer_phases
 
-__all__ = ["BatchForecast", "Forecast", "TimedPhase", "forecast"]
-
 _SLOWEST = 1e-100
 """Slower links are rejected: times would exceed the range of a float."""
 

@@ -10,8 +10,6 @@ from collections import Counter
 
 from elastream.placement.transfer.move_order import Batch, MoveOrder
 
-__all__ = ["GrowingBatch"]
-
 
 class GrowingBatch:
     """One step after the other; moves of finished steps are removed from ``left``."""

@@ -48,8 +48,6 @@ from elastream.placement.transfer.move_order_exact import exact_order
 from elastream.placement.transfer.move_order_greedy import GreedyOrder
 from elastream.placement.whole_units import in_units, of_units
 
-__all__ = ["EXACT_MOVES", "MiniMigrations", "MiniStep", "Overload", "mini_migrations"]
-
 EXACT_MOVES = 12
 """Up to this many moves are ordered exactly, within a second."""
 _MOST_EXACT_MOVES = 16

@@ -10,19 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-__all__ = [
-    "Batch",
-    "Caps",
-    "LoadChange",
-    "MoveOrder",
-    "Scope",
-    "Strain",
-    "changes",
-    "fewest_steps",
-    "least_strain",
-    "strain_of",
-]
-
 Batch = list[int]
 """Indices of the moves that one step makes."""
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from elastream.placement.transfer.move_order import Batch, MoveOrder
 from elastream.placement.whole_units import UnitArray, unit_array
 
-__all__ = ["exact_order"]
-
 
 def exact_order(order: MoveOrder, loads: Sequence[int], moves: Sequence[int]) -> list[Batch]:
     """Return the order of ``moves`` with the least strain, beginning at ``loads``."""

@@ -21,8 +21,6 @@ from elastream.placement.transfer.growing_batch import GrowingBatch
 from elastream.placement.transfer.move_order import Batch, MoveOrder
 from elastream.placement.transfer.moves_together import MovesTogether
 
-__all__ = ["GreedyOrder"]
-
 _PASSED_OVER = 100
 _RELEASED = 50
 

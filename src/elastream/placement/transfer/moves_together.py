@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from elastream.placement.transfer.growing_batch import GrowingBatch
 from elastream.placement.transfer.move_order import MoveOrder
 
-__all__ = ["MovesTogether"]
-
 _TRIES, _TRIES_IN_ALL = 2000, 30_000
 
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from elastream.placement.matchings import most_pairs
 from elastream.placement.whole_units import UnitArray, unit_array
 
-__all__ = ["matched_phases"]
-
 Ints = NDArray[np.int64]
 
 

@@ -39,8 +39,6 @@ from elastream.model.plan import Move
 from elastream.placement.transfer.phase_matchings import matched_phases
 from elastream.placement.whole_units import in_units, of_units
 
-__all__ = ["TaskPart", "Transfer", "TransferPhase", "least_length", "transfer_phases"]
-
 Volume = tuple[int, int, Number]
 """Source node, target node, bytes to move between them."""
 

@@ -21,8 +21,6 @@ from typing import Final
 from elastream.core.application import Query
 from elastream.model.observation import BatchObservation, TaskId
 
-__all__ = ["Experience"]
-
 _MOST_MOVES: Final = 60
 _LEAST_MOVES: Final = 3
 _LEAST_BYTES: Final = 4 << 20

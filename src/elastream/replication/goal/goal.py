@@ -41,8 +41,6 @@ from elastream.replication.goal.vivaldi import probe_pairs, round_trips_ms
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, Weights
 
-__all__ = ["Replication", "ReplicationMemory"]
-
 _SMOOTHING_S: Final = 10.0
 _AS_FAST: Final = 0.95
 """When the bounds cannot be met, a new plan must cut the response time to this share or less."""

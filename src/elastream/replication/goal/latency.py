@@ -22,8 +22,6 @@ from elastream.model.observation import BatchObservation, Executor
 from elastream.replication.goal.operators import OperatorKey, OperatorLoad
 from elastream.replication.model.latency import Latency, Polynomial, Queue
 
-__all__ = ["LatencyModel", "Points", "busy_ms", "latency_of", "outside_ms", "with_batch"]
-
 LatencyModel = Literal["fitted", "queue"]
 """``fitted``: a line through measurements (section 7.3). ``queue``: M/M/1 (section 7.2)."""
 

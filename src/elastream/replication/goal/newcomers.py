@@ -15,8 +15,6 @@ from elastream.replication.goal.problem import SOURCE, is_newcomer
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, ReplicationProblem
 
-__all__ = ["executors_for", "prefer_live_executors"]
-
 _AS_GOOD: Final = 1e-9
 
 

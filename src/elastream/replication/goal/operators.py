@@ -15,8 +15,6 @@ from elastream.core.application import Observed
 from elastream.core.load import TaskLoad
 from elastream.model.observation import TaskId
 
-__all__ = ["OperatorKey", "OperatorLoad", "operator_loads", "operator_name"]
-
 OperatorKey = tuple[str, int]
 """The query and the number of an operator."""
 

@@ -19,8 +19,6 @@ from elastream.replication.goal.problem import SOURCE, is_newcomer
 from elastream.replication.goal.sharing import share_out
 from elastream.replication.model.problem import Deployment
 
-__all__ = ["ReplicaPlanner", "replica_planner"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlanner:

@@ -57,7 +57,6 @@ from elastream.replication.model.problem import (
 if TYPE_CHECKING:
     from elastream.replication.goal.settings import ReplicationSettings
 
-__all__ = ["SOURCE", "ProblemInputs", "is_newcomer", "problem_of"]
 
 SOURCE: Final = "source"
 """Name of the source node, and suffix of the source operators: everything before the first

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from elastream.core.application import Query
 from elastream.model.observation import BatchObservation
 
-__all__ = ["WAITS_HALF", "RowResponse", "response_of", "wait_ms"]
-
 WAITS_HALF = 0.5
 """Average wait of a row for its batch to start, as a share of the time between two batches."""
 

@@ -15,8 +15,6 @@ from elastream.model.words import join_names
 from elastream.replication.goal.latency import LatencyModel
 from elastream.replication.model.problem import Weights
 
-__all__ = ["ReplicationSettings"]
-
 _BALANCED: Final = Weights(0.3, 0.3, 0.4)
 
 

@@ -22,8 +22,6 @@ from elastream.model.plan import Infeasible
 from elastream.placement.even_spread import attainable_tau
 from elastream.placement.live_planners import FREE_STEP
 
-__all__ = ["share_out"]
-
 
 def share_out(
     work: Sequence[float],

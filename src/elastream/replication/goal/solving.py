@@ -14,8 +14,6 @@ from elastream.replication.goal.newcomers import prefer_live_executors
 from elastream.replication.model.plan import Evaluation, ReplicationPlan
 from elastream.replication.model.problem import Bounds, ReplicationProblem, Weights
 
-__all__ = ["Solve", "Solved"]
-
 _WIDE: Final = 1000.0
 """Factor by which the bounds are widened in that case."""
 _FASTEST: Final = Weights(_WIDE, 0.01, 0)

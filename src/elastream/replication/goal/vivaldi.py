@@ -26,15 +26,6 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
-__all__ = [
-    "Coordinate",
-    "coordinates",
-    "predicted_ms",
-    "probe_pairs",
-    "round_trips_ms",
-    "update",
-]
-
 DIMENSIONS: Final = 3
 PASSES: Final = 150
 _TIMESTEP: Final = 0.25

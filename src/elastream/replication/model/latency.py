@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from elastream.model.checks import Number
 
-__all__ = ["Latency", "Polynomial", "Queue"]
-
 
 @dataclass(frozen=True, slots=True)
 class Queue:

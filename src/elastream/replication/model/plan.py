@@ -7,8 +7,6 @@ from typing import Literal
 
 from elastream.replication.model.problem import Deployment
 
-__all__ = ["Evaluation", "ReplicationPlan"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:

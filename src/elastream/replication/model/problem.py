@@ -25,18 +25,6 @@ from elastream.model.checks import (
 from elastream.model.errors import ProblemError
 from elastream.replication.model.latency import Latency, Queue
 
-__all__ = [
-    "Bounds",
-    "Datastore",
-    "Deployment",
-    "Links",
-    "Node",
-    "Operator",
-    "ReplicationProblem",
-    "Stream",
-    "Weights",
-]
-
 _MOST_SIZES = 1000
 """Replica counts at which a polynomial is evaluated."""
 

@@ -21,15 +21,6 @@ from elastream.model.words import pluralize
 from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner.downtime_array import downtimes_ms
 
-__all__ = [
-    "MOST_CONFIGURATIONS",
-    "Configurations",
-    "Floats",
-    "Ints",
-    "Missing",
-    "configurations_of",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

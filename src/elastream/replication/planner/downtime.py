@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from elastream.model.checks import Number
 from elastream.replication.model.problem import Deployment, Operator, ReplicationProblem
 
-__all__ = ["downtime_ms"]
-
 
 def downtime_ms(problem: ReplicationProblem, deployment: Deployment) -> float:
     """Return equation 10: the longest downtime of an operator; 0 without a current deployment."""

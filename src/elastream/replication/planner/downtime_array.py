@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from elastream.replication.model.problem import Deployment, ReplicationProblem
 
-__all__ = ["downtimes_ms"]
-
 _Floats = NDArray[np.float64]
 _Counts = NDArray[np.int16]
 

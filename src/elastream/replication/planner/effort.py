@@ -7,8 +7,6 @@ plans on any machine, however busy it is.
 
 from __future__ import annotations
 
-__all__ = ["Effort"]
-
 _EACH = 10_000
 """Fixed overhead of a table, in values."""
 

@@ -16,8 +16,6 @@ import numpy as np
 from elastream.replication.planner.configurations import Floats
 from elastream.replication.planner.effort import Effort
 
-__all__ = ["Factor", "Memo", "elimination_order", "least_over_others", "messages_of"]
-
 _LARGEST = 60_000_000
 """Maximum number of entries of a sum of tables before it is split into groups."""
 _AT_ONCE = 2_000_000

@@ -20,8 +20,6 @@ from elastream.replication.model.plan import Evaluation
 from elastream.replication.model.problem import Deployment, Operator, ReplicationProblem
 from elastream.replication.planner.downtime import downtime_ms
 
-__all__ = ["TOLERANCE", "evaluate"]
-
 TOLERANCE = 1e-9
 """Relative tolerance of bounds and capacities, for rounding errors of sums."""
 

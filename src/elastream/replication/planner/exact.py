@@ -30,8 +30,6 @@ from elastream.replication.planner.symmetry import (
     without_mirror_images,
 )
 
-__all__ = ["EFFORT", "deployment_of", "objective_of", "plan_of", "replication"]
-
 EFFORT = 9e9
 """Default effort in values: about a minute on an ordinary core."""
 

@@ -28,8 +28,6 @@ import numpy as np
 from elastream.replication.planner.configurations import Configurations, Floats
 from elastream.replication.planner.instance import Instance, Objective
 
-__all__ = ["Form", "all_paths", "limit_forms", "longest_paths", "objective_forms"]
-
 Path = tuple[int, ...]
 
 _PATHS_SEEN = 2000

@@ -16,8 +16,6 @@ from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner.instance import Objective
 from elastream.replication.planner.minimise import Minimum
 
-__all__ = ["reason_of"]
-
 
 def reason_of(problem: ReplicationProblem, solve: Callable[[Objective], Minimum]) -> str:
     """Return one sentence that names what cannot be met."""

@@ -22,8 +22,6 @@ from elastream.replication.planner.configurations import (
     configurations_of,
 )
 
-__all__ = ["Flow", "Instance", "Objective", "instance_of"]
-
 _TOLERANCE = 1e-9
 
 

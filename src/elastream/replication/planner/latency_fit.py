@@ -10,8 +10,6 @@ from elastream.model.checks import count, non_negative
 from elastream.model.errors import ProblemError
 from elastream.replication.model.latency import Polynomial
 
-__all__ = ["fit_polynomial"]
-
 
 def fit_polynomial(points: Iterable[tuple[float, float]], *, degree: int) -> Polynomial:
     """Return the polynomial of ``degree`` nearest to ``points``: (tuples per second, milliseconds).

@@ -33,8 +33,6 @@ from elastream.replication.planner.instance import Instance, Objective
 from elastream.replication.planner.relaxation import drawn_bounds, relaxed_bounds
 from elastream.replication.planner.search import LEAST_GAIN, Search, ValuedDeployment
 
-__all__ = ["Minimum", "minimise"]
-
 _BEAM_WIDTH = 200
 _BEAM_CONFIGURATIONS = (120, 480)
 """Number of best configurations of each operator in a beam search; the second if the first

@@ -39,8 +39,6 @@ from elastream.replication.planner.forms import Form
 from elastream.replication.planner.instance import Instance
 from elastream.replication.planner.rent import Rent
 
-__all__ = ["drawn_bounds", "relaxed_bounds"]
-
 
 def drawn_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
     """Return what ``relaxed_bounds`` returns, less tight and almost for free."""

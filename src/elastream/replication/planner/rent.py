@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from elastream.replication.planner.configurations import Configurations, Floats
 from elastream.replication.planner.instance import Instance
 
-__all__ = ["Rent", "Rest"]
-
 Nodes = NDArray[np.bool_]
 
 _TOLERANCE = 1e-9

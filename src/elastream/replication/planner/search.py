@@ -22,8 +22,6 @@ from elastream.replication.planner.instance import Instance, Objective
 from elastream.replication.planner.rent import Rent
 from elastream.replication.planner.tables import cost_to_go, stream_tables
 
-__all__ = ["LEAST_GAIN", "Search", "ValuedDeployment"]
-
 LEAST_GAIN = 1e-12
 """A deployment must be better by more than this to be considered better."""
 _WITHIN = 1 + 1e-9

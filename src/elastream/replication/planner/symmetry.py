@@ -20,8 +20,6 @@ from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner.configurations import Floats
 from elastream.replication.planner.instance import Instance
 
-__all__ = ["consecutive_members", "interchangeable", "without_mirror_images"]
-
 
 def interchangeable(problem: ReplicationProblem) -> list[list[int]]:
     """Return the classes of interchangeable nodes that have more than one member."""

@@ -17,8 +17,6 @@ from elastream.replication.planner.elimination import Factor, messages_of
 from elastream.replication.planner.forms import Form
 from elastream.replication.planner.instance import Instance
 
-__all__ = ["CostToGo", "StreamTables", "cost_to_go", "stream_tables"]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamTables:

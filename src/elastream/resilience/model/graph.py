@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from elastream.model.checks import Number, abbreviate, count, positive, zero_or_more
 from elastream.model.errors import ProblemError
 
-__all__ = ["GraphOperator", "QueryGraph"]
-
 _KINDS = ("linear", "join")
 
 

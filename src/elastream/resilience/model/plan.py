@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple
 
 from elastream.model.observation import TaskId
 
-__all__ = ["FeasibleSet", "ResilientPlan"]
-
 
 class FeasibleSet(NamedTuple):
     """Size of the set of rates at which no node is overloaded."""

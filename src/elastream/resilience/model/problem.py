@@ -13,8 +13,6 @@ from elastream.model.checks import Number, Numbers, abbreviate, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
-__all__ = ["Arc", "ResilientProblem"]
-
 
 class Arc(NamedTuple):
     """A stream from one operator to another."""

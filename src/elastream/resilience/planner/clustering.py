@@ -28,8 +28,6 @@ import numpy as np
 from elastream.resilience.planner.normalised import Floats, Ints, Space
 from elastream.resilience.planner.rod import rod
 
-__all__ = ["Approach", "clusters", "rod_of_clusters", "rod_with_clustering"]
-
 Approach = Literal["by_ratio", "by_weight"]
 _APPROACHES: tuple[Approach, ...] = ("by_ratio", "by_weight")
 _THRESHOLDS = (0.1, 0.2, 0.4, 0.8, 1.6)

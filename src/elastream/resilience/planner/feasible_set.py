@@ -23,8 +23,6 @@ import numpy as np
 from elastream.resilience.planner.normalised import Floats
 from elastream.resilience.planner.sobol_points import sobol_points
 
-__all__ = ["VolumeRatio", "directions", "ray_values", "volume_ratio"]
-
 _SCRAMBLINGS = 8
 _FIRST_LOG2, _LAST_LOG2 = 9, 16
 """Log2 of the points per scrambling: doubled until the error is small enough."""

@@ -25,8 +25,6 @@ from elastream.model.observation import TaskId
 from elastream.resilience.model.graph import GraphOperator, QueryGraph
 from elastream.resilience.model.problem import Arc, ResilientProblem
 
-__all__ = ["LoadModel", "linear_load"]
-
 Form = dict[str, float]
 """A linear form: the coefficient of each variable with a coefficient above 0."""
 

@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 from elastream.model.plan import Infeasible
 from elastream.resilience.model.problem import ResilientProblem
 
-__all__ = ["FULL", "Floats", "Ints", "Space", "normalise"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -15,8 +15,6 @@ from elastream.placement.branches import branches_of
 from elastream.placement.linear_programs import Rows, integer_program
 from elastream.resilience.planner.normalised import FULL, Ints, Space
 
-__all__ = ["packing_at_bound"]
-
 _TOLERANCE = 1e-6
 """Tolerance to which the solver proves its bound."""
 _GAP = 1e-4

@@ -25,8 +25,6 @@ import numpy as np
 from elastream.placement.kernel import kernel
 from elastream.resilience.planner.normalised import FULL, Floats, Ints, Space
 
-__all__ = ["PairExchange"]
-
 _GAIN = 1e-9
 """An exchange must gain at least this much, relative to the value."""
 _TIE = 1e-12

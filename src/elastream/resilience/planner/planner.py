@@ -15,8 +15,6 @@ from elastream.resilience.planner.normalised import Ints, Space, normalise
 from elastream.resilience.planner.packing_at_bound import packing_at_bound
 from elastream.resilience.planner.refined import refine
 
-__all__ = ["Method", "describe", "refined_placement", "resilient"]
-
 Method = Literal["refined", "rod"]
 """ROD as in the paper, or ROD improved by exchanging operators until nothing helps."""
 

@@ -25,8 +25,6 @@ from elastream.resilience.planner.normalised import Ints, Space
 from elastream.resilience.planner.pair_exchange import PairExchange
 from elastream.resilience.planner.rod import falling_order, rod
 
-__all__ = ["refine"]
-
 _LOG2_POINTS = 10
 _STARTS = 4
 _KICKS = 40

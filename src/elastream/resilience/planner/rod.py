@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from elastream.resilience.planner.normalised import Floats, Ints, Space
 
-__all__ = ["falling_order", "rod"]
-
 Bools = NDArray[np.bool_]
 
 _NO_LOAD = 1e-100

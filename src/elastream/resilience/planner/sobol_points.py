@@ -14,8 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TABULATED", "sobol_points"]
-
 _BITS = 30
 
 # fmt: off

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.watched_query import WatchedQuery
 
-__all__ = ["Measured", "measure"]
-
 
 class _Node(Protocol):
     """The properties of an executor that matter here."""

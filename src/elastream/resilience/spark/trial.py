@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["ProgramTrial", "measure_program", "run_measured"]
 
 _LOOK_S: Final = 0.5
 _SETTLED_S: Final = 5.0

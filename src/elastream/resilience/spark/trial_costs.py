@@ -33,8 +33,6 @@ from elastream.resilience.model.graph import GraphOperator
 from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.observe.task_events import lead_of, tasks_of
 
-__all__ = ["Affine", "OutsideCosts", "QueryTrial", "affine", "operators_of", "outside_costs"]
-
 
 class Affine(NamedTuple):
     """``at_none + by_unit * x``."""

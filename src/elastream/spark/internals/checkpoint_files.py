@@ -15,8 +15,6 @@ from elastream.model.errors import SparkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["CheckpointFiles", "HadoopFiles", "LocalFiles", "local_folder"]
-
 
 class CheckpointFiles(Protocol):
     """Reads a folder and what is below it; paths are relative to it."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from elastream.spark.internals.queries import RunningQuery
     from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["OrderBook", "copy_orders"]
 
 _BASE_RDD: Final = f"{STATE}.BaseStateStoreRDD"
 _CHANGES: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

@@ -20,7 +20,6 @@ from elastream.spark.internals.java_text import compiled
 if TYPE_CHECKING:
     from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["Digest"]
 
 _STREAMS_QUEUE: Final = "streams"
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["Ending"]
-
 
 class Ending:
     """The end of one query, at a batch boundary."""

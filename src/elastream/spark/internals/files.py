@@ -12,8 +12,6 @@ from typing import Any
 
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 
-__all__ = ["driver_reads", "driver_writes", "executor_reads", "executor_writes", "throw_away"]
-
 
 @contextmanager
 def throw_away(internals: SparkInternals, parent: str, name: str) -> Iterator[str]:

@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["grouped_rows", "java_type", "row_encoder"]
-
 
 def grouped_rows(rows: DataFrame, group: StructType) -> Any:
     """Return the rows by the columns of ``group``, for ``transformWithState`` to be called on."""

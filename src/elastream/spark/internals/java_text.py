@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["compiled", "generated_code"]
 
 _FACTORY: Final = "org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass"
 _factories: Final[MutableMapping[Any, dict[str, Any]]] = WeakKeyDictionary()

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["JvmValues"]
-
 
 class JvmValues:
     """What Python and one JVM exchange."""

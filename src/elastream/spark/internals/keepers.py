@@ -23,7 +23,6 @@ from elastream.spark.internals.java_text import generated_code
 if TYPE_CHECKING:
     from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 
-__all__ = ["CopyStatus", "KeeperCommand", "KeeperReport", "Keepers", "run_on"]
 
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = [
-    "JOIN",
-    "JOIN_STORES",
-    "Queries",
-    "QueryStatus",
-    "RunningQuery",
-    "StatefulOperator",
-]
 
 JOIN: Final = "StreamingSymmetricHashJoinExec"
 """The class of a stream-stream join, without its package."""

@@ -15,7 +15,6 @@ from elastream.spark.internals.java_text import compiled
 if TYPE_CHECKING:
     from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["Reassignment"]
 
 _log = logging.getLogger(__name__)
 

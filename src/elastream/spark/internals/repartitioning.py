@@ -20,14 +20,6 @@ from elastream.spark.internals.queries import RunningQuery
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "checkpoint_location",
-    "expect_repartitioning",
-    "is_temporary",
-    "key_columns",
-    "repartition_state",
-    "writes_files",
-]
 
 _MANAGER: Final = "_streamingCheckpointManager"
 _FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"

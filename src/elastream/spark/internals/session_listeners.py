@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["forget_session_of"]
 
 _BUS: Final = "listenerBus"
 

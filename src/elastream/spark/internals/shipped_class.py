@@ -19,7 +19,6 @@ from elastream.model.errors import UnsupportedSparkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["shipped_object"]
 
 _SHIPPED: Final[dict[tuple[str, str], tuple[Any, TemporaryDirectory[str]]]] = {}
 """By application and text: the driver's loader of the classes, and the folder that has the jar for

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SourceNumbers"]
-
 
 class SourceNumbers:
     """The sources of one query, numbered as its progress reports number them."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ExecutorEntry", "SparkInternals", "keep_first_executors", "names_of"]
 
 _BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
 _SESSION: Final = "org.apache.spark.sql.classic.SparkSession"

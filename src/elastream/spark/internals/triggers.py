@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["TRIGGERS", "Trigger", "TriggerKind", "trigger_of_argument", "trigger_of_class"]
-
 
 @dataclass(frozen=True, slots=True)
 class TriggerKind:

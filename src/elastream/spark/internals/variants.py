@@ -16,8 +16,6 @@ from typing import Final
 
 from elastream.model.errors import UnsupportedSparkError
 
-__all__ = ["ROCKSDB_PROVIDER", "STATE", "Variant", "installed_variant", "variant_of"]
-
 _STREAMING: Final = "org.apache.spark.sql.execution.streaming"
 STATE: Final = f"{_STREAMING}.state"
 """The package of state stores, in every version."""

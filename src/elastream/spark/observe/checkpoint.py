@@ -16,8 +16,6 @@ from elastream.model.errors import ProblemError, SparkError
 from elastream.spark.internals.checkpoint_files import CheckpointFiles
 from elastream.spark.sessions.query_settings import PARTITIONS
 
-__all__ = ["Checkpoint", "StoredOperator", "read_checkpoint"]
-
 _FIELD: Final = "checkpoint"
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 

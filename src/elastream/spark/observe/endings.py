@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ending"]
-
 _MOST: Final = 200
 _FRAME: Final = re.compile(
     r"^(\[STREAM_FAILED\] )?Query \[id = [^]]*\] terminated with exception: "

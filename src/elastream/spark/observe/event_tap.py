@@ -33,18 +33,6 @@ from elastream.spark.internals.digest import Digest
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.shapes import OWN_PROPERTY
 
-__all__ = [
-    "Added",
-    "EventTap",
-    "JobEvent",
-    "Poll",
-    "QueryEvent",
-    "TaskEvent",
-    "Work",
-    "heard_in",
-    "work_in",
-]
-
 _log = logging.getLogger(__name__)
 
 _MOST: Final = 50_000

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from elastream.model.observation import Executor
 from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["ExecutorRegistry"]
-
 
 class ExecutorRegistry:
     """The executors of an application, and which of them are warm. For any thread."""

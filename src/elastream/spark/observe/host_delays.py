@@ -15,8 +15,6 @@ from typing import Any, Final
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.steer.own_work import marked
 
-__all__ = ["HostProbe"]
-
 _TRIES: Final = 5
 _TIMEOUT_S: Final = 5.0
 _COLUMNS: Final = "host string, round_trip_ms double"

@@ -40,8 +40,6 @@ from elastream.spark.observe.shapes import OWN_NAME, refusal
 from elastream.spark.observe.task_events import TASK_COUNTERS, finished_task
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery
 
-__all__ = ["SparkMonitor"]
-
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0

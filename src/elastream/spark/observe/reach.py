@@ -22,8 +22,6 @@ from elastream.spark.internals.files import (
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.steer.own_work import marked
 
-__all__ = ["check_reach", "first_reason"]
-
 
 def check_reach(internals: SparkInternals, executors: Sequence[ExecutorEntry], folder: str) -> None:
     """Refuse a folder that one of the executors cannot read, or in which it cannot write.

@@ -12,8 +12,6 @@ from typing import Final
 from elastream.spark.internals.queries import RunningQuery
 from elastream.spark.internals.spark_internals import SparkInternals
 
-__all__ = ["OWN_NAME", "OWN_PROPERTY", "refusal"]
-
 OWN_NAME: Final = "elastream warm-up"
 """How the names of our own throw-away queries begin; they take no part."""
 OWN_PROPERTY: Final = "elastream.own"

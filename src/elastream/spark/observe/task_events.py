@@ -29,21 +29,6 @@ from elastream.model.observation import OperatorGraph, TaskId, TaskObservation
 from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.observe.event_tap import TaskEvent
 
-__all__ = [
-    "METRICS",
-    "TASK_COUNTERS",
-    "BatchTasks",
-    "FinishedTask",
-    "Ledger",
-    "Written",
-    "batch_tasks",
-    "finished_task",
-    "lead_of",
-    "operator_graph",
-    "state_bytes",
-    "tasks_of",
-]
-
 _INSTANCES: Final = "numStateStoreInstances"
 _ROWS: Final = "numTotalStateRows"
 _UPDATED: Final = "numUpdatedStateRows"

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from elastream.model.observation import TaskId
 
-__all__ = ["Places", "TaskPlaces"]
-
 
 @dataclass(frozen=True, slots=True)
 class Places:

@@ -24,8 +24,6 @@ from elastream.spark.observe.task_events import (
 )
 from elastream.spark.observe.task_places import TaskPlaces
 
-__all__ = ["Backlog", "StoreOfTask", "WatchedQuery", "kafka_backlog"]
-
 _log = logging.getLogger(__name__)
 
 Backlog = Callable[[Mapping[str, Any]], int | None]

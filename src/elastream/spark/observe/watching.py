@@ -21,7 +21,6 @@ from elastream.spark.sessions.query_session import named, queries_of, session_of
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Watching", "batches_of", "watching"]
 
 _FIRST_BATCH_S: Final = 120.0
 _POLL_S: Final = 0.1

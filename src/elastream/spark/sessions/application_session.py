@@ -20,7 +20,6 @@ from elastream.spark.sessions.settings import session_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["application_session"]
 
 _APP_NAME: Final = "elastream handover"
 _JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"

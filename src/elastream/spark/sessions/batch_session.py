@@ -22,7 +22,6 @@ from elastream.spark.sessions.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["batch_session"]
 
 _LOCAL = {
     "spark.driver.memory": "2g",

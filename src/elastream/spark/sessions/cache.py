@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["cache_folder"]
-
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the folder, made where it is missing; ``None`` where it cannot be written."""

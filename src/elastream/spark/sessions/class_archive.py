@@ -22,8 +22,6 @@ from elastream.atomic_io import replacing
 from elastream.model.errors import SparkError
 from elastream.spark.sessions.cache import cache_folder
 
-__all__ = ["archive_file", "archive_options", "make_archive", "recording_options"]
-
 _SUFFIX: Final = ".jsa"
 _MOST_KEPT: Final = 3
 """Archives are large, and every environment has its own: those not used for longest go."""

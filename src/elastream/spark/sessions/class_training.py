@@ -27,7 +27,6 @@ from elastream.spark.steer.warm_up import first_job, warm_up
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ensure_archive"]
 
 _log = logging.getLogger(__name__)
 

@@ -47,17 +47,6 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "JVM_OPTIONS",
-    "EmbeddedCluster",
-    "await_executors",
-    "embedded",
-    "environment_with",
-    "scratch_folder",
-    "shut_down",
-    "spark_environment",
-    "stop",
-]
 
 JVM_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData "

@@ -13,8 +13,6 @@ from elastream.spark.sessions.interrupts import interrupts_ignored
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["embedded_session"]
-
 
 @contextmanager
 def embedded_session(cluster: EmbeddedCluster) -> Iterator[SparkSession]:

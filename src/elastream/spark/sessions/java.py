@@ -26,8 +26,6 @@ from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.internals.variants import installed_variant
 from elastream.spark.sessions.cache import cache_folder
 
-__all__ = ["LEAST_JAVA", "bundled_java_home", "java_home", "system_java_home"]
-
 LEAST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""
 

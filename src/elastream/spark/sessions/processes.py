@@ -14,8 +14,6 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["application_processes", "await_end"]
-
 _KILLED_S: Final = 10.0
 """So long a process that was killed may take to end."""
 

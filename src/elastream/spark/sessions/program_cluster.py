@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["ProgramCluster", "megabytes"]
 
 _MEMORY: Final = "spark.executor.memory"
 _NOT_OURS: Final = ("spark.app.name", "spark.sql.warehouse.dir")

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["is_session", "named", "queries_of", "session_of"]
-
 
 def named(query: StreamingQuery) -> str:
     """Return the query as messages call it."""

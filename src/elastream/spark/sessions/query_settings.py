@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PARTITIONS", "changed_settings"]
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """How many partitions the state of a query has."""

@@ -18,17 +18,6 @@ from elastream.spark.internals.variants import ROCKSDB_PROVIDER, installed_varia
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "LEAST_LOCALITY_WAIT_S",
-    "WrongSetting",
-    "advised",
-    "local_disk_settings",
-    "names_other_storage",
-    "session_settings",
-    "state_settings",
-    "wrong_among",
-    "wrong_settings",
-]
 
 LEAST_LOCALITY_WAIT_S: Final = 10.0
 """A shorter wait lets an idle executor take a task whose own executor is busy for a while."""

@@ -20,8 +20,6 @@ from typing import Final
 
 from elastream.spark.sessions.cache import cache_folder
 
-__all__ = ["application_pattern", "remove_applications", "spark_home"]
-
 _WORK: Final = "work"
 
 

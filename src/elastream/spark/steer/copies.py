@@ -33,8 +33,6 @@ from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
 from elastream.spark.steer.own_work import marked
 
-__all__ = ["SparkStateCopies"]
-
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 1.0
 """How often executors are counted and keepers asked to report while copies are awaited."""

@@ -37,7 +37,6 @@ from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkExecutorPool"]
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from elastream.spark.sessions.query_session import session_of
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["stop_gracefully"]
 
 _LOOK_S: Final = 0.005
 

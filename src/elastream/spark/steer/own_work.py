@@ -11,8 +11,6 @@ from elastream.spark.observe.shapes import OWN_PROPERTY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["marked"]
-
 
 @contextlib.contextmanager
 def marked(session: SparkSession) -> Iterator[None]:

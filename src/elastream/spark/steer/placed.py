@@ -16,7 +16,6 @@ from elastream.spark.internals.shipped_class import shipped_object
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["placed"]
 
 _GROUP: Final = "_placed_group"
 _GROUPS: Final = 4096

@@ -30,8 +30,6 @@ from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies
 
-__all__ = ["SparkStatePlacement"]
-
 
 class SparkStatePlacement:
     """Sets the executor of every task of the queries that a monitor watches."""

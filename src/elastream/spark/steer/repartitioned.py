@@ -28,13 +28,6 @@ from elastream.spark.observe.checkpoint import Checkpoint, read_checkpoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "MOST_PARTITIONS",
-    "Repartitioned",
-    "checked_repartitioning",
-    "checkpoint_files",
-    "repartition_checkpoint",
-]
 
 MOST_PARTITIONS: Final = 100_000
 """More are a slip of the finger: every one is a task and some files in every batch."""

@@ -32,8 +32,6 @@ from elastream.spark.steer.repartitioned import (
 )
 from elastream.spark.steer.restarting import QueryRestarter, Resumable
 
-__all__ = ["SparkRepartitioner"]
-
 
 class SparkRepartitioner:
     """Changes the number of partitions of queries that a monitor watches."""

@@ -39,7 +39,6 @@ from elastream.spark.steer.resumed_placement import place_resumed
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["BOUND_S", "QueryRestarter", "Restart", "Resumable", "try_for_a_while"]
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -20,8 +20,6 @@ from elastream.spark.observe.task_events import lead_of, tasks_of
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["place_resumed"]
-
 
 def place_resumed(
     internals: SparkInternals,

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["aggregation_stream", "first_job", "warm_up"]
 
 _BATCHES: Final = 6
 _PARTITIONS_EACH: Final = 2

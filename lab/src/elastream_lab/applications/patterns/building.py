@@ -31,7 +31,6 @@ from elastream_lab.applications.patterns.settings import TraceSettings
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["TraceReport", "build_trace"]
 
 _MOST_CELLS: Final = 50_000_000
 """More intervals times tasks than this come from a stray time, such as 1970, not from a load."""

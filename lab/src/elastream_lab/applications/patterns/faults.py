@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from elastream.model.errors import ElastreamError, ProblemError
 
-__all__ = ["input_refused"]
-
 
 @contextmanager
 def input_refused() -> Iterator[None]:

@@ -29,8 +29,6 @@ from elastream_lab.harness.word_count import words_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["maximal_patterns", "words_in_order"]
-
 
 def words_in_order(text: Column) -> Column:
     """Return the words of a post, each once, in a fixed order."""

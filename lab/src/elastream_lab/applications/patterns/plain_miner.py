@@ -16,8 +16,6 @@ from itertools import combinations
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError
 
-__all__ = ["Maximal", "Mining", "changes", "differing", "mined"]
-
 Maximal = Mapping[int, frozenset[str]]
 """The maximal frequent patterns after each tick, by the posts that had come by then."""
 

@@ -34,7 +34,6 @@ from elastream_lab.harness.word_count import words_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["counted", "partition_hash", "task_of"]
 
 _FIXED_KEY_BYTES: Final = 8
 _MOST_COLUMNS: Final = 20

@@ -30,7 +30,6 @@ from elastream_lab.harness.replaying import Replay
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PatternsRun", "PatternsSettings", "cluster_of", "prepared", "run"]
 
 _LEAD_SHARE: Final = 30
 _LEAD_BATCHES: Final = 3

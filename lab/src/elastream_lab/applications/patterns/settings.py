@@ -10,8 +10,6 @@ from typing import Final, Literal, get_args
 from elastream.model.checks import abbreviate, count, non_negative
 from elastream.model.errors import ProblemError
 
-__all__ = ["Format", "TraceSettings", "format_of"]
-
 Format = Literal["csv", "json", "parquet"]
 
 _SUFFIXES: Final[dict[str, Format]] = {

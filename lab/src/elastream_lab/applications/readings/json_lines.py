@@ -12,8 +12,6 @@ from elastream.handover.spark.sinks import Sink, SinkOf
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["json_lines"]
-
 
 def json_lines(folder: Path) -> SinkOf:
     """Write a file of JSON lines for each batch with results, whole, through the driver."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.group import GroupedData
 
-__all__ = ["both_streams", "joined_readings", "pair_sums", "row_sums"]
 
 Inputs = Callable[["SparkSession", Start], "tuple[DataFrame, ...]"]
 

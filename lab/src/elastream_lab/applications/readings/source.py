@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["FORMAT", "Reading", "Readings", "ReadingsSource", "readings_stream"]
 
 FORMAT = "elastream-readings"
 _SCHEMA = "position bigint, at timestamp, place string, measure bigint"

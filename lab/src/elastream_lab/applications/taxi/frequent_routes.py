@@ -20,13 +20,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from elastream_lab.applications.taxi.grid import CELLS, EAST_STEP, NORTH, SOUTH_STEP, WEST
-from elastream_lab.applications.taxi.plain import BEST, LENGTH_S, SLIDE_S
+from elastream_lab.applications.taxi.plain import BEST as BEST
+from elastream_lab.applications.taxi.plain import LENGTH_S, SLIDE_S
 from elastream_lab.harness.service_time import slowed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["BEST", "frequent_routes", "routes"]
 
 _LENGTH: Final = f"{LENGTH_S} seconds"
 _SLIDE: Final = f"{SLIDE_S} seconds"

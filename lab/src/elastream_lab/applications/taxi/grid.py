@@ -9,17 +9,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = [
-    "CELLS",
-    "EAST_STEP",
-    "NORTH",
-    "SOUTH_STEP",
-    "WEST",
-    "cell_centre",
-    "cell_of",
-    "route_of",
-]
-
 CELLS = 300
 """Cells in a row, and rows."""
 SOUTH_STEP = 0.004491556

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["QUERY", "SESSION", "TaxiJob"]
 
 QUERY: Final = "frequent_routes"
 """What its query is called."""

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 
 from elastream_lab.applications.taxi.trips import Trip
 
-__all__ = ["BEST", "LENGTH_S", "SLIDE_S", "Ranked", "Rankings", "differing", "plain_rankings"]
-
 BEST: Final = 10
 """So many routes are ranked."""
 LENGTH_S: Final = 30 * 60

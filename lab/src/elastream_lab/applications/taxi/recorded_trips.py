@@ -28,8 +28,6 @@ from elastream_lab.applications.taxi.plain import LENGTH_S, SLIDE_S
 from elastream_lab.applications.taxi.trips import COLUMNS, Trip, closing_trip, parsed
 from elastream_lab.harness.recording import Recording, write_recording
 
-__all__ = ["RecordedTrips", "TimeSlice", "record_trips"]
-
 _CLOSED_AGAIN_MS: Final = 4000
 """So long after the first the second trip is due that closes the last minutes."""
 

@@ -35,7 +35,6 @@ from elastream_lab.harness.replaying import Replay
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Span", "TaxiRun", "TaxiSample", "TaxiSettings", "cluster_of", "prepared", "run"]
 
 _LEAD_BATCHES: Final = 3
 _LEAD_SHARE: Final = 30

@@ -23,15 +23,6 @@ from elastream_lab.applications.taxi.grid import CELLS, cell_centre, route_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "COLUMNS",
-    "MadeTrips",
-    "Trip",
-    "closing_trip",
-    "make_trips",
-    "parsed",
-    "schema",
-]
 
 COLUMNS = (
     ("medallion", "string"),

@@ -30,7 +30,6 @@ from elastream_lab.harness.service_time import slowed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["AGGREGATIONS", "Aggregation", "aggregated", "monitored"]
 
 _WATERMARK: Final = "0 seconds"
 """Packets of a recording come in the order of their times, so none is late."""

@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["bursty_rates"]
-
 
 def bursty_rates(rng: np.random.Generator, log2_steps: int, bias: float) -> NDArray[np.float64]:
     """Return a self-similar series of mean 1 with ``2 ** log2_steps`` steps; ``bias`` is b."""

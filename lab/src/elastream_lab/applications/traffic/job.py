@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = ["TrafficJob", "expected", "results", "warmed"]
 
 _QUERY_SETTINGS: Final = {
     # With one partition each, Spark would run all aggregations of a query in one task.

@@ -23,7 +23,6 @@ from elastream_lab.applications.traffic.packets import Packets, substream_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MadeTraffic", "make_packets"]
 
 _STEP_S: Final = 0.25
 """About how long a step of the cascade lasts."""

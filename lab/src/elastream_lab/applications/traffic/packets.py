@@ -25,15 +25,6 @@ from elastream_lab.harness.recording import Recording, write_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "PacketLog",
-    "Packets",
-    "read_packets",
-    "record_due",
-    "record_substreams",
-    "substream_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PacketLog:

@@ -27,7 +27,6 @@ from elastream.spark.observe.watching import watching
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Placed", "Placing", "placed_pairs", "placing"]
 
 _POLL_S: Final = 0.2
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["JvmCosts", "jvm_costs"]
 
 _PARTITIONS: Final = 64
 _BATCHES: Final = 8

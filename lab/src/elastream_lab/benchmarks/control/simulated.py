@@ -49,8 +49,6 @@ from elastream.model.checks import count
 from elastream.model.errors import ElastreamError
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
 
-__all__ = ["SIZES", "ControlRow", "ControlSize", "measured", "measured_apart"]
-
 
 @dataclass(frozen=True, slots=True)
 class ControlSize:

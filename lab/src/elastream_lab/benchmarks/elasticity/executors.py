@@ -5,8 +5,6 @@ from __future__ import annotations
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream_lab.benchmarks.elasticity.figures import ExecutorLife, lives_of
 
-__all__ = ["ExecutorWatch"]
-
 
 class ExecutorWatch:
     """Remembers who came and who went, also those that Spark has forgotten since."""

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ExecutorLife",
-    "changes",
-    "executor_seconds",
-    "lives_of",
-    "number_alive",
-    "overloaded_s",
-    "state_bytes_moved",
-]
 
 _LATE_SHARE: Final = 0.1
 """Share of a trigger by which a batch may begin late."""

@@ -29,7 +29,6 @@ from elastream_lab.harness.recorded_file import read_columns, times_us
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Load", "compressed", "made_load", "read_load"]
 
 _HOUR_US: Final = 3600e6
 _PEAK_S: Final = 5.0

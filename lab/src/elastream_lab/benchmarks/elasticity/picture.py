@@ -15,7 +15,6 @@ from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_elasticity"]
 
 _COLOURS: Final = {
     "fixed-min": "tab:gray",

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from elastream.core.policy import Policy
     from elastream_lab.harness.commit_log import CommittedBatch
 
-__all__ = ["Progress", "ReplayedLoad", "WayResult", "replayed_load", "run_ways"]
 
 _LEAD_ROWS: Final = 600
 _AWAITING_ROWS: Final = 60

@@ -10,8 +10,6 @@ from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 from elastream_lab.harness.made_posts import WORDS_A_POST
 
-__all__ = ["WAYS", "WORKS", "ElasticitySettings"]
-
 WAYS: Final = (
     "fixed-min",
     "fixed-max",

@@ -21,8 +21,6 @@ from elastream.goals.utilisation import Utilisation
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 from elastream_lab.benchmarks.elasticity.settings import ElasticitySettings
 
-__all__ = ["cluster_of", "executors_at_first", "policy_of"]
-
 _FIXED: Final = frozenset({"fixed-min", "fixed-max"})
 _DYNAMIC: Final = "spark-dynamic"
 _AHEAD: Final = "elastream-ahead"

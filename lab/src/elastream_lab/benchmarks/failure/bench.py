@@ -36,8 +36,6 @@ from elastream_lab.harness.word_count import WordCount
 from elastream_lab.mechanisms.sessions import stream_session
 from elastream_lab.mechanisms.trace import measured
 
-__all__ = ["run_failures"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Bench:

@@ -39,8 +39,6 @@ from elastream_lab.mechanisms.trace import (
     steady_batches,
 )
 
-__all__ = ["Loss", "LossResult", "caught_up_s", "chosen_victim", "standing_by", "taken_over"]
-
 _BYTES_AHEAD: Final[Mapping[str, str]] = {
     "standby": "bytes_ahead",
     "done": "state_bytes_ahead",

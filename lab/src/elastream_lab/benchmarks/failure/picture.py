@@ -8,8 +8,6 @@ from pathlib import Path
 from elastream.atomic_io import write_picture
 from elastream_lab.benchmarks.failure.loss import LossResult
 
-__all__ = ["draw_losses"]
-
 _COLOURS = {"stock": "tab:gray", "elastream": "tab:green", "standbys": "tab:purple"}
 
 

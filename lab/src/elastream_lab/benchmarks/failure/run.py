@@ -43,7 +43,6 @@ from elastream_lab.mechanisms.trace import Ahead, Resize, steady_batches
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Caretaker", "run_with_a_loss"]
 
 _LOOK_S: Final = 0.01
 _STANDBYS_S: Final = 120.0

@@ -8,8 +8,6 @@ from typing import Final
 from elastream.model.checks import count
 from elastream_lab.benchmarks.migration.bench import BenchSettings, check_known
 
-__all__ = ["WAYS", "FailureSettings"]
-
 WAYS: Final = ("stock", "elastream", "standbys")
 """Ways to live with a loss, in the order in which they run."""
 

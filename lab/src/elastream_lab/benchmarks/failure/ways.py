@@ -24,8 +24,6 @@ from elastream_lab.benchmarks.migration.bench import SOON_UPLOADED
 from elastream_lab.benchmarks.migration.mechanisms import MOVEMENTS
 from elastream_lab.mechanisms.sessions import StreamCluster
 
-__all__ = ["cluster_of", "policy_of"]
-
 _NUMBER_ALONE: Final = Utilisation(target=0.9, hysteresis=0.1)
 
 

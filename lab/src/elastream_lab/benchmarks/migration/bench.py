@@ -56,19 +56,6 @@ from elastream_lab.stores.object_store import ObjectStore, object_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "SOON_UPLOADED",
-    "STATES",
-    "BenchResult",
-    "BenchSettings",
-    "check_known",
-    "fill_state",
-    "mean_responses",
-    "partitions_of",
-    "run_benchmark",
-    "state_name",
-    "steady_stream",
-]
 
 STATES: Final = {"small": 3 << 20, "large": 512 << 20}
 """Bytes of ballast in the state, of those sizes that have a name."""

@@ -15,8 +15,6 @@ from typing import Any, Final
 from elastream_lab.benchmarks.migration.bench import BenchResult, BenchSettings
 from elastream_lab.studies.figure import Curves, Figure
 
-__all__ = ["FIGURE_MECHANISMS", "restart_figures"]
-
 FIGURE_MECHANISMS: Final = ("live", "restart")
 _SEVERAL: Final = 2.0
 """Orders of magnitude that count as several."""

@@ -27,7 +27,6 @@ from elastream_lab.mechanisms.trace import Ahead
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MECHANISMS", "MOVEMENTS", "Live", "live_policy", "spares"]
 
 MECHANISMS: Final = (
     "stock",

@@ -12,7 +12,6 @@ from elastream_lab.benchmarks.migration.bench import BenchResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_figure", "draw_shares"]
 
 _COLOURS = {
     "stock": "tab:gray",

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-__all__ = ["Range", "grouped", "over"]
-
 _Measured = TypeVar("_Measured")
 _Key = TypeVar("_Key", bound=Hashable)
 

@@ -40,15 +40,6 @@ from elastream_lab.mechanisms.trace import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "BETWEEN",
-    "StreamRun",
-    "await_steady",
-    "await_up_to_date",
-    "lead_in",
-    "run_applications",
-    "run_in_session",
-]
 
 _LEAD_BATCHES: Final = 8
 BETWEEN: Final = AROUND + 3

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from elastream_lab.mechanisms.trace import Resize, ResizeFigures, Trace, steady_batches
 from elastream_lab.stores.object_store import ObjectStore, Traffic
 
-__all__ = ["StoreFigures", "store_figures"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoreFigures:

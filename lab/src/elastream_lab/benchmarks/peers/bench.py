@@ -41,8 +41,6 @@ from elastream_lab.benchmarks.peers.rows import PeerRows, RowPlan, make_rows
 from elastream_lab.benchmarks.peers.trial import Peer, Trial
 from elastream_lab.harness.replay import ReplayClock
 
-__all__ = ["PeerSettings", "run_peers"]
-
 _LONGEST_S: Final = 600.0
 """There are timed rows for so long."""
 _LEAD_ROWS: Final = 800

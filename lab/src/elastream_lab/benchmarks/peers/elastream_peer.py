@@ -28,7 +28,6 @@ from elastream_lab.harness.word_count import WordCount, warm_up_stream
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ElastreamPeer", "elastream_peer"]
 
 _PARTITIONS: Final = 12
 _TAU: Final = 0.1

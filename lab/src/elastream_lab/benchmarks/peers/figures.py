@@ -26,16 +26,6 @@ from elastream_lab.harness.response_time import Responses, Spread, spread
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "NEVER_MS",
-    "Change",
-    "ChangeFigures",
-    "PeerResult",
-    "Seen",
-    "figures_of",
-    "settled_ms",
-    "steady_latency",
-]
 
 NEVER_MS: Final = 1e18
 """Later than any result."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BALLAST_BYTES", "PeerRows", "RowPlan", "make_rows", "running_counts", "words_of"]
 
 BALLAST_BYTES: Final = 16 << 10
 """State of each word with ballast."""

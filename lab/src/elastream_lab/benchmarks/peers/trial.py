@@ -29,7 +29,6 @@ from elastream_lab.harness.replay import ReplayClock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SIZES", "Peer", "Trial"]
 
 SIZES: Final = (2, 3)
 """Executors, or task managers, before and after a change."""

@@ -18,8 +18,6 @@ from elastream_lab.cli.study.resilience import latency, resilience
 from elastream_lab.cli.study.soak import soak
 from elastream_lab.cli.study.transfer_phases import transfer_phases
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Repeat the experiments of the papers: table, picture, JSON.",
     no_args_is_help=True,

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["handover"]
-
 _QUERIES = typer.Option("--queries", help="Which ones, with commas between.")
 _RANGE = typer.Option("--range-s", help="Range of the joins of q1 and q3 in seconds.")
 _JOIN_AT = typer.Option("--join-at-s", help="Seconds after which the target joins.")

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["look_ahead"]
-
 _INPUT = typer.Option(
     "--input", help="A load: a file of times and counts, the first two columns; given again: more."
 )

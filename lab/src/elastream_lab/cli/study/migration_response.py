@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from elastream_lab.studies.response.days import Days
     from elastream_lab.studies.response.settings import ResponseStudy
 
-__all__ = ["migration_response"]
 
 _PARTS = ("live", "nodes", "gamma", "restart")
 _FIGURES = typer.Option(

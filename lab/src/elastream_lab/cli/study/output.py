@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from elastream_lab.studies.figure import Figure
 
-__all__ = ["kept", "show", "tell", "written"]
 
 _WIDEST: Final = 1000
 """Columns of a screen on which every table has room."""

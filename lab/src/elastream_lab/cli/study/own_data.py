@@ -7,8 +7,6 @@ from pathlib import Path
 from elastream_lab.cli.study.output import tell
 from elastream_lab.cli.traffic_settings import TrafficSettings
 
-__all__ = ["latency_of", "resilience_of"]
-
 
 def resilience_of(file: Path, seed: int, json_file: Path | None, picture: Path | None) -> None:
     """Make figure 14 of the graph of a problem file, as `elastream plan resilient` reads it."""

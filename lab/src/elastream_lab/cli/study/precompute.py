@@ -11,8 +11,6 @@ import typer
 from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError
 
-__all__ = ["numbers_of", "precompute"]
-
 _INPUT = typer.Option(
     "--input", help="A problem as for `elastream values build`, in place of made tasks."
 )

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from elastream_lab.studies.replication.hour import Hour
     from elastream_lab.studies.replication.table_five import SparkWeighting
 
-__all__ = ["replication"]
-
 
 class Part(StrEnum):
     """What to make."""

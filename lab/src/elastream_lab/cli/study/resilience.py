@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from elastream_lab.studies.figure import Figure
     from elastream_lab.studies.resilience.truth import SparkTruth
 
-__all__ = ["latency", "resilience"]
 
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _PICTURE = typer.Option("--picture", help="Draw the figures: .png, .svg or .pdf.")

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from elastream_lab.studies.soak.measures import Sample
 
-__all__ = ["soak"]
 
 _DAYS = typer.Option("--days", help="Days on the simulated cluster; 0: none.")
 _MINUTES = typer.Option("--live-minutes", help="Minutes on live executors; 0: none.")

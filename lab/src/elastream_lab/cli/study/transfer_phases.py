@@ -9,8 +9,6 @@ import typer
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["transfer_phases"]
-
 _INPUT = typer.Option(
     "--input",
     help="A problem as for `elastream plan free-step`, in place of made ones; given again: more.",

@@ -42,7 +42,6 @@ from elastream_lab.studies.handover.outputs import QUERIES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Task"]
 
 _WARM_BATCHES: Final = 10
 _WARM_TIMEOUT_S: Final = 120.0

@@ -11,8 +11,6 @@ from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.handover.outputs import Output, PaperQuery
 from elastream_lab.studies.handover.run import QueryRun
 
-__all__ = ["excerpt"]
-
 _EACH: Final = 3
 """Results shown on each side of the boundary."""
 

@@ -27,8 +27,6 @@ from elastream_lab.studies.handover.run import QueryRun
 from elastream_lab.studies.handover.settings import AROUND_MS, HandoverSettings
 from elastream_lab.studies.handover.verdict import Verdict, around, verdict
 
-__all__ = ["choice_table", "cost_table", "response_figure", "response_table"]
-
 _BIN_MS: Final = 500
 _SLIDE_S: Final = 0.001
 """The windows of the joins slide with every tick of their timestamps."""

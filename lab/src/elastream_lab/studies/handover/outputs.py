@@ -25,16 +25,6 @@ from elastream_lab.applications.readings.queries import (
 )
 from elastream_lab.applications.readings.source import Reading, Readings
 
-__all__ = [
-    "QUERIES",
-    "Output",
-    "PaperQuery",
-    "ResponsesAround",
-    "WrittenOutput",
-    "responses",
-    "spread",
-]
-
 _LENGTH: Final = 5
 """Rows in the windows of Q2 and Q3."""
 

@@ -24,8 +24,6 @@ from elastream_lab.studies.handover.outputs import QUERIES, Output, PaperQuery, 
 from elastream_lab.studies.handover.settings import AROUND_MS, HandoverSettings
 from elastream_lab.studies.handover.sides import Side
 
-__all__ = ["QueryRun", "run_query"]
-
 _LEAD_MS: Final = 1000
 _POLL_S: Final = 0.3
 

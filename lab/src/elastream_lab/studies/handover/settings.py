@@ -10,8 +10,6 @@ from elastream.model.errors import ProblemError
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.outputs import QUERIES
 
-__all__ = ["AROUND_MS", "EMBEDDED", "HandoverSettings"]
-
 _PATIENCE_S: Final = 300.0
 """What a run may take beyond what its windows explain."""
 EMBEDDED: Final = "embedded"

@@ -14,8 +14,6 @@ from typing import Any, Final
 from elastream.model.errors import SparkError
 from elastream_lab.studies.handover.application import Task
 
-__all__ = ["Side", "both_sides"]
-
 _MODULE: Final = "elastream_lab.studies.handover.application"
 _ANSWER_TIMEOUT_S: Final = 180.0
 _PARTITIONS: Final = {"origin": 2, "target": 3}

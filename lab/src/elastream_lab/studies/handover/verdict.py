@@ -20,8 +20,6 @@ from elastream_lab.studies.handover.outputs import ResponsesAround, WrittenOutpu
 from elastream_lab.studies.handover.run import QueryRun
 from elastream_lab.studies.handover.settings import AROUND_MS
 
-__all__ = ["Verdict", "around", "verdict"]
-
 _SURE: Final = 0.975
 """Each side of the interval."""
 

@@ -25,8 +25,6 @@ from elastream.model.errors import ProblemError
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 from elastream_lab.studies.look_ahead.series import DAY_S, HeldOut
 
-__all__ = ["HIGH_ROWS_PER_S", "LOOPS", "LookAheadStudy", "Oracle", "Outcome", "outcome"]
-
 LOOPS: Final = ("reactive", "ahead", "oracle")
 _TASKS: Final = 24
 _LEAST_EXECUTORS: Final = 2

@@ -16,8 +16,6 @@ from elastream_lab.studies.look_ahead.backtest import (
 )
 from elastream_lab.studies.look_ahead.series import HeldOut, Series
 
-__all__ = ["MOST_DEARER", "figures"]
-
 MOST_DEARER: Final = 0.1
 """A forecast that costs this share of the executor-seconds more than none does not pay."""
 

@@ -15,8 +15,6 @@ from elastream.model.words import pluralize
 from elastream.testing import rate_ramp
 from elastream_lab.harness.recorded_file import read_columns, times_us
 
-__all__ = ["DAY_S", "HeldOut", "Series", "read_series"]
-
 DAY_S: Final = 86_400.0
 _LEAST_LEARNT_DAYS: Final = 7
 _MOST_LEARNT_DAYS: Final = 56

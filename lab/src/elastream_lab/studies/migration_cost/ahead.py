@@ -22,8 +22,6 @@ from elastream_lab.studies.migration_cost.study import (
 )
 from elastream_lab.studies.migration_cost.trained import Trained
 
-__all__ = ["AHEAD_TAUS", "free_ahead_figure", "months_figure"]
-
 AHEAD_TAUS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2)
 FIGURE: Final = "free placement that looks ahead"
 _EQUAL: Final = 1e-6

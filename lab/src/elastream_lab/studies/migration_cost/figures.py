@@ -26,8 +26,6 @@ from elastream_lab.studies.migration_cost.tau import TAUS, against_tau, best_sin
 from elastream_lab.studies.migration_cost.trained import Trained
 from elastream_lab.studies.migration_cost.windows import over_windows
 
-__all__ = ["PARTS", "figures"]
-
 PARTS: Final = ("tau", "ahead", "tasks", "gamma", "windows", "schedule")
 """What the figures vary."""
 

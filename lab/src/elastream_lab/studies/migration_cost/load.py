@@ -23,8 +23,6 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE
 from elastream.placement.even_spread import even_bounds
 
-__all__ = ["Load", "Migration", "read_load"]
-
 _SLACK = 1e-9
 
 

@@ -11,8 +11,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value, falls, rises
 from elastream_lab.studies.migration_cost.study import AWARE, FLATTEST, GAMMA, TAU, CostStudy
 from elastream_lab.studies.migration_cost.trained import Trained
 
-__all__ = ["GAMMAS", "TASKS", "against_gamma", "against_tasks"]
-
 GAMMAS: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)
 TASKS: Final = (32, 64, 128, 256)
 _CLOSE: Final = 0.1

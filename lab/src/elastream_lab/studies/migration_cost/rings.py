@@ -18,8 +18,6 @@ from elastream_lab.rivals.consistent_hashing import ring_order
 from elastream_lab.studies.migration_cost.load import Migration
 from elastream_lab.studies.migration_cost.run import Run
 
-__all__ = ["Rings"]
-
 Placing = Callable[[Migration, Sequence[Sequence[int]]], Sequence[int]]
 
 

@@ -21,8 +21,6 @@ from elastream.placement.ssm.cuts import cut_of, nodes_of_cut
 from elastream.placement.ssm.single_step import single_step
 from elastream_lab.studies.migration_cost.load import Migration
 
-__all__ = ["Run", "by_fewest_nodes", "by_most_nodes", "run_through"]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -23,8 +23,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.migration_cost.load import Load
 from elastream_lab.studies.migration_cost.study import CostStudy
 
-__all__ = ["scheduled_figure"]
-
 _TAUS: Final = (0.2, 0.4, 0.8)
 _DAYS: Final = 2
 _AHEAD: Final = 3

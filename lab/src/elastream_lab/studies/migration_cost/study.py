@@ -21,22 +21,6 @@ from elastream_lab.studies.migration_cost.run import (
     run_through,
 )
 
-__all__ = [
-    "AWARE",
-    "BOUNDED",
-    "DIRECTED",
-    "EVEN",
-    "FLATTEST",
-    "FREE",
-    "FREE_AHEAD",
-    "GAMMA",
-    "HASHED",
-    "OTHERS",
-    "SINGLE_STEPS",
-    "TAU",
-    "CostStudy",
-]
-
 TAU: Final = 0.4
 """Where the papers vary something else they take 1.2; but above n_max / n_min - 1 one partition
 serves every size, and nothing is left to compare."""

@@ -24,8 +24,6 @@ from elastream_lab.studies.migration_cost.study import (
 )
 from elastream_lab.studies.migration_cost.trained import Trained
 
-__all__ = ["TAUS", "against_tau", "best_single_step"]
-
 TAUS: Final = (0.2, 0.4, 0.8, 1.2)
 _TIGHT: Final = 0.4
 """Up to this threshold looking ahead pays; beyond, it must not cost."""

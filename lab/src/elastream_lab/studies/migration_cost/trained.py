@@ -21,8 +21,6 @@ from elastream.model.plan import Infeasible
 from elastream.placement.even_spread import even_max_load
 from elastream_lab.studies.migration_cost.load import Load
 
-__all__ = ["FREE_GAMMA", "Aware", "Trained"]
-
 FREE_GAMMA: Final = 0.95
 """What is counted is a mean over a month, so what comes late counts nearly as much; values of
 partitions keep the papers' discount, which serves them as well."""

@@ -22,8 +22,6 @@ from elastream_lab.studies.migration_cost.run import run_through
 from elastream_lab.studies.migration_cost.study import AWARE, DIRECTED, GAMMA, TAU, CostStudy
 from elastream_lab.studies.migration_cost.trained import Trained
 
-__all__ = ["over_windows"]
-
 _TASKS: Final = (64, 128, 256)
 _WINDOWS: Final = 10
 _BEFORE: Final = "before"

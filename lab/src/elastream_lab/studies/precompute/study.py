@@ -29,7 +29,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value, rises
 if TYPE_CHECKING:
     from elastream.placement.ssm.cuts import Cut
 
-__all__ = ["PrecomputeStudy", "precompute_figures"]
 
 _ALL, _POOL = "all", "pool"
 _HERE = "one process"

@@ -19,8 +19,6 @@ from typing import Final
 from elastream_lab.applications.taxi.run import Span
 from elastream_lab.harness.commit_log import CommittedBatch
 
-__all__ = ["Affected", "affected_by"]
-
 _BEFORE: Final = 10
 """So many batches before a reconfiguration are the usual ones."""
 _USUAL: Final = 1.2

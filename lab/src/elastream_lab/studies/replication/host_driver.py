@@ -30,7 +30,6 @@ from elastream_lab.harness.response_time import responses
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["main"]
 
 _START_S: Final = 600.0
 _LOOSE_MS: Final = 60_000.0

@@ -29,8 +29,6 @@ from elastream_lab.hosts.network import Network, network
 from elastream_lab.hosts.standalone import environment_of, standalone
 from elastream_lab.studies.figure import Figure
 
-__all__ = ["HostStudy", "hosts_figure", "judged"]
-
 _SITES: Final = (("east1", "east2"), ("west1", "west2"))
 _WORKERS: Final = tuple(host for site in _SITES for host in site)
 _DRIVER: Final = "driver"

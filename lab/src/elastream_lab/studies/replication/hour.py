@@ -29,17 +29,6 @@ from elastream_lab.studies.replication.reference import (
     reference_problem,
 )
 
-__all__ = [
-    "WEIGHTINGS",
-    "Hour",
-    "Minute",
-    "Weighting",
-    "hour",
-    "rates_of",
-    "restricted_figure",
-    "table_three",
-]
-
 _MINUTES = 60
 _LOWEST, _HIGHEST = 70.0, 220.0
 _LEAST = 1.0

@@ -38,8 +38,6 @@ from elastream.replication.planner.instance import Instance, instance_of
 from elastream.replication.planner.search import ValuedDeployment
 from elastream.replication.planner.tables import stream_tables
 
-__all__ = ["ReplicationProgram", "Rows", "replication_milp", "variables"]
-
 
 def variables(instance: Instance) -> int:
     """Return how many variables x and y the program has (table IV)."""

@@ -20,8 +20,6 @@ from elastream.model.checks import abbreviate, count
 from elastream.model.errors import ProblemError
 from elastream.replication.model.problem import Links
 
-__all__ = ["FIBRE_MS_PER_KM", "Network", "network_of", "topology_named"]
-
 FIBRE_MS_PER_KM = 0.005
 """Light in glass covers about 200 km in a millisecond."""
 _EARTH_KM = 6371.0

@@ -42,7 +42,6 @@ from elastream_lab.studies.replication.table_five import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["RUNS", "chosen_runs", "how_run", "outcomes", "replicas_at", "study_settings"]
 
 _LEAST_PERIOD_S: Final = 10.0
 _DECISIONS: Final = 60

@@ -8,8 +8,6 @@ from pathlib import Path
 from elastream.atomic_io import write_picture
 from elastream_lab.studies.replication.table_five import Outcome
 
-__all__ = ["draw_runs"]
-
 _COLUMNS = 2
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from elastream.atomic_io import write_picture
 from elastream_lab.studies.replication.hour import Hour
 
-__all__ = ["draw_hours"]
-
 _MARKS = {"scaling": ("tab:red", "^"), "migration": ("tab:orange", "o")}
 _BOUND_MS = 175
 

@@ -23,8 +23,6 @@ from elastream.replication.model.problem import (
 )
 from elastream_lab.studies.replication.network import Network, network_of, topology_named
 
-__all__ = ["BALANCED", "BASELINE", "Setting", "ans_network", "made_network", "reference_problem"]
-
 _SERVICE_RATE_AND_STATE = {
     "dataSource": (284, 82),
     "parser": (233, 0),

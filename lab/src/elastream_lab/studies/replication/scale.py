@@ -20,8 +20,6 @@ from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.replication.milp import replication_milp, variables
 from elastream_lab.studies.replication.reference import BALANCED, made_network, reference_problem
 
-__all__ = ["PAPER", "TableFourCell", "table_four", "table_four_cells"]
-
 _RATE = 150.0
 """The bounds can be met on 8 nodes; at the peak of 220 they cannot."""
 _EARLIER = 0.6

@@ -18,18 +18,6 @@ from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.machine import MUCH
 
-__all__ = [
-    "BALANCED",
-    "BASELINE",
-    "COST",
-    "RESPONSE",
-    "Moment",
-    "Outcome",
-    "SparkWeighting",
-    "earlier_outcomes",
-    "table_five",
-]
-
 _NAME: Final = "004 table V, figure 6"
 
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation
 
-__all__ = ["BatchFigures", "batch_figures"]
-
 
 class BatchFigures(NamedTuple):
     """What the batches of a replay show."""

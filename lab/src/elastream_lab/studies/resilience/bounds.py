@@ -17,8 +17,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value, falls, rises
 from elastream_lab.studies.resilience.graphs import NODES, random_graph
 from elastream_lab.studies.resilience.trials import Ruler, mean, space_of
 
-__all__ = ["bounds", "penalties_by_size"]
-
 _STREAMS = 5
 _OPERATORS = 50
 _SIZES = (25, 50, 100, 200)

@@ -14,8 +14,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value, rises
 from elastream_lab.studies.resilience.graphs import NODES, random_graph
 from elastream_lab.studies.resilience.trials import Ruler, mean, space_of
 
-__all__ = ["clustering"]
-
 _STREAMS = 5
 _COSTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _TREES = (10, 20, 40)

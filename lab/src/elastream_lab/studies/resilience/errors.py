@@ -8,8 +8,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.resilience.graphs import NODES, random_graph, with_errors
 from elastream_lab.studies.resilience.trials import RIVALS, mean, space_of, trial
 
-__all__ = ["errors"]
-
 _STREAMS, _TREE = 5, 20
 _LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 _METHODS = ("refined", "rod", *RIVALS)

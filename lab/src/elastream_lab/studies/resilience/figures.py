@@ -12,8 +12,6 @@ from elastream_lab.studies.resilience.errors import errors
 from elastream_lab.studies.resilience.planes import planes
 from elastream_lab.studies.resilience.sizes import inputs, operators
 
-__all__ = ["FIGURES", "Made"]
-
 Made = Callable[[int, int], tuple[Figure, ...]]
 """Makes the figures of one number from a seed and how many graphs to average over."""
 

@@ -9,8 +9,6 @@ from elastream.resilience.planner.normalised import normalise
 from elastream_lab.studies.figure import Figure
 from elastream_lab.studies.resilience.trials import RIVALS, trial
 
-__all__ = ["of_one_graph"]
-
 _METHODS = ("refined", "rod", *RIVALS)
 
 

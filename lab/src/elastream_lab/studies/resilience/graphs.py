@@ -15,8 +15,6 @@ from elastream.resilience.model.graph import GraphOperator, QueryGraph
 from elastream.resilience.model.problem import ResilientProblem
 from elastream.resilience.planner.load_model import linear_load
 
-__all__ = ["NODES", "problem_of", "random_graph", "with_errors"]
-
 NODES = 10
 """The paper's cluster: this many nodes, all alike."""
 

@@ -37,8 +37,6 @@ from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.figure import Curves, Figure, Value
 
-__all__ = ["latency", "latency_of_packets", "queues_s"]
-
 _NODES, _SUBSTREAMS, _AGGREGATIONS = 5, 10, 16
 _MULTIPLIERS = (1.0, 2.0, 3.0, 3.5, 4.0)
 _UTILISATION = (0.26, 0.48, 0.69, 0.79, 0.91)

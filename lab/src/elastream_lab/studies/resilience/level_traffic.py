@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from elastream_lab.harness.recording import Recording
 
-__all__ = ["LEAD_S", "Levelled", "Source"]
 
 LEAD_S: Final = 6.0
 """What the rivals see, and what makes the queries ready."""

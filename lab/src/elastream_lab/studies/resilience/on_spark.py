@@ -21,8 +21,6 @@ from elastream_lab.studies.resilience.replays import (
     replays,
 )
 
-__all__ = ["earlier_replays", "latency_on_spark", "replayed_figures", "replayed_so_far"]
-
 _EACH: Final = "003 fig. 18 (on Spark, each replay)"
 
 _OURS: Final = ("rod", "refined")

@@ -19,8 +19,6 @@ from elastream.model.errors import SparkError
 from elastream_lab.harness.commit_log import CommittedBatch
 from elastream_lab.harness.replaying import Replay
 
-__all__ = ["Fed", "fed_meanwhile", "feed", "next_trigger_s", "waited_s"]
-
 _AHEAD_S: Final = 0.15
 """How long before a trigger its packets are there."""
 _LEAST_S: Final = 0.05

@@ -8,8 +8,6 @@ from elastream.resilience.planner.feasible_set import directions, ray_values
 from elastream_lab.studies.figure import Curves, Figure, rises
 from elastream_lab.studies.resilience.volume_bounds import sphere_ratio
 
-__all__ = ["planes"]
-
 _MATRICES, _NODES, _STREAMS = 10_000, 10, 3
 _BINS = 10
 _FEWEST = 30

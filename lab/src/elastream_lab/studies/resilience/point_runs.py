@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from elastream_lab.applications.traffic.job import TrafficJob
     from elastream_lab.harness.replaying import Replay
 
-__all__ = ["SERVICE_US", "SUBSTREAMS", "blocks", "busiest", "truth_on_spark", "truth_so_far"]
 
 SUBSTREAMS: Final = 3
 SERVICE_US: Final = 1000.0

@@ -21,8 +21,6 @@ from elastream.resilience.planner.normalised import Floats, Ints, Space, normali
 from elastream_lab.rivals import placements as rivals
 from elastream_lab.rivals.methods import METHODS, drawn_rates
 
-__all__ = ["Model", "by_substream", "space_of_trial"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:

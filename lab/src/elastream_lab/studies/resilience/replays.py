@@ -57,16 +57,6 @@ if TYPE_CHECKING:
     from elastream_lab.applications.traffic.job import TrafficJob
     from elastream_lab.harness.replaying import Replay
 
-__all__ = [
-    "KNOWN",
-    "METHODS",
-    "SUBSTREAMS",
-    "Replayed",
-    "SparkLatency",
-    "placement",
-    "quietest",
-    "replays",
-]
 
 METHODS: Final = ("rod", "llf", "connected", "stock")
 """The placements compared where nothing else is said."""

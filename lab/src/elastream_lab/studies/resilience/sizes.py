@@ -10,8 +10,6 @@ from elastream_lab.studies.figure import Curves, Figure, Value, falls, rises
 from elastream_lab.studies.resilience.graphs import NODES, random_graph
 from elastream_lab.studies.resilience.trials import RIVALS, mean, space_of, trial
 
-__all__ = ["inputs", "operators"]
-
 _METHODS = ("refined", "rod", *RIVALS)
 _OPERATORS = (25, 50, 100, 200)
 _INPUTS = (2, 3, 4, 5, 6)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
-__all__ = ["study_cluster"]
-
 _WAIT = "10min"
 """Far longer than any backlog: a task that waits for its executor must not end up on another one,
 which would be a placement that nobody asked for."""

@@ -14,8 +14,6 @@ from elastream.resilience.planner.normalised import Floats, Ints, Space, normali
 from elastream_lab.rivals.methods import METHODS
 from elastream_lab.studies.resilience.graphs import NODES, problem_of
 
-__all__ = ["RIVALS", "Ruler", "mean", "space_of", "trial"]
-
 RIVALS = ("correlation", "llf", "random", "connected")
 """The methods of section 7.2, in the order of figure 14."""
 _RUNS = 10

@@ -25,17 +25,6 @@ from elastream_lab.studies.earlier import written_figures
 from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.machine import MUCH
 
-__all__ = [
-    "ALL_METHODS",
-    "BLOCK",
-    "WORKS",
-    "PointRun",
-    "SparkTruth",
-    "earlier_runs",
-    "truth_figures",
-    "whole_points",
-]
-
 WORKS: Final = ("slept", "burnt")
 ALL_METHODS: Final = (
     "rod",

@@ -15,8 +15,6 @@ import math
 
 from elastream.resilience.planner.normalised import Floats
 
-__all__ = ["exact_area_ratio", "sphere_ratio"]
-
 
 def sphere_ratio(radius: float, streams: int) -> float:
     """Return the volume of the part of a ball with no negative coordinate over the ideal one."""

@@ -18,8 +18,6 @@ import numpy as np
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 
-__all__ = ["Costs", "costs_of"]
-
 _MIB: Final = 1 << 20
 _FEWEST_MOVES: Final = 3
 """From fewer no line is drawn: all is then a part for each move."""

@@ -25,8 +25,6 @@ from elastream_lab.harness.made_posts import day_rate, make_posts
 from elastream_lab.studies.migration_cost.load import Load
 from elastream_lab.studies.response.settings import APPLICATIONS, ResponseStudy
 
-__all__ = ["Days", "Loads", "made_days", "task_loads", "traced_days"]
-
 _POSTS: Final = 3000
 _VOCABULARY: Final = 4000
 _STOP_WORDS: Final = 16

@@ -15,8 +15,6 @@ from elastream_lab.studies.response.costs import Costs
 from elastream_lab.studies.response.planning import EVEN, HASHED
 from elastream_lab.studies.response.turns import Measured
 
-__all__ = ["COSTS", "RAW", "cost_table", "judged", "raw_table", "window_figures"]
-
 RAW: Final = "each migration on executors"
 COSTS: Final = "what they cost there"
 _OURS: Final = ("single-step", "transition")

@@ -18,8 +18,6 @@ from elastream_lab.studies.response.planning import Planning, aware_planner
 from elastream_lab.studies.response.settings import ResponseStudy
 from elastream_lab.studies.response.simulated import run_simulated
 
-__all__ = ["GAMMAS", "gamma_figure"]
-
 GAMMAS: Final = (0.0, 0.4, 0.8, 0.95)
 _CLOSE: Final = 0.1
 """A figure that rises by less than this share of that at gamma 0 counts as level."""

@@ -48,7 +48,6 @@ from elastream_lab.studies.response.turns import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LiveCase", "cluster_of", "run_live"]
 
 _VOCABULARY: Final = 300
 _LEAD_BATCHES: Final = 6

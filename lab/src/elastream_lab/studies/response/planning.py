@@ -26,8 +26,6 @@ from elastream.placement.even_spread import attainable_tau
 from elastream_lab.rivals.catalog import STEP_PLANNERS
 from elastream_lab.rivals.consistent_hashing import consistent_hashing
 
-__all__ = ["EVEN", "HASHED", "PLANNERS", "Planning", "aware_planner", "step_problem"]
-
 HASHED: Final = "consistent-hashing"
 EVEN: Final = "even-split"
 _TRANSITION: Final = "transition"

@@ -11,8 +11,6 @@ from pathlib import Path
 from elastream_lab.harness.recorded_file import RecordedFile, expect_columns, record_file
 from elastream_lab.harness.recording import Recording
 
-__all__ = ["UserPosts", "user_posts"]
-
 
 @dataclass(frozen=True, slots=True)
 class UserPosts:

@@ -14,8 +14,6 @@ from elastream.model.errors import ProblemError
 from elastream_lab.applications.patterns.plain_miner import Mining
 from elastream_lab.studies.response.planning import PLANNERS
 
-__all__ = ["APPLICATIONS", "Application", "ResponseStudy"]
-
 
 @dataclass(frozen=True, slots=True)
 class Application:

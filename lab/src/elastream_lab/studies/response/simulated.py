@@ -31,8 +31,6 @@ from elastream_lab.studies.response.turns import (
     turn,
 )
 
-__all__ = ["run_simulated"]
-
 _LEAD_S: Final = 20.0
 _REST_S: Final = 15.0
 _LOOK_S: Final = 0.25

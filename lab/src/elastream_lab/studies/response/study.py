@@ -33,17 +33,6 @@ from elastream_lab.studies.response.turns import Case, Measured
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "Known",
-    "add",
-    "expect_costs",
-    "known_figures",
-    "live_figures",
-    "read_known",
-    "repeats_in",
-    "simulated_figures",
-    "waits_by_gamma",
-]
 
 MADE: Final = "made posts"
 _SINCE: Final = ", rows due in the "

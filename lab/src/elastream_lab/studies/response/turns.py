@@ -28,8 +28,6 @@ from elastream_lab.mechanisms.trace import Resize, Trace, measured
 from elastream_lab.studies.machine import MachineTimes, stolen_share
 from elastream_lab.studies.response.planning import Planning, step_problem
 
-__all__ = ["Case", "Measured", "Stage", "Turned", "by_hand", "measured_turn", "turn"]
-
 
 def by_hand(executors: int) -> Policy:
     """Return the policy that does what it is told, all of it between two batches."""

@@ -14,7 +14,6 @@ from elastream_lab.studies.soak.measures import Sample
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["as_json", "draw", "figure_of"]
 
 _COLUMNS: Final = 4
 _DIGITS: Final = 4

@@ -17,8 +17,6 @@ from typing import Final
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["LEAST_SAMPLES", "Trend", "trend_of"]
-
 LEAST_SAMPLES: Final = 12
 _NOISE: Final = 3.0
 _SHARE: Final = 0.01

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from elastream import Attachment
 
-__all__ = ["LiveDay", "live_day"]
 
 _BATCHES_A_DAY: Final = 1440
 _ROWS: Final = 300

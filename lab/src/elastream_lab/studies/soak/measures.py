@@ -16,7 +16,6 @@ from elastream.jsonl import files_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Sample", "of_jvm", "of_python"]
 
 _MIB: Final = 1 << 20
 

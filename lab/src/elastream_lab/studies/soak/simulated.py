@@ -17,8 +17,6 @@ from elastream.core.decision_log import DecisionLog
 from elastream.testing import ClusterSettings, SimulatedCluster, Workload, even_workload, simulated
 from elastream_lab.studies.soak.measures import Sample, of_python
 
-__all__ = ["LEAST_DAYS", "month"]
-
 LEAST_DAYS: Final = 2.0
 """Fewer have too few samples for a verdict."""
 

@@ -13,8 +13,6 @@ from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.free_step.planner import free_step
 from elastream_lab.rivals.even_split import even_split
 
-__all__ = ["Migration", "made_migrations", "planned"]
-
 _MB = 1_000_000
 Volumes = Sequence[tuple[int, int, float]]
 

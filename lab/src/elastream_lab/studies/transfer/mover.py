@@ -19,8 +19,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
-__all__ = ["PORT", "state_file"]
-
 PORT: Final = 7100
 _PIECE: Final = struct.Struct("!qqq")
 _DONE: Final = b"."

@@ -24,8 +24,6 @@ from elastream_lab.studies.transfer.migrations import Migration
 from elastream_lab.studies.transfer.mover import state_file
 from elastream_lab.studies.transfer.ways import Order, Way, rounds
 
-__all__ = ["Movers", "movers"]
-
 _PATIENCE_S = 600.0
 _FOLDER = "states"
 

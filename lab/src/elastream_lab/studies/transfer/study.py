@@ -11,8 +11,6 @@ from elastream_lab.studies.figure import Curves, Figure
 from elastream_lab.studies.transfer.migrations import Migration
 from elastream_lab.studies.transfer.ways import WAYS, Way, estimated_s, simulated_s
 
-__all__ = ["TransferStudy", "transfer_figure"]
-
 _ALIKE = 0.02
 """Times that differ by less count as equal."""
 

@@ -12,8 +12,6 @@ from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, 
 from elastream.testing.fair_shares import fairly_shared_s
 from elastream_lab.studies.transfer.migrations import Migration
 
-__all__ = ["WAYS", "Order", "Way", "estimated_s", "rounds", "simulated_s"]
-
 Way = Literal["phases", "at once"]
 WAYS: tuple[Way, ...] = ("phases", "at once")
 Piece = tuple[int, int, int]

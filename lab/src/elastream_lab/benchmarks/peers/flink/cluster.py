@@ -22,17 +22,6 @@ from elastream.spark.sessions.interrupts import interrupts_ignored
 from elastream_lab.benchmarks.peers.flink.configuration import FlinkConfiguration
 from elastream_lab.benchmarks.peers.flink.installation import FlinkInstallation
 
-__all__ = [
-    "FlinkCluster",
-    "FlinkError",
-    "FlinkJob",
-    "flink_cluster",
-    "is_running",
-    "last_line",
-    "multipart",
-    "requirements",
-]
-
 _JOB_MANAGER: Final = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER: Final = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _LOOPBACK: Final = "127.0.0.1"

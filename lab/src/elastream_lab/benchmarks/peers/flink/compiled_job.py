@@ -11,8 +11,6 @@ from typing import Final
 from elastream_lab.benchmarks.peers.flink.cluster import FlinkError
 from elastream_lab.benchmarks.peers.flink.installation import FlinkInstallation
 
-__all__ = ["ENTRY", "compiled_job"]
-
 ENTRY: Final = "KeyedCount"
 _COMPILER: Final = "org.codehaus.commons.compiler.samples.CompilerDemo"
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FlinkConfiguration"]
-
 _LOOPBACK: Final = "127.0.0.1"
 _FRAMEWORK_HEAP_MB: Final = 128
 _TASK_HEAP_MB: Final = 256

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from elastream.model.errors import ProblemError
 
-__all__ = ["FlinkInstallation", "installed_flink"]
-
 
 @dataclass(frozen=True, slots=True)
 class FlinkInstallation:

@@ -28,7 +28,6 @@ from elastream_lab.harness.word_count import BALLAST
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RESULT", "FlinkPeer", "flink_peer"]
 
 RESULT: Final = np.dtype([("count", ">i8"), ("visible_ms", ">i8")])
 """What the job writes for each row."""
