@@ -29,7 +29,7 @@ FAULTS = get_args(FaultKind)
 EXECUTOR_FAULTS = ("kill executor", "stop executor")
 STORE_FAULTS = ("full store", "read-only store", "slow store")
 """They need a file system of their own for the checkpoint, so they need root."""
-PHASES = ("steady", "growing", "warming", "planning", "copying", "moving", "resuming", "releasing")
+PHASES = ("steady", "growing", "warming", "planning", "copying", "moving", "releasing")
 """The phases of the loop in which something may break."""
 
 
