@@ -88,6 +88,13 @@ class Stores:
         """Return the files of state that storage has."""
         return {file.name for file in (self.root / "SSTs").glob("*.sst")}
 
+    def known_to_spark(self) -> bool:
+        """Return whether Spark has a provider of this partition here, which a task would use."""
+        names = _generated(self._internals, "Names")
+        (method,) = (m for m in names.getDeclaredMethods() if m.getName() == "loadedProviders")
+        method.setAccessible(True)
+        return bool(method.invoke(None, self._java()).contains(self.id))
+
     def row(self, value: str) -> Any:
         """Return a row of one string, in Spark's own layout."""
         self._writer.reset()
@@ -185,10 +192,25 @@ class Store:
         stores.close_queued()
         return done
 
+    def takes_over_unreported(self) -> None:
+        """Take over as a copy does whose coordinator does not answer."""
+        stores = self._stores
+        (constructor,) = _generated(stores._internals, "Copy").getDeclaredConstructors()
+        constructor.setAccessible(True)
+        copy = constructor.newInstance(stores._java(0, stores._java("key", stores.id)))
+        for name, value in (("provider", self.provider), ("state", "ready")):
+            field = copy.getClass().getDeclaredField(name)
+            field.setAccessible(True)
+            field.set(copy, value)
+        nobody, replaced = stores.jvm.java.lang.Object(), stores.jvm.java.util.LinkedList()
+        stores.call(copy, "takeOver", nobody, "localhost", "driver", replaced)
+        assert replaced.isEmpty()
+
     def is_open(self) -> bool:
         """Return whether it has its RocksDB open."""
         store = self.provider.rocksDB()
-        field = store.getClass().getDeclaredField("db")
+        name = "org.apache.spark.sql.execution.streaming.state.RocksDB"
+        field = self._stores.jvm.java.lang.Class.forName(name).getDeclaredField("db")
         field.setAccessible(True)
         return field.get(store) is not None
 

@@ -120,6 +120,19 @@ def test_a_copy_that_is_dropped_frees_its_block_cache_unless_it_is_shared(
     owner.close()
 
 
+def test_a_copy_whose_coordinator_does_not_answer_leaves_no_closed_store_to_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores = Stores(spark, tmp_path, {})
+    owner, copy, stream = stores.owner(), stores.copy(), Stream(stores)
+    stream.run_batch(owner)
+    copy.follow(stream.version)
+    copy.takes_over_unreported()
+    assert not copy.is_open()
+    assert not stores.known_to_spark()
+    owner.close()
+
+
 def test_a_replaced_store_is_closed_when_its_task_has_ended_and_not_waited_for(
     spark: SparkSession, tmp_path: Path
 ) -> None:

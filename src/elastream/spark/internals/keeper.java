@@ -217,11 +217,15 @@ static final class Keeper extends Thread implements Predicate {
       try {
         Thread.sleep(alert ? ALERT_MS : CALM_MS);
         hear((String) Names.first(Names.call(coordinator, "getLocation", inbox)));
-        endIfSilent();
+      } catch (Throwable error) {
+        // the driver may be busy for a while
+      }
+      endIfSilent();
+      try {
         takeOver();
         tell();
       } catch (Throwable error) {
-        endIfSilent();  // the driver may be busy for a while
+        // tried again with the next word
       }
     }
   }
@@ -314,8 +318,12 @@ static final class Keeper extends Thread implements Predicate {
       // nobody hears of it: an error that left this thread would end the executor
     }
     end();
-    List all = all();
-    for (int i = 0; i < all.size(); i++) ((Copy) all.get(i)).drop();
+    try {
+      List all = all();
+      for (int i = 0; i < all.size(); i++) ((Copy) all.get(i)).drop();
+    } catch (Throwable error) {
+      // at worst they stay open
+    }
     try {
       while (!replaced.isEmpty()) {
         closeReplaced();
@@ -474,11 +482,12 @@ static final class Copy {
       synchronized (loaded) {
         scala.Option there = loaded.get(id);
         boolean newer = there.isDefined() && Names.loadedVersion(there.get()) >= version;
+        // first, since it may fail: Spark must never know a provider that is closed then
+        Names.call(coordinator, "reportActiveInstance", id, host, executor, Names.nothing());
         if (!newer) {
           loaded.put(id, provider);
           if (there.isDefined()) stale = (StateStoreProvider) there.get();
         }
-        Names.call(coordinator, "reportActiveInstance", id, host, executor, Names.nothing());
         state = newer ? "held" : "taken";
       }
       if (state.equals("held")) provider.close();

@@ -84,9 +84,9 @@ class _Answers:
             return None
         return report.copies
 
-    def is_silent(self, now_s: float) -> bool:
+    def is_silent(self, now_s: float, limit_s: float = _SILENT_S) -> bool:
         """Whether there is no keeper: a living one answers every word."""
-        return self.unanswered_s is not None and now_s - self.unanswered_s > _SILENT_S
+        return self.unanswered_s is not None and now_s - self.unanswered_s > limit_s
 
 
 class SparkStateCopies:
@@ -195,19 +195,21 @@ class SparkStateCopies:
         Copies that were there and are lost are reported.
         """
         lost: CopiesLost | None = None
-        with self._lock:
-            match fact:
-                case BatchObserved(batch=batch) if batch.run in self._committed:
-                    self._committed[batch.run] = batch.batch
-                case QueryLeft(run=run):
-                    self._forget(run)
-                case Status(at_ms=at_ms):
-                    lost = CopiesLost(at_ms, self._give_up_lost())
-                case _:
-                    return
-            self._write(self._wishes)
-        if lost is not None and lost.copies:
-            self._lost(lost)
+        try:
+            with self._lock:
+                match fact:
+                    case BatchObserved(batch=batch) if batch.run in self._committed:
+                        self._committed[batch.run] = batch.batch
+                    case QueryLeft(run=run):
+                        self._forget(run)
+                    case Status(at_ms=at_ms):
+                        lost = CopiesLost(at_ms, self._give_up_lost())
+                    case _:
+                        return
+                self._write(self._wishes)
+        finally:
+            if lost is not None and lost.copies:
+                self._lost(lost)
 
     def close(self) -> None:
         """Drop everything, for good."""
@@ -315,7 +317,11 @@ class SparkStateCopies:
             found, pending = dict(known), False
             for name, wish in wishes.items():
                 listed = self._listed(name)
-                found |= {key: status for key, status in (listed or {}).items() if key not in known}
+                found |= {
+                    key: status
+                    for key, status in (listed or {}).items()
+                    if key in wish.stores and key not in known
+                }
                 waiting = self._waiting(wish, found)
                 if name not in alive or not waiting:
                     continue
@@ -372,15 +378,20 @@ class SparkStateCopies:
             answers = self._answers.get(executor)
             return None if answers is None else answers.listed(report, self._clock())
 
-    def _is_silent(self, executor: str) -> bool:
-        return self._answers[executor].is_silent(self._clock())
+    def _is_silent(self, executor: str, limit_s: float = _SILENT_S) -> bool:
+        return self._answers[executor].is_silent(self._clock(), limit_s)
 
     def _give_up_lost(self) -> dict[TaskId, str]:
-        """Want those copies no more that were there and are lost; return whose they are."""
+        """Want those copies no more that were there and are lost; return whose they are.
+
+        A keeper that is only held up answers within its lease, and has its copies until then.
+        """
         lost: dict[TaskId, str] = {}
+        reports = {name: self._listed(name) for name in self._there}
         for name, there in self._there.items():
-            wish, listed = self._wishes.get(name), self._listed(name)
-            if wish is None or (listed is None and not self._is_silent(name)):
+            wish, listed = self._wishes.get(name), reports[name]
+            ended = self._is_silent(name, self._keepers.lease_s)
+            if wish is None or (listed is None and not ended):
                 continue
             gone = {
                 task
@@ -392,13 +403,14 @@ class SparkStateCopies:
             wish.stores = {key: of for key, of in wish.stores.items() if of[0] not in gone}
         return lost
 
-    def _statuses(self, names: Iterable[str]) -> dict[str, CopyStatus]:
-        reports = (self._keepers.read(name) for name in names)
+    def _statuses(self, wishes: Mapping[str, _Wish]) -> dict[str, CopyStatus]:
+        reports = {name: self._keepers.read(name) for name in wishes}
         return {
             key: status
-            for report in reports
+            for name, report in reports.items()
             if report is not None
             for key, status in report.copies.items()
+            if key in wishes[name].stores
         }
 
     def _takeable(self, executor: str, wanted: Mapping[TaskId, str]) -> frozenset[str]:
