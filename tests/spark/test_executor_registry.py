@@ -34,45 +34,45 @@ class Alike(str):
 def test_no_executor_is_forgotten_that_two_threads_warm_at_once(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roll, lock = ExecutorRegistry(SparkInternals.of(spark)), WatchedLock()
-    roll._lock = lock  # type: ignore[assignment]
+    registry, lock = ExecutorRegistry(SparkInternals.of(spark)), WatchedLock()
+    registry._lock = lock  # type: ignore[assignment]
     others: list[SecondThread] = []
 
     def warm_another() -> None:
         name = f"other {len(others)}"
-        others.append(SecondThread(lock, lambda: roll.warmed([name])))
+        others.append(SecondThread(lock, lambda: registry.warmed([name])))
         others[-1]()
 
-    roll.warmed([Alike("first")])
+    registry.warmed([Alike("first")])
     monkeypatch.setattr(Alike, "compared", staticmethod(warm_another))
-    assert roll.warmed([Alike("second")])
+    assert registry.warmed([Alike("second")])
     monkeypatch.undo()
     for other in others:
         other.join()
     names = {"first", "second", *(f"other {number}" for number in range(len(others)))}
     assert others
-    assert {str(name) for name in roll.warm} == names
+    assert {str(name) for name in registry.warm} == names
 
 
 def test_an_executor_that_was_warmed_is_told_whoever_else_reads_the_roll(
     spark: SparkSession,
 ) -> None:
     internals = SparkInternals.of(spark)
-    roll = ExecutorRegistry(internals)
+    registry = ExecutorRegistry(internals)
     facts: Queue[Fact] = Queue()
-    monitor = SparkMonitor(internals, roll, lambda _: False)
+    monitor = SparkMonitor(internals, registry, lambda _: False)
     monitor.subscribe(facts.put)
     with monitor:
         told: Fact = facts.get(timeout=PATIENCE_S)
         while not isinstance(told, ExecutorsChanged):
             told = facts.get(timeout=PATIENCE_S)
         first = told.executors[0].id
-        with monitor._lock:  # the monitor does not look before the pool has read the roll
+        with monitor._lock:  # the monitor does not look before the pool has read the registry
             monitor._synced_s = float("inf")  # nor because a while has passed
             monitor._changing_until_s = 0.0
-            assert roll.warmed([first])
-            assert roll.is_warm(first)
-            assert roll.executors()[0].warm
+            assert registry.warmed([first])
+            assert registry.is_warm(first)
+            assert registry.executors()[0].warm
         told = facts.get(timeout=PATIENCE_S)
         while not isinstance(told, ExecutorsChanged):
             told = facts.get(timeout=PATIENCE_S)

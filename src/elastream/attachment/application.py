@@ -91,10 +91,10 @@ class Application:
         """Whether the last attachment has let go."""
         self._ending = threading.RLock()
         self._over = False
-        roll = ExecutorRegistry(internals)
-        self.monitor = SparkMonitor(internals, roll, self._wants, backlog=backlog)
+        registry = ExecutorRegistry(internals)
+        self.monitor = SparkMonitor(internals, registry, self._wants, backlog=backlog)
         self.pool: SparkExecutorPool = SparkExecutorPool(
-            internals, roll, self.monitor, stream=stream
+            internals, registry, self.monitor, stream=stream
         )
         self.copies = SparkStateCopies(
             internals, self.monitor, lambda lost: self.controller.feed(lost)

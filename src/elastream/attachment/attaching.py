@@ -298,7 +298,7 @@ def _writer(log: Log) -> LogWriter:
 def _opened(
     target: StreamingQuery | Sequence[StreamingQuery] | SparkSession,
 ) -> tuple[SparkInternals, Wanted]:
-    """Open the door of the target's application, and refuse queries that cannot be steered."""
+    """Find the target's application, and refuse queries that cannot be steered."""
     from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.shapes import refusal
     from elastream.spark.sessions.query_session import is_session, queries_of, session_of

@@ -60,7 +60,7 @@ def _resting(state: LoopState) -> list[str]:
 def _partitions(state: LoopState) -> list[str]:
     """Say which queries have too few partitions, and what was done about it."""
     lines = []
-    paused = state.phase.paused if state.phase.change is None else None
+    paused = state.phase.paused
     if paused is not None and (shortage := state.shortages[paused].said) is not None:
         lines.append(f"{paused} is paused for {shortage.enough} partitions.")
     for name in state.queries:

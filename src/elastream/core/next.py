@@ -43,7 +43,7 @@ class BeginPlanning:
 
 @dataclass(frozen=True, slots=True)
 class BeginCopying:
-    """Send state ahead of the tasks that move live."""
+    """Send state ahead of the tasks that move."""
 
     change: Change
     target: Destination

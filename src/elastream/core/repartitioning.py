@@ -124,8 +124,7 @@ def update_partitions(state: LoopState, query: str, *, rested: bool) -> Transiti
 
     ``rested``: whether nothing was under way in that batch.
     """
-    repartitioned = state.phase.change is None and state.phase.paused is not None
-    if repartitioned or query not in state.queries:
+    if state.phase.paused is not None or query not in state.queries:
         return state, ()
     state, told = _told_cost(state, query, state.now_ms)
     if not rested or not state.phase.resting:

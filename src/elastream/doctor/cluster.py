@@ -129,9 +129,9 @@ class LiveCluster:
         return Finding("attach", "ok", "a loop attached to the application and let go")
 
     def _executors(self) -> Finding:
-        wanted, roll = self._settings.executors, ExecutorRegistry(self._internals)
+        wanted, registry = self._settings.executors, ExecutorRegistry(self._internals)
         pool = SparkExecutorPool(
-            self._internals, roll, SparkMonitor(self._internals, roll, lambda _: False)
+            self._internals, registry, SparkMonitor(self._internals, registry, lambda _: False)
         )
         there = pool.grow(wanted, timeout_s=self._settings.patience_s, ticket=Ticket())
         sizes = sorted({executor.cores for executor in there})

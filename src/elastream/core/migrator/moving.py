@@ -1,4 +1,4 @@
-"""Moving: live, progressive migration. Each query moves at its own boundaries.
+"""Moving: progressive migration. Each query moves at its own boundaries.
 
 Paper 000, section 5.2 (and 001, section 3): instead of changing the whole task-to-node assignment
 at once, several mini-migrations each change a part of it, so that one big spike of the response
@@ -313,14 +313,9 @@ def begin_moving(
     state: LoopState,
     change: Change,
     target: Destination,
-    *,
-    logged: bool = False,
 ) -> Turn:
-    """Begin to move; tasks are asked for at the next boundary of their query.
-
-    ``logged``: whether the log says already what moves.
-    """
-    if change.placement is not None and not logged:
+    """Begin to move; tasks are requested at the next boundary of their query."""
+    if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"
         log: tuple[Log, ...] = (note(state, "plan", why),)
     else:

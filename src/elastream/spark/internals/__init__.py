@@ -1,1 +1,1 @@
-"""Spark's private door: the one room that reaches behind PySpark's public interface."""
+"""Spark's internals: the one package that reaches behind PySpark's public interface."""

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, wherever it lies: on a disk of this machine, or behind Hadoop's doors.
+"""The files of a checkpoint, on a disk of this machine or in storage that Hadoop reaches.
 
 A checkpoint on a local disk is read without Java, so that what is wrong with it can be said before
 anything is started.

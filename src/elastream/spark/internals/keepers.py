@@ -1,4 +1,4 @@
-"""Keepers behind the door: what holds copies of state in the executors, and how to talk to it.
+"""Keepers: what holds copies of state in the executors, and how to talk to it.
 
 The keeper is Java, in ``keeper.java`` beside this file, with what the running Spark adds to it
 (:mod:`~elastream.spark.internals.variants`): it needs Spark's own classes in the executor's own

@@ -1,4 +1,4 @@
-"""Streaming queries behind the door: which run in the application, and what their plans hold.
+"""Streaming queries inside Spark: which run in the application, and what their plans hold.
 
 A ``StreamExecution`` of the driver's JVM is known here by a :class:`RunningQuery`. All sessions of
 one SparkContext share the map of active queries, so that those of any session are found.

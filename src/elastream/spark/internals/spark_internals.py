@@ -1,4 +1,4 @@
-"""Opening Spark's private door, and what can be done behind it.
+"""Spark's private interfaces: finding them, and what can be done with them.
 
 Steering needs four things that Spark has and does not publish: where the driver believes state
 lives (the state-store coordinator), which stateful operators a query's plan has
@@ -67,7 +67,7 @@ class SparkInternals(JvmValues):
 
     @classmethod
     def of(cls, spark: SparkSession) -> SparkInternals:
-        """Open every door, or say which one does not open on this Spark version or mode."""
+        """Find every private interface, or say which one this Spark version or mode lacks."""
         if not hasattr(spark, "_jsparkSession"):
             raise UnsupportedSparkError(
                 "the session is a Spark Connect client, which cannot reach the driver that places "

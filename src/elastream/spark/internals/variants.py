@@ -3,7 +3,7 @@
 Spark 4.1 moved much of its streaming into packages of their own and taught operators to name their
 stores, 4.3 taught the parts of a query to tell whether they keep state; the texts in Java that keep
 copies of state differ from version to version, for they extend Spark's own stores. All else behind
-the door is the same from 4.0 on.
+the private interfaces are the same from 4.0 on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The roll of executors: who is alive, and who has had state."""
+"""Which executors are alive, and which of them are warm."""
 
 from __future__ import annotations
 

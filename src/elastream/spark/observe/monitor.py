@@ -75,14 +75,14 @@ class SparkMonitor:
     def __init__(
         self,
         internals: SparkInternals,
-        roll: ExecutorRegistry,
+        registry: ExecutorRegistry,
         wanted: Callable[[RunningQuery], bool],
         *,
         backlog: Backlog | None = None,
         clock: Callable[[], float] = steady_s,
     ) -> None:
         self._internals = internals
-        self._roll = roll
+        self._registry = registry
         self._wanted = wanted
         self.backlog = backlog
         self._clock = clock
@@ -345,7 +345,7 @@ class SparkMonitor:
             if query != progress["id"] or of > batch
         }
         if observed is not None:
-            if self._roll.warmed(task.executor for task in observed.tasks):
+            if self._registry.warmed(task.executor for task in observed.tasks):
                 self._sync_executors(time.monotonic(), anyway=True)
             self._tell(BatchObserved(observed))
 
@@ -354,11 +354,11 @@ class SparkMonitor:
         if changed:
             self._changing_until_s = now_s + _CHANGING_S
         changing = now_s < self._changing_until_s
-        warm = self._roll.warm
+        warm = self._registry.warm
         fresh = warm != self._told_warm
         if changing or anyway or now_s - self._synced_s >= _RESYNC_S or fresh:
             self._synced_s, self._told_warm = now_s, warm
-            executors = self._roll.executors()
+            executors = self._registry.executors()
             if executors != self._told_executors:
                 self._told_executors = executors
                 self._tell(ExecutorsChanged(self._now_ms(), executors))

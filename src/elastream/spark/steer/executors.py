@@ -54,19 +54,19 @@ class SparkExecutorPool:
     def __init__(
         self,
         internals: SparkInternals,
-        roll: ExecutorRegistry,
+        registry: ExecutorRegistry,
         monitor: SparkMonitor,
         *,
         stream: Callable[[SparkSession], DataFrame] | None = None,
     ) -> None:
         self._internals = internals
-        self._roll = roll
+        self._registry = registry
         self._monitor = monitor
         self.stream = stream or aggregation_stream
 
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
-        return self._roll.executors()
+        return self._registry.executors()
 
     def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:
         """Ask for ``total`` executors and return those alive when they came, or at the timeout.
@@ -90,12 +90,12 @@ class SparkExecutorPool:
 
     def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         """Make the executors ready for state; returns when they are."""
-        cold = [entry for entry in self._entries(ids) if not self._roll.is_warm(entry.id)]
+        cold = [entry for entry in self._entries(ids) if not self._registry.is_warm(entry.id)]
         watched = self._monitor.watched()
         beside = next((each.operators[0].root for each in watched if each.operators), None)
         if cold:
             warm_up(self._internals, cold, self.stream, beside=beside, ticket=ticket)
-            self._roll.warmed(entry.id for entry in cold)
+            self._registry.warmed(entry.id for entry in cold)
 
     def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         """Take the executors away; refused while one of them holds state that a batch needs."""
