@@ -186,9 +186,10 @@ ENDINGS = {
     ),
     "at once, as its last word": "import atexit, os\natexit.register(os._exit, 9)",
     "Ctrl-C while a thread goes on": (
-        "import os, signal, threading\n"
-        "def after():\n    threading.main_thread().join()\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n    threading.Event().wait()\n\n"
+        # again after a while: Python misses one that comes just before it waits for a thread
+        "import os, signal, threading, time\n"
+        "def after():\n    threading.main_thread().join()\n    time.sleep(0.5)\n"
+        "    while True:\n        os.kill(os.getpid(), signal.SIGINT)\n        time.sleep(30)\n\n"
         "import atexit\natexit.register(print, 'last')\n"
         "threading.Thread(target=after).start()"
     ),

@@ -38,7 +38,7 @@ def resilient(
     method: Annotated[MethodName, _METHOD] = MethodName.REFINED,
     draw: Annotated[bool, _DRAW] = False,
 ) -> None:
-    """Place operators on nodes so that as many input rates as possible are feasible.
+    """Place operators so that most input rates are feasible.
 
     Fields: load (a row for each operator, CPU cycles per unit of each input stream), capacity (of
     each node), lower_bound (the lowest value of each rate; optional), fixed (the load of each

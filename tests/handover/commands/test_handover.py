@@ -77,7 +77,7 @@ def test_a_folder_that_is_a_file_is_one_line(
         ("def sums(:", "QUERY: 'NAME:sums' fails: SyntaxError: "),
         ("def sums(): return 1 / 0", "QUERY: 'NAME:sums' fails: ZeroDivisionError: "),
         (
-            "from elastream import Window\ndef sums(): Window.of('time', 0, 1)",
+            "from elastream.handover import Window\ndef sums(): Window.of('time', 0, 1)",
             "QUERY: 'NAME:sums': window.length: ",
         ),
     ],

@@ -107,7 +107,7 @@ def _nothing_drawn() -> Iterator[None]:
 
 def _every_form() -> AbstractContextManager[Any]:
     return patch.object(
-        minimise, "_most_telling_first", lambda forms, _found: (list(range(forms)), forms)
+        minimise, "_most_useful_first", lambda forms, _found: (list(range(forms)), forms)
     )
 
 
@@ -136,7 +136,7 @@ _PARTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     ),
     "forms of the bounds": _set(minimise, "limit_forms", lambda *_, **__: []),
     "ruling out again and again": _set(minimise, "_WORTHWHILE", 0.0),
-    "ruling configurations out at all": _set(minimise._Work, "thinned", _nothing_ruled_out),
+    "ruling configurations out at all": _set(minimise._Work, "pruned", _nothing_ruled_out),
     "beginning with the current deployment": _set(exact, "_current_rows", lambda *_: None),
     "beam search for a first deployment": _set(Search, "beam", lambda *_: None),
     "rent by shares of nodes": _no_shares,
