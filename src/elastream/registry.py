@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
+from elastream.model.words import printable
 
 COMMANDS: Final = "elastream.commands"
 GOALS: Final = "elastream.goals"
@@ -42,8 +43,9 @@ def load(group: str, name: str, *, field: str, otherwise: str = "") -> Any:
         raise ProblemError(field, f"{abbreviate(name)} is not one of {known}{otherwise}")
     try:
         return entry.load()
-    except (ImportError, AttributeError) as error:
-        raise ProblemError(field, f"{name} of {entry.value} cannot be loaded: {error}") from None
+    except Exception as error:  # whatever the module of another package raises
+        why = printable(f"{type(error).__name__}: {error}")
+        raise ProblemError(field, f"{name} of {entry.value} cannot be loaded: {why}") from None
 
 
 def _is_ours(entry: EntryPoint) -> bool:

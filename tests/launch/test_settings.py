@@ -40,7 +40,7 @@ def test_a_goal_beside_the_program_is_found_and_the_path_is_left_as_it_was(tmp_p
         ),
         ("nowhere_at_all:goal", "cannot be found: No module named 'nowhere_at_all'"),
         ("elastream:Magic", "cannot be found: module 'elastream' has no attribute 'Magic'"),
-        ("sys:maxsize", "which is no goal"),
+        ("sys:maxsize", "not a goal"),
     ],
 )
 def test_what_is_no_goal_is_refused(name: str, why: str, tmp_path: Path) -> None:

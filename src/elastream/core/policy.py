@@ -13,6 +13,7 @@ from elastream.core.goal import Goal, MadePlanner
 from elastream.core.learning import LearningPlanner
 from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
+from elastream.model.words import printable
 from elastream.registry import GOALS, PLANNERS, installed, load
 
 Planner = str | MadePlanner
@@ -183,14 +184,30 @@ class Policy:
 
 def goal_named(name: str) -> Goal:
     """Return a goal that is installed, with its usual settings."""
-    found = load(GOALS, name, field="goal", otherwise=", nor module:name")
-    goal = found if isinstance(found, Goal) else found()
+    return goal_of(name, load(GOALS, name, field="goal", otherwise=", nor module:name"))
+
+
+def goal_of(name: str, found: object) -> Goal:
+    """Return a goal, or what a function that makes one returns, as found under ``name``."""
+    try:
+        goal = found() if callable(found) and not isinstance(found, Goal) else found
+    except ProblemError:
+        raise
+    except Exception as error:  # whatever the function of another package raises
+        why = printable(f"{type(error).__name__}: {error}")
+        raise ProblemError("goal", f"{abbreviate(name)} cannot be made: {why}") from None
     if not isinstance(goal, Goal):
-        raise ProblemError("goal", f"{abbreviate(name)} gives {abbreviate(goal)}, which is no goal")
+        raise ProblemError("goal", f"{abbreviate(name)} gives {abbreviate(goal)}, not a goal")
     return goal
 
 
 def planner_named(name: str) -> MadePlanner | LearningPlanner:
     """Return a planner that is installed."""
-    planner: MadePlanner | LearningPlanner = load(PLANNERS, name, field="planner")
-    return planner
+    planner = load(PLANNERS, name, field="planner")
+    acts = "learn" if isinstance(planner, LearningPlanner) else "__call__"
+    parts = ("name", "contiguous", acts)
+    if isinstance(planner, type) or not all(hasattr(planner, part) for part in parts):
+        wrong = f"{abbreviate(name)} is not an object with {', '.join(parts)}"
+        raise ProblemError("planner", wrong)
+    found: MadePlanner | LearningPlanner = planner
+    return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elastream.core.decision_log import DecisionLog
 from elastream.core.goal import Goal
-from elastream.core.policy import Policy, goal_named
+from elastream.core.policy import Policy, goal_named, goal_of
 from elastream.launch.given import has_no_executors
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
@@ -59,7 +59,4 @@ def goal_given(name: str, folder: str) -> Goal:
         raise ProblemError("goal", f"{abbreviate(name)} cannot be found: {error}") from None
     finally:
         sys.path.remove(folder)
-    goal = found() if callable(found) else found
-    if not isinstance(goal, Goal):
-        raise ProblemError("goal", f"{abbreviate(name)} gives {abbreviate(goal)}, which is no goal")
-    return goal
+    return goal_of(name, found)
