@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -63,19 +64,28 @@ def test_the_lock_names_no_index_and_does_not_ask_for_elastream() -> None:
     assert len(pins) == len(re.findall(r"^[a-z]", LOCK, re.MULTILINE)) > 50
 
 
-def test_every_spark_that_the_product_accepts_has_a_lock_of_its_own() -> None:
-    [listed] = re.findall(r"^SPARKS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+def test_every_spark_that_the_product_accepts_has_a_lock_and_the_workflow_runs_it() -> None:
+    make = ["make", "--silent", "other-sparks"]
+    others = json.loads(subprocess.run(make, cwd=ROOT, check=True, capture_output=True).stdout)
     locks = {path.name: path.read_text() for path in ROOT.glob("requirements-spark-*.lock")}
-    assert set(locks) == {f"requirements-spark-{spark}.lock" for spark in listed.split()}
+    pins = {
+        name.removeprefix("requirements-spark-").removesuffix(".lock"): pin
+        for name, text in locks.items()
+        for pin in re.findall(r"^pyspark==(\S+)", text, re.MULTILINE)
+    }
+    [newest] = re.findall(r"^pyspark==(\S+)", LOCK, re.MULTILINE)
+    listed = [*others, newest.rpartition(".")[0]]
+    assert sorted(pins) == listed
+    assert [pin for spark, pin in pins.items() if not pin.startswith(f"{spark}.")] == []
+    assert pins[listed[-1]] == newest
     [accepted] = [
         each for each in project()["optional-dependencies"]["spark"] if each.startswith("pyspark")
     ]
-    for spark in listed.split():
-        [pin] = re.findall(
-            r"^pyspark==(\S+)", locks[f"requirements-spark-{spark}.lock"], re.MULTILINE
-        )
-        assert pin in SpecifierSet(accepted.removeprefix("pyspark"))
-        assert pin.startswith(f"{spark}.")
-    assert re.search(rf"^pyspark=={re.escape(pin)} ", LOCK, re.MULTILINE), "the last is the lock's"
-    others = read(".github/workflows/test.yml")["jobs"]["versions"]["strategy"]["matrix"]["spark"]
-    assert others == listed.split()[:-1]
+    minors = (f"4.{minor}" for minor in range(100))
+    assert [each for each in minors if each in SpecifierSet(accepted[7:])] == listed
+    jobs = read(".github/workflows/test.yml")["jobs"]
+    assert (
+        jobs["versions"]["strategy"]["matrix"]["spark"]
+        == "${{ fromJSON(needs.sparks.outputs.others) }}"
+    )
+    assert "make --silent other-sparks" in jobs["sparks"]["steps"][-1]["run"]
