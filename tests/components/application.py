@@ -22,8 +22,8 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S
 
 from elastream import Attachment, Policy, Utilisation, attach
 from elastream.model.observation import BatchObservation
+from elastream.resilience.spark.watching import batches_of
 from elastream.spark.observe.endings import ending
-from elastream.spark.observe.watching import batches_of
 from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded
 
 if TYPE_CHECKING:

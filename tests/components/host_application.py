@@ -17,9 +17,9 @@ from tests.spark.running_query import BY_HAND, PATIENCE_S, committed_rows, until
 from tests.spark.streams import ROWS, WINDOW, windowed, windowed_answer
 
 from elastream import Attachment, Decision, attach, read_decisions, session_settings
+from elastream.resilience.spark.watching import batches_of
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.host_delays import HostProbe
-from elastream.spark.observe.watching import batches_of
 from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from tests.spark.processes import executor_processes
 from elastream import Attachment, ByHand, Decision, Movement, Policy, TaskId, Timeouts, attach
 from elastream.core.ports import ExecutorPool, StatePlacement
 from elastream.model.observation import BatchObservation
+from elastream.resilience.spark.watching import batches_of
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
-from elastream.spark.observe.watching import batches_of
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 
 if TYPE_CHECKING:

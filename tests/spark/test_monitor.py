@@ -12,8 +12,8 @@ from tests.spark.streams import KEYS, ROWS, aggregation, numbers
 from elastream import TaskId
 from elastream.core.events import BatchObserved, Fact, Status
 from elastream.model.observation import BatchObservation
+from elastream.resilience.spark.watching import batches_of, watching
 from elastream.spark.observe.watched_query import kafka_backlog
-from elastream.spark.observe.watching import batches_of, watching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -37,7 +37,7 @@ from elastream import Decision, ProblemError, attach, stop_gracefully
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.sessions.embedded_cluster import scratch_folder
-from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
+from elastream.spark.sessions.settings import PARTITIONS, changed_settings
 from elastream.spark.steer.repartitioned import checkpoint_files, repartition_checkpoint
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from tests.spark.running_query import PATIENCE_S
 
 from elastream import TaskId
 from elastream.model.observation import BatchObservation
+from elastream.resilience.spark.watching import batches_of
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.watching import batches_of
 from elastream.spark.steer.resumed_placement import place_resumed
 from elastream_lab.harness.recording import write_recording
 from elastream_lab.harness.replay import ReplayClock

@@ -10,7 +10,7 @@ from tests.spark.running_query import running
 from tests.spark.streams import KEYS, numbers, totals
 
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.shapes import refusal
+from elastream.spark.observe.watched_query import refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -300,7 +300,7 @@ def _opened(
 ) -> tuple[SparkInternals, Wanted]:
     """Find the target's application, and refuse queries that cannot be steered."""
     from elastream.spark.internals.spark_internals import SparkInternals
-    from elastream.spark.observe.shapes import refusal
+    from elastream.spark.observe.watched_query import refusal
     from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 
     if is_session(target):

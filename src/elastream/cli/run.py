@@ -108,6 +108,6 @@ def run(
         checked_target("measure", measure)
         run_measured = load(PROGRAMS, "measure", field="measure")
         return lambda: int(run_measured(program, settings, measure.absolute()))
-    from elastream.launch.running import run_attached
+    from elastream.launch.hooks import run_attached
 
     return lambda: run_attached(program, settings)

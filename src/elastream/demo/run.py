@@ -144,8 +144,11 @@ def run(
     from elastream.attachment import attach
     from elastream.demo.word_count import start_counting, warm_up_stream, wrong_words
     from elastream.spark.sessions.class_training import ensure_archive
-    from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-    from elastream.spark.sessions.embedded_session import embedded_session
+    from elastream.spark.sessions.embedded_cluster import (
+        EmbeddedCluster,
+        embedded_session,
+        scratch_folder,
+    )
     from elastream.spark.steer.graceful_stop import stop_gracefully
 
     def tell(doing: str) -> None:

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
+from elastream.spark.sessions.settings import PARTITIONS, changed_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,13 +16,16 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from elastream.launch.program import Program, run_program
 from elastream.launch.reporting import report
 from elastream.launch.session import LaunchedSession
+from elastream.launch.settings import RunSettings
 from elastream.model.errors import ElastreamError, UnsupportedSparkError
 from elastream.spark.internals.variants import installed_variant
+from elastream.spark.sessions.interrupts import interrupts_ignored
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,6 +42,20 @@ _CONNECT = (
 
 class Refused(SystemExit):
     """The program ends here; why is on standard error already."""
+
+
+def run_attached(program: Program, settings: RunSettings) -> int:
+    """Run a program with every stateful query attached; return 0, or raise what ended it."""
+    session, hooks = LaunchedSession(settings), ExitStack()
+    hooks.enter_context(hooked(session))
+
+    def at_end() -> None:
+        hooks.close()
+        with interrupts_ignored():
+            session.let_go()
+
+    run_program(program, at_end)
+    return 0
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from tests.handover.spark.expected import Expected, pair_windows, pairs, row_win
 from tests.handover.spark.grouped_sums import grouped_sums
 from tests.handover.spark.handing import START_MS, check_whole, handover, written
 
+from elastream.handover.spark.application_session import application_session
 from elastream.handover.spark.windowed import WindowedQuery
-from elastream.spark.sessions.application_session import application_session
 from elastream_lab.applications.readings.queries import (
     joined_readings,
     pair_sums,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from elastream.model.errors import SparkError
-from elastream.spark.sessions.cache import cache_folder
 from elastream.spark.sessions.class_archive import (
     archive_file,
     archive_options,
@@ -17,6 +16,7 @@ from elastream.spark.sessions.class_archive import (
 )
 from elastream.spark.sessions.spark_home import (
     application_pattern,
+    cache_folder,
     remove_applications,
     spark_home,
 )

@@ -20,8 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from elastream.spark.sessions.class_training import ensure_archive
-from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster, embedded_session
 from elastream_lab.benchmarks._cpu_time import cpu_times
 from elastream_lab.harness.job_session import fresh_folder
 

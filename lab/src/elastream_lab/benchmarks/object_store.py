@@ -25,8 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream.model.errors import ProblemError
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded_session
 from elastream_lab.stores.installation import installed_store
 from elastream_lab.stores.narrow_link import read_samples
 from elastream_lab.stores.object_store import ObjectStore, object_store

@@ -22,8 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 import elastream
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import (
+    EmbeddedCluster,
+    embedded_session,
+    scratch_folder,
+)
 from elastream_lab.benchmarks._cpu_time import CpuTimes, cpu_times
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream import placed
-from elastream.spark.sessions.application_session import application_session
+from elastream.handover.spark.application_session import application_session
 from elastream_lab.benchmarks._row_costs import BATCHES, RowCost, row_cost
 from elastream_lab.studies.machine import machine_times, told
 

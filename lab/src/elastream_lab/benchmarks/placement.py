@@ -19,9 +19,12 @@ from rich.table import Table
 from elastream import TaskId
 from elastream.core.ports import Ticket
 from elastream.model.observation import BatchObservation
-from elastream.spark.observe.watching import Watching, batches_of, watching
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.resilience.spark.watching import Watching, batches_of, watching
+from elastream.spark.sessions.embedded_cluster import (
+    EmbeddedCluster,
+    embedded_session,
+    scratch_folder,
+)
 from elastream.spark.steer.placement import SparkStatePlacement
 from elastream.spark.steer.warm_up import aggregation_stream
 

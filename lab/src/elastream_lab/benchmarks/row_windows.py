@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream.handover.model import QueryShape, Window
+from elastream.handover.spark.application_session import application_session
 from elastream.handover.spark.origin_stream import OriginStream
 from elastream.handover.spark.row_windows import RowWindows
 from elastream.handover.spark.sinks import Sink, Writer
 from elastream.handover.spark.windowed import WindowedQuery
-from elastream.spark.sessions.application_session import application_session
 from elastream_lab.benchmarks._row_costs import BATCHES, row_cost
 
 if TYPE_CHECKING:

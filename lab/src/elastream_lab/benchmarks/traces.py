@@ -19,8 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded_session
 from elastream_lab.applications.patterns.building import build_trace
 from elastream_lab.applications.patterns.settings import TraceSettings
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import elastream
-from elastream.spark.sessions.embedded_cluster import scratch_folder
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import embedded_session, scratch_folder
 from elastream_lab.benchmarks.overhead import (
     LEAD_BATCHES,
     POLICY,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from elastream.spark.sessions.cache import cache_folder
+from elastream.spark.sessions.spark_home import cache_folder
 from elastream_lab.campaign.answers import ANSWERS, Values
 from elastream_lab.campaign.folders import Folders
 from elastream_lab.campaign.rows import Row

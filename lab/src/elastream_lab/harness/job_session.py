@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.spark.sessions.class_training import ensure_archive
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import (
+    EmbeddedCluster,
+    embedded_session,
+    scratch_folder,
+)
 from elastream_lab.harness.commit_log import RETAIN_ALL
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 
 from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import SparkError
-from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
+from elastream.spark.sessions.settings import PARTITIONS, changed_settings
 from elastream_lab.harness.commit_log import committed_batches
 from elastream_lab.harness.job import Feed
 from elastream_lab.harness.recording import Recording, write_recording

@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from elastream.model.observation import BatchObservation
+from elastream.resilience.spark.watching import batches_of
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.watching import batches_of
 from elastream_lab.harness.job import Job, RunningJob
 
 if TYPE_CHECKING:

@@ -88,9 +88,9 @@ def serve(
     from elastream.handover.ledger import RecordFile
     from elastream.handover.seal import read_token
     from elastream.handover.session import hand_over
+    from elastream.handover.spark.application_session import application_session
     from elastream.handover.transport import Address, OriginServer
     from elastream.handover.yielding import expect_unyielded
-    from elastream.spark.sessions.application_session import application_session
 
     settings = settings_of(conf)
     _expect_log(log)
@@ -154,8 +154,8 @@ def join(
     from elastream.handover.phases import Left
     from elastream.handover.seal import read_token
     from elastream.handover.session import take_over
+    from elastream.handover.spark.application_session import application_session
     from elastream.handover.transport import Address, TargetLink
-    from elastream.spark.sessions.application_session import application_session
 
     _expect_log(log)
     settings, since_ms = settings_of(conf), None if since is None else ms_of(since)

@@ -140,7 +140,7 @@ def measure(
     Raises :class:`~elastream.model.errors.ElastreamError` with one line if that cannot be measured,
     or a query runs fewer batches within ``timeout_s``. The queries keep running.
     """
-    from elastream.spark.observe.watching import batches_of, watching
+    from elastream.resilience.spark.watching import batches_of, watching
 
     count("batches", batches, least=1)
     count("skip", skip)
@@ -257,8 +257,8 @@ def _reading(internals: SparkInternals, trial: _Trial, streams: tuple[str, ...])
 
 def _join_states(internals: SparkInternals, watched: WatchedQuery) -> Mapping[int, tuple[int, int]]:
     """Count the rows in state on both sides of each join, from its checkpoint."""
+    from elastream.spark.observe.own_work import marked
     from elastream.spark.observe.task_events import lead_of
-    from elastream.spark.steer.own_work import marked
 
     leads = lead_of(watched.operators)
     rows_by_join: dict[int, tuple[int, int]] = {}

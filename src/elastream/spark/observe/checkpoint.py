@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from elastream.model.errors import ProblemError, SparkError
 from elastream.spark.internals.checkpoint_files import CheckpointFiles
-from elastream.spark.sessions.query_settings import PARTITIONS
+from elastream.spark.sessions.settings import PARTITIONS
 
 _FIELD: Final = "checkpoint"
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"

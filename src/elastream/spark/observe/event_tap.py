@@ -31,7 +31,7 @@ from typing import Any, Final, Literal, NamedTuple
 from elastream.model.words import printable
 from elastream.spark.internals.digest import Digest
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.shapes import OWN_PROPERTY
+from elastream.spark.observe.own_work import OWN_PROPERTY
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
-from elastream.spark.steer.own_work import marked
+from elastream.spark.observe.own_work import marked
 
 _TRIES: Final = 5
 _TIMEOUT_S: Final = 5.0

@@ -36,9 +36,9 @@ from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.event_tap import EventTap, JobEvent, Poll, QueryEvent
 from elastream.spark.observe.executor_registry import ExecutorRegistry
-from elastream.spark.observe.shapes import OWN_NAME, refusal
+from elastream.spark.observe.own_work import OWN_NAME
 from elastream.spark.observe.task_events import TASK_COUNTERS, finished_task
-from elastream.spark.observe.watched_query import Backlog, WatchedQuery
+from elastream.spark.observe.watched_query import Backlog, WatchedQuery, refusal
 
 _log = logging.getLogger(__name__)
 

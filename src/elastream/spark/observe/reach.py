@@ -20,7 +20,7 @@ from elastream.spark.internals.files import (
     throw_away,
 )
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
-from elastream.spark.steer.own_work import marked
+from elastream.spark.observe.own_work import marked
 
 
 def check_reach(internals: SparkInternals, executors: Sequence[ExecutorEntry], folder: str) -> None:

@@ -157,6 +157,18 @@ class WatchedQuery:
         return None
 
 
+def refusal(internals: SparkInternals, query: RunningQuery) -> str | None:
+    """Return why a query cannot be steered, also before its first batch; ``None`` where it can.
+
+    State is moved between micro-batches. A query without state has none to place. One that runs
+    continuously or in real-time mode has no batches: its tasks run for as long as it does.
+    """
+    why = internals.queries.trigger(query).refusal
+    if why is None and not internals.queries.is_stateful(query):
+        return "keeps no state, so there is none to place"
+    return why
+
+
 def kafka_backlog(progress: Mapping[str, Any]) -> int | None:
     """Return the rows that wait in the query's Kafka topics; ``None`` with any other source.
 

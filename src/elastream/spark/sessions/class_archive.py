@@ -20,7 +20,7 @@ from typing import Final
 
 from elastream.atomic_io import replacing
 from elastream.model.errors import SparkError
-from elastream.spark.sessions.cache import cache_folder
+from elastream.spark.sessions.spark_home import cache_folder
 
 _SUFFIX: Final = ".jsa"
 _MOST_KEPT: Final = 3

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.class_archive import archive_file, make_archive, recording_options
-from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import JVM_OPTIONS, EmbeddedCluster, embedded_session
 from elastream.spark.sessions.java import java_home
 from elastream.spark.sessions.spark_home import spark_home
 from elastream.spark.steer.warm_up import first_job, warm_up

@@ -165,6 +165,19 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
     return spark
 
 
+@contextlib.contextmanager
+def embedded_session(cluster: EmbeddedCluster) -> Iterator[SparkSession]:
+    """Give a session of the cluster for a block of code, which Ctrl-C may leave at any moment."""
+    spark = embedded(cluster)
+    try:
+        yield spark
+    finally:
+        with interrupts_ignored():
+            with contextlib.suppress(Exception):  # a driver that died has nothing to say
+                spark.sparkContext.setLogLevel("OFF")
+            stop(spark)
+
+
 def scratch_folder(spark: SparkSession) -> Path:
     """Return the folder that lives as long as the session; the driver's log is in it."""
     for running in _running:

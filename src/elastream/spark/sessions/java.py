@@ -24,7 +24,7 @@ from pathlib import Path
 from elastream.atomic_io import write_text
 from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.internals.variants import installed_variant
-from elastream.spark.sessions.cache import cache_folder
+from elastream.spark.sessions.spark_home import cache_folder
 
 LEAST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""

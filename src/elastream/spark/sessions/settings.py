@@ -8,7 +8,8 @@ session's builder. :func:`wrong_settings` checks a session that is already runni
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""How many partitions the state of a query has."""
 LEAST_LOCALITY_WAIT_S: Final = 10.0
 """A shorter wait lets an idle executor take a task whose own executor is busy for a while."""
 
@@ -273,3 +276,19 @@ def wrong_settings(spark: SparkSession) -> tuple[WrongSetting, ...]:
     }
     known = {name: value for name, value in values.items() if value is not None}
     return wrong_among({**systems, **known})
+
+
+@contextmanager
+def changed_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of the session while a query starts; the query keeps a copy of them."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

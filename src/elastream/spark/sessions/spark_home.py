@@ -1,10 +1,9 @@
-"""A Spark home of our own: links to the installed one, in a folder where workers may write.
+"""The cache of this machine, and in it a Spark home: links to the installed one.
 
 Standalone workers write into the Spark home; a folder of links keeps the installation clean and
-lets it be read-only. All sessions of an installation share one, because its path is in the class
-path of every JVM, and an archive of classes holds only for the class path it was made with
-(:mod:`elastream.spark.sessions.class_archive`). What the workers of a session write there is in
-folders named by its application, which end with a token that no other session has.
+lets it be read-only. All sessions share one, because its path is in the class path of every JVM,
+and an archive of classes (:mod:`.class_archive`) holds for one class path. Workers write there into
+folders of their application, whose names end with a token that no other session has.
 """
 
 from __future__ import annotations
@@ -18,9 +17,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from elastream.spark.sessions.cache import cache_folder
-
 _WORK: Final = "work"
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder for what is made once on a machine and used by every session.
+
+    It is made where it is missing; ``None`` where it cannot be written.
+    """
+    cache = environ.get("XDG_CACHE_HOME")
+    folder = (Path(cache) if cache else Path.home() / ".cache") / "elastream"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def spark_home(scratch: Path, environ: Mapping[str, str] = os.environ) -> Path:

@@ -30,8 +30,8 @@ from elastream.spark.internals.copy_orders import OrderBook, copy_orders
 from elastream.spark.internals.keepers import CopyStatus, KeeperCommand, KeeperReport, Keepers
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.own_work import marked
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
-from elastream.spark.steer.own_work import marked
 
 _POLL_S: Final = 0.2
 _LOOK_S: Final = 1.0

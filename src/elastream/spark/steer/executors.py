@@ -31,7 +31,7 @@ from elastream.spark.internals.queries import RunningQuery
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.shapes import OWN_NAME
+from elastream.spark.observe.own_work import OWN_NAME
 from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from elastream.model.observation import TaskId
 from elastream.spark.internals.repartitioning import expect_repartitioning, writes_files
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.checkpoint import read_checkpoint
+from elastream.spark.observe.own_work import marked
 from elastream.spark.steer.graceful_stop import stop_gracefully
-from elastream.spark.steer.own_work import marked
 from elastream.spark.steer.repartitioned import (
     checked_repartitioning,
     checkpoint_files,

@@ -27,8 +27,7 @@ from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.internals.session_listeners import forget_session_of
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.endings import ending
-from elastream.spark.observe.shapes import OWN_NAME
-from elastream.spark.steer.own_work import marked
+from elastream.spark.observe.own_work import OWN_NAME, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from tests.spark.running_query import PATIENCE_S
 from elastream import TaskId
 from elastream.cli.main import main
 from elastream.resilience import Measured, measure
-from elastream.spark.observe.watching import batches_of, watching
+from elastream.resilience.spark.watching import batches_of, watching
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
 from elastream_lab.applications.traffic.job import TrafficJob, results, warmed

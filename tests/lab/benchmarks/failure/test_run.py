@@ -10,7 +10,7 @@ from tests.spark.running_query import PATIENCE_S, back_to_two
 
 from elastream import Movement, Policy, Timeouts
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.sessions.query_settings import changed_settings
+from elastream.spark.sessions.settings import changed_settings
 from elastream_lab.benchmarks.failure.run import run_with_a_loss
 from elastream_lab.benchmarks.migration.run import StreamRun
 from elastream_lab.harness.commit_log import RETAIN_ALL

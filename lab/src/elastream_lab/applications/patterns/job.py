@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.model.checks import count, non_negative
-from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
+from elastream.spark.sessions.settings import PARTITIONS, changed_settings
 from elastream_lab.applications.patterns.maximal import maximal_patterns, words_in_order
 from elastream_lab.applications.patterns.plain_miner import Mining, differing, mined
 from elastream_lab.harness.commit_log import committed_batches

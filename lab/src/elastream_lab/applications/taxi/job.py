@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.checks import count, non_negative
-from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
+from elastream.spark.sessions.settings import PARTITIONS, changed_settings
 from elastream_lab.applications.taxi.frequent_routes import frequent_routes
 from elastream_lab.applications.taxi.plain import Ranked, Rankings, differing, plain_rankings
 from elastream_lab.applications.taxi.recorded_trips import RecordedTrips

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.checks import count, non_negative
-from elastream.spark.sessions.query_settings import PARTITIONS, changed_settings
+from elastream.spark.sessions.settings import PARTITIONS, changed_settings
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS, Aggregation, monitored
 from elastream_lab.harness.commit_log import committed_batches
 from elastream_lab.harness.job import Feed, running

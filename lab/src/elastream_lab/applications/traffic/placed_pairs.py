@@ -21,8 +21,8 @@ from elastream.goals.by_hand import ByHand
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
+from elastream.resilience.spark.watching import watching
 from elastream.spark.internals.spark_internals import ExecutorEntry
-from elastream.spark.observe.watching import watching
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

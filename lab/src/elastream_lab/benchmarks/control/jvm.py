@@ -17,8 +17,11 @@ from elastream.model.errors import SparkError
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.task_events import METRICS, TASK_COUNTERS, finished_task
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, scratch_folder
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import (
+    EmbeddedCluster,
+    embedded_session,
+    scratch_folder,
+)
 from elastream.spark.steer.warm_up import aggregation_stream
 
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from elastream.handover.events import Timing
 from elastream.handover.ledger import Note, OwnershipLog, RecordFile
 from elastream.handover.session import hand_over, take_over
+from elastream.handover.spark.application_session import application_session
 from elastream.handover.spark.origin_stream import OriginStream
 from elastream.handover.spark.target_stream import TargetStream
 from elastream.handover.spark.windowed import WindowedQuery
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.spark.observe.endings import ending
-from elastream.spark.sessions.application_session import application_session
 from elastream_lab.applications.readings.json_lines import json_lines
 from elastream_lab.applications.readings.source import Readings
 from elastream_lab.studies.handover.outputs import QUERIES

@@ -28,7 +28,7 @@ from elastream.model.errors import SparkError
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.resilience.planner.normalised import Floats
 from elastream.resilience.spark.measure import Measured, measure
-from elastream.spark.observe.watching import batches_of
+from elastream.resilience.spark.watching import batches_of
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
 from elastream_lab.applications.traffic.made_packets import MadeTraffic, make_packets
 from elastream_lab.applications.traffic.packets import record_substreams

@@ -37,7 +37,7 @@ from elastream.model.errors import ProblemError, SparkError
 from elastream.model.observation import BatchObservation
 from elastream.resilience.planner.normalised import Floats, Ints, Space
 from elastream.resilience.spark.measure import Measured, measure
-from elastream.spark.observe.watching import batches_of, watching
+from elastream.resilience.spark.watching import batches_of, watching
 from elastream_lab.applications.traffic.aggregations import AGGREGATIONS
 from elastream_lab.applications.traffic.packets import Packets
 from elastream_lab.applications.traffic.placed_pairs import placed_pairs

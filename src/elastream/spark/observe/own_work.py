@@ -1,15 +1,19 @@
-"""Marking jobs as elastream's own: their work counts for nobody."""
+"""Marks of elastream's own jobs and queries, which take no part in the loop."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from elastream.spark.observe.shapes import OWN_PROPERTY
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+OWN_NAME: Final = "elastream warm-up"
+"""How the names of our throw-away queries begin."""
+OWN_PROPERTY: Final = "elastream.own"
+"""Local property of our jobs."""
 
 
 @contextlib.contextmanager

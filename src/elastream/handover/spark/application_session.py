@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from elastream.spark.sessions.batch_session import batch_session
-from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
-from elastream.spark.sessions.embedded_session import embedded_session
+from elastream.spark.sessions.embedded_cluster import EmbeddedCluster, embedded_session
 from elastream.spark.sessions.settings import session_settings
 
 if TYPE_CHECKING:

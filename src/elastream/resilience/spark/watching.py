@@ -14,8 +14,7 @@ from elastream.model.observation import BatchObservation, TaskId
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.shapes import refusal
-from elastream.spark.observe.watched_query import Backlog, WatchedQuery
+from elastream.spark.observe.watched_query import Backlog, WatchedQuery, refusal
 from elastream.spark.sessions.query_session import named, queries_of, session_of
 
 if TYPE_CHECKING:
