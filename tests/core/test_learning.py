@@ -22,10 +22,11 @@ from elastream.core.learning import Learning, Learnt, Lesson, Size, chosen_plann
 from elastream.core.routes import route
 from elastream.core.state import LoopState
 from elastream.core.step import start_loop, step
+from elastream.foresight.live_planners import SINGLE_STEP
 from elastream.goals.by_hand import ByHand
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan, step_plan
-from elastream.placement.live_planners import FREE_STEP, SINGLE_STEP
+from elastream.placement.live_planners import FREE_STEP
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 TASKS = tuple(task(j) for j in range(4))

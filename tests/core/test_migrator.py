@@ -40,11 +40,11 @@ from elastream.core.routes import route
 from elastream.core.state import LoopState
 from elastream.core.steady import Steady
 from elastream.core.step import start_loop, step
+from elastream.foresight.live_planners import SINGLE_STEP
 from elastream.goals.by_hand import ByHand
 from elastream.model.migration import StepProblem
 from elastream.model.observation import OperatorGraph, TaskId
 from elastream.model.plan import Infeasible
-from elastream.placement.live_planners import SINGLE_STEP
 from elastream.testing import SimulatedTask, Workload
 
 PATIENT = replace(POLICY, goal=ByHand())

@@ -15,6 +15,7 @@ from elastream.core.routes import (
     rehearse,
     route,
 )
+from elastream.foresight.live_planners import SINGLE_STEP
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
@@ -23,7 +24,7 @@ from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.certificate import certify_step
 from elastream.placement.even_spread import attainable_tau
-from elastream.placement.live_planners import FREE_STEP, SINGLE_STEP
+from elastream.placement.live_planners import FREE_STEP
 
 WORK, STATE = (0.3, 0.1, 0.2, 0.4, 0.2, 0.1), (3, 1, 4, 1, 5, 9)
 PLANNERS: list[MadePlanner] = [SINGLE_STEP, FREE_STEP]

@@ -13,7 +13,8 @@ from elastream.foresight.mtm.values import partition_values
 from elastream.foresight.oms.planner import sequence
 from elastream.foresight.oms.pool import CutPool
 from elastream.foresight.oms.prices import Ascent
-from elastream.model.migration import SequenceProblem, StepProblem
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.model.migration import StepProblem
 
 
 def test_every_kernel_of_foresight_is_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elastream.foresight.oms.problem import SequenceProblem
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
-from elastream.model.migration import SequenceProblem, StepProblem, Target, exact_sum
+from elastream.model.migration import StepProblem, Target, exact_sum
 
 GOOD: dict[str, Any] = {
     "work": [1, 2, 3],

@@ -14,6 +14,7 @@ from tests.strategies import step_problems, taus
 
 from elastream.foresight.mtm.planner import transition
 from elastream.foresight.mtm.problem import MigrationChain, TransitionProblem
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
@@ -25,7 +26,6 @@ from elastream.placement.free_step.keeping import keep
 from elastream.placement.free_step.packing import crowd, return_home, settle
 from elastream.placement.free_step.planner import free_step
 from elastream.placement.free_step.whole_step import whole_step
-from elastream.placement.ssm.single_step import single_step
 
 
 @st.composite

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.placement.exhaustive import cheapest_placement
 from tests.strategies import step_problems, taus
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.single_step import single_step
 
 
 @st.composite

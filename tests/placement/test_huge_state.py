@@ -16,13 +16,15 @@ from elastream.foresight.ahead.planner import free_ahead
 from elastream.foresight.ahead.problem import FreeAheadPlan, FreeAheadProblem
 from elastream.foresight.mtm.planner import transition
 from elastream.foresight.mtm.problem import MigrationChain, TransitionPlan, TransitionProblem
+from elastream.foresight.oms.certificate import certify_sequence
 from elastream.foresight.oms.planner import sequence
-from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, StepProblem, Target
-from elastream.model.plan import Infeasible, SequencePlan, StepPlan
-from elastream.placement.certificate import certify_sequence, certify_step
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.foresight.ssm.cuts import cut_of
+from elastream.foresight.ssm.single_step import single_step
+from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target
+from elastream.model.plan import Infeasible, StepPlan
+from elastream.placement.certificate import certify_step
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.cuts import cut_of
-from elastream.placement.ssm.single_step import single_step
 from elastream.placement.state_ticks import PROVEN
 
 sizes = st.one_of(

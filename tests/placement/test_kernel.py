@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.both_forms import compare_forms
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.placement import kernel as kernels
 from elastream.placement.even_spread import even_max_load
@@ -19,7 +20,6 @@ from elastream.placement.free_step.planner import free_step
 from elastream.placement.free_step.whole_step import whole_step
 from elastream.placement.kernel import kernel
 from elastream.placement.matchings import most_pairs, most_valuable
-from elastream.placement.ssm.single_step import single_step
 
 MANY = 1e12
 """Inner steps of a call that takes hours."""
@@ -114,7 +114,7 @@ def test_with_numba_nothing_is_logged(
 def test_a_large_single_step_says_what_to_install_and_a_small_one_does_not(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from elastream.placement.ssm.interval_gain import least_moved
+    from elastream.foresight.ssm.interval_gain import least_moved
 
     monkeypatch.setattr(least_moved, "_compiled", None)
     monkeypatch.setattr(least_moved, "plain", lambda *_: 0)

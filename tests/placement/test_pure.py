@@ -12,6 +12,7 @@ PLANNERS = (
     "foresight/ahead",
     "foresight/mtm",
     "foresight/oms",
+    "foresight/ssm",
     "replication/planner",
     "resilience/planner",
 )

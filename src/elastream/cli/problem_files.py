@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
-from elastream.model.migration import SequenceProblem, StepProblem
+from elastream.model.migration import StepProblem
 
 _MOST_BYTES: Final = 64 << 20
 """A file that is larger, or never ends, is not read to its end."""
@@ -67,30 +67,6 @@ def step_problem(data: Fields) -> StepProblem:
     return StepProblem.of(data["work"], data["state"], data["current"], data["nodes"], data["tau"])
 
 
-def single_step_problem(data: Fields) -> StepProblem:
-    """Return the problem of a single step: ``current`` is intervals."""
-    expect_fields("", data, required=("work", "state", "current", "nodes", "tau"))
-    _expect_intervals(data["current"])
-    return step_problem(data)
-
-
-def sequence_problem(data: Fields) -> SequenceProblem:
-    """Return the problem of a sequence: ``targets`` stands in place of ``nodes`` and ``tau``."""
-    expect_fields("", data, required=("work", "state", "current", "targets"), optional=("gamma",))
-    _expect_intervals(data["current"])
-    targets = data["targets"]
-    if not isinstance(targets, list):
-        raise ProblemError("targets", f"{abbreviate(targets)} is not a list")
-    pairs = []
-    for i, target in enumerate(targets):
-        if not isinstance(target, dict):
-            raise ProblemError(f"targets[{i}]", f"{abbreviate(target)} is not an object")
-        expect_fields(f"targets[{i}].", target, required=("nodes", "tau"))
-        pairs.append((target["nodes"], target["tau"]))
-    gamma = data.get("gamma", 1)
-    return SequenceProblem.of(data["work"], data["state"], data["current"], pairs, gamma)
-
-
 def expect_fields(
     prefix: str, data: Fields, *, required: Collection[str], optional: Collection[str] = ()
 ) -> None:
@@ -102,11 +78,6 @@ def expect_fields(
     for name in required:
         if name not in data:
             raise ProblemError(f"{prefix}{name}", "is missing")
-
-
-def _expect_intervals(current: object) -> None:
-    if isinstance(current, list) and current and isinstance(current[0], int):
-        raise ProblemError("current[0]", f"{abbreviate(current[0])} is not an interval [lb, ub]")
 
 
 def _name(name: str) -> str:

@@ -21,9 +21,9 @@ from itertools import pairwise
 import numpy as np
 
 from elastream.foresight.mtm.problem import Direction, MigrationChain, discount
+from elastream.foresight.ssm.interval_gain import Floats
 from elastream.model.checks import Number, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
-from elastream.placement.ssm.interval_gain import Floats
 
 _KERNEL_RATIO = 0.5
 """Odds of one more node of difference in the kernel, relative to one less."""

@@ -22,12 +22,12 @@ from elastream.foresight.mtm.growth import GrowthSettings
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.placement.even_spread import attainable_tau, even_bounds
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.single_step import single_step
 
 _GAMMA: Final = 0.8
 _FREE_GAMMA: Final = 0.95

@@ -1,4 +1,4 @@
-"""The planners of a running application that learn from its past changes."""
+"""The planners of a running application that give every executor consecutive tasks, or learn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.core.goal import MadePlanner
 from elastream.core.learning import LearningPlanner, Learnt, Lesson
+from elastream.model.migration import StepProblem
+from elastream.model.plan import Infeasible, StepPlan
 
 if TYPE_CHECKING:
     from elastream.core.ports import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class _SingleStep:
+    name: str = "single-step"
+    contiguous: bool = True
+
+    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
+        from elastream.foresight.ssm.single_step import single_step  # imports NumPy
+
+        return single_step(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,8 @@ class _Learning(LearningPlanner):
         return ScheduledPlanner(tuple(sizes), tau, gamma)
 
 
+SINGLE_STEP: Final = _SingleStep()
+"""Every executor holds consecutive tasks (SSM)."""
 FREE_AHEAD: Final = _Learning("free-ahead", contiguous=False, until_learnt="free-step")
 """An executor may hold any tasks, chosen with later changes in view."""
 TRANSITION: Final = _Learning("transition", contiguous=True, until_learnt="single-step")

@@ -33,6 +33,14 @@ class Target:
     tau: Number
     """Load-balancing threshold: a node may hold ``(1 + tau)`` times the mean load."""
 
+    @classmethod
+    def of(cls, nodes: object, tau: object, field: str = "") -> Target:
+        """Return the checked target; ``field`` is what stands before the names of its fields."""
+        return cls(
+            count(f"{field}nodes", nodes, least=1, most=MOST_NODES),
+            non_negative(f"{field}tau", tau),
+        )
+
     def limit(self, total_work: Number) -> float:
         """Return the most work a node may hold (definition 3.1 of paper 000)."""
         return float((1 + self.tau) * total_work / self.nodes)
@@ -69,7 +77,7 @@ class StepProblem:
         """
         loads, sizes = _tasks(work, state)
         assignment = _current(current, len(loads))
-        target = _target("", nodes, tau)
+        target = Target.of(nodes, tau)
         known = _copies(copies, assignment, max(assignment.nodes, target.nodes))
         return cls(loads, sizes, assignment, target, known)
 
@@ -87,41 +95,6 @@ class StepProblem:
         """Return the state that the task has to load on the node, in bytes."""
         there = node == self.current.nodes_of_tasks[task] or (task, node) in self.copies
         return 0 if there else self.state[task]
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceProblem:
-    """Several migrations, one after the other, all known beforehand (section 4.1 of paper 000)."""
-
-    work: tuple[Number, ...]
-    """Load of each task, the same at every migration."""
-    state: tuple[Number, ...]
-    """State size of each task, the same at every migration, in bytes."""
-    current: Assignment
-    """Where the tasks are before the first migration."""
-    targets: tuple[Target, ...]
-    """What each migration must reach, in order; at least one."""
-    gamma: Number = 1
-    """How much less each further migration counts (section 4.2 of paper 000), from 0 to 1: the
-    state moved by migration ``i``, from 0, counts ``gamma ** i``. A fraction is the decimal number
-    that it prints as."""
-
-    @classmethod
-    def of(
-        cls,
-        work: Numbers,
-        state: Numbers,
-        current: Assignment | Sequence[Sequence[int]],
-        targets: Sequence[tuple[int, Number]],
-        gamma: Number = 1,
-    ) -> SequenceProblem:
-        """Return the checked problem; each target is a pair (nodes, tau)."""
-        loads, sizes = _tasks(work, state)
-        assignment = _current(current, len(loads))
-        if not targets:
-            raise ProblemError("targets", "is empty; give at least one migration")
-        checked = tuple(_target(f"targets[{i}].", *pair) for i, pair in enumerate(targets))
-        return cls(loads, sizes, assignment, checked, _discount(gamma))
 
 
 def _tasks(work: Numbers, state: Numbers) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
@@ -161,16 +134,3 @@ def _copy(field: str, pair: object, tasks: int, nodes: int) -> tuple[int, int]:
         raise ProblemError(field, f"{abbreviate(pair)} is not a pair of task and node")
     task = count(f"{field}[0]", pair[0], most=tasks - 1)
     return task, count(f"{field}[1]", pair[1], most=nodes - 1)
-
-
-def _target(prefix: str, nodes: object, tau: object) -> Target:
-    return Target(
-        count(f"{prefix}nodes", nodes, least=1, most=MOST_NODES), non_negative(f"{prefix}tau", tau)
-    )
-
-
-def _discount(gamma: object) -> Number:
-    discount = non_negative("gamma", gamma)
-    if discount > 1:
-        raise ProblemError("gamma", f"{abbreviate(gamma)} is too large; the most is 1")
-    return discount

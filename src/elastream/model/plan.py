@@ -46,22 +46,6 @@ class StepPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class SequencePlan:
-    """The outcome of several migrations, one after the other."""
-
-    status: Status
-    """``optimal``: no plan for the same problem has a lower ``weighted_cost``; proven."""
-    cost: Number
-    """State moved in all steps together, in bytes; each step counts the same."""
-    steps: tuple[StepPlan, ...]
-    lower_bound: Number
-    """No plan for the same problem has a ``weighted_cost`` below this."""
-    weighted_cost: Number
-    """What is minimised: the sum of ``gamma ** i`` times the cost of step ``i``, from 0, in bytes.
-    Equal to ``cost`` where gamma is 1."""
-
-
-@dataclass(frozen=True, slots=True)
 class Infeasible:
     """No plan exists; the reason names what cannot fit."""
 

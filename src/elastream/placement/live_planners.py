@@ -23,18 +23,5 @@ class _FreeStep:
         return free_step(problem, effort=_PROOF_EFFORT)
 
 
-@dataclass(frozen=True, slots=True)
-class _SingleStep:
-    name: str = "single-step"
-    contiguous: bool = True
-
-    def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        from elastream.placement.ssm.single_step import single_step  # imports NumPy
-
-        return single_step(problem)
-
-
 FREE_STEP: Final = _FreeStep()
 """An executor may hold any tasks."""
-SINGLE_STEP: Final = _SingleStep()
-"""Every executor holds consecutive tasks (SSM)."""

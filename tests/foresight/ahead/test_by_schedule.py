@@ -15,8 +15,9 @@ from tests.strategies import taus
 
 from elastream.foresight.ahead.by_schedule import ScheduledStep, scheduled_step
 from elastream.foresight.oms.planner import sequence
-from elastream.model.migration import SequenceProblem, StepProblem, Target
-from elastream.model.plan import Infeasible, SequencePlan, StepPlan
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
 from elastream.placement.free_step.planner import free_step
 

@@ -32,11 +32,12 @@ from elastream.foresight.mtm.problem import (
 )
 from elastream.foresight.mtm.readings import Readings, readings
 from elastream.foresight.oms.planner import sequence
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.foresight.ssm.cuts import cut_of
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
-from elastream.model.migration import SequenceProblem, StepProblem, Target
-from elastream.model.plan import Infeasible, SequencePlan
-from elastream.placement.ssm.cuts import cut_of
-from elastream.placement.ssm.single_step import single_step
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import Infeasible
 
 STEP = StepProblem.of(
     work=[1, 2, 2, 3, 1, 2, 3, 1],

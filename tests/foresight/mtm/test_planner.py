@@ -16,12 +16,12 @@ from elastream.foresight.mtm.problem import (
     TransitionProblem,
 )
 from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.checks import Number
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
-from elastream.placement.ssm.single_step import single_step
 
 POOLED = GrowthSettings(most_listed=0, pool=60, parents=10, rounds=2)
 

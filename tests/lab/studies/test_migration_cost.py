@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from pyarrow import parquet
 from tests.strategies import step_problems
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.foresight.traces.folder import commit, write_nodes
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.rivals.even_split import even_split
 from elastream_lab.studies.migration_cost.figures import figures
 from elastream_lab.studies.migration_cost.load import Load, read_load

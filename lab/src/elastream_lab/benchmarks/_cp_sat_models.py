@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from ortools.sat.python import cp_model
 
-from elastream.model.migration import SequenceProblem, StepProblem, exact_sum
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import Infeasible
 from elastream.placement.free_step.whole_step import WholeStep, whole_step
 from elastream.replication.model.problem import ReplicationProblem

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from elastream.model.migration import SequenceProblem, StepProblem, Target
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.model.migration import StepProblem, Target
 
 
 def skewed(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:

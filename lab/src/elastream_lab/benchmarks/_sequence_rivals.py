@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.foresight.oms.pool import best_links
-from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, Target, exact_sum
-from elastream.placement.ssm.cuts import Cut, cut_of
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.foresight.ssm.cuts import Cut, cut_of
+from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
 
 Ints = NDArray[np.int64]
 

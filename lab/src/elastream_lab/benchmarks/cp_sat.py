@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from elastream.foresight.oms.planner import sequence
-from elastream.model.migration import SequenceProblem, StepProblem
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
 from elastream.placement.free_step.planner import free_step
 from elastream.replication.model.problem import ReplicationProblem

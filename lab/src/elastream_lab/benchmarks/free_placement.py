@@ -14,11 +14,11 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.benchmarks._problems import skewed, uniform
 
 PROBLEMS = {"uniform": uniform, "skewed": skewed}

@@ -11,10 +11,11 @@ from itertools import cycle, islice
 from rich.console import Console
 from rich.table import Table
 
+from elastream.foresight.oms.certificate import certify_sequence
 from elastream.foresight.oms.planner import EFFORT, sequence
-from elastream.model.migration import SequenceProblem, exact_sum
-from elastream.model.plan import Infeasible, SequencePlan
-from elastream.placement.certificate import certify_sequence
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.model.migration import exact_sum
+from elastream.model.plan import Infeasible
 from elastream_lab.benchmarks._problems import skewed_sequence
 from elastream_lab.benchmarks._sequence_rivals import by_milp, count_of_cuts, enumerated
 

@@ -13,10 +13,10 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
 from elastream.placement.certificate import certify_step
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.paper_ssm import paper_ssm
 
@@ -112,7 +112,7 @@ def _peak_gib() -> float:
 def _first_plan() -> Table:
     script = (
         "from elastream_lab.benchmarks._problems import skewed;"
-        "from elastream.placement.ssm.single_step import single_step;"
+        "from elastream.foresight.ssm.single_step import single_step;"
         "single_step(skewed(64, 8, 16, 0.4))"
     )
     commands = {

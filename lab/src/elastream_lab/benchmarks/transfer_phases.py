@@ -15,8 +15,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.plan import Move, StepPlan
-from elastream.placement.ssm.single_step import single_step
 from elastream.placement.transfer.transfer_phases import least_length, transfer_phases
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split

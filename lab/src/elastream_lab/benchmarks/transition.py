@@ -18,11 +18,11 @@ from elastream.foresight.mtm.partitions import Partitions, most_even_cut
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.placement.certificate import certify_step
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.benchmarks._problems import skewed
 from elastream_lab.rivals.even_split import even_split
 

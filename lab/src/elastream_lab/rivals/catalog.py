@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.plan import StepPlanner
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.rivals.bounded_hashing import bounded_hashing
 from elastream_lab.rivals.consistent_hashing import consistent_hashing
 from elastream_lab.rivals.even_split import even_split

@@ -5,7 +5,7 @@ old node that holds task ``a`` is free (``b = 0``) or taken (``b = 1``); lemma 3
 other node matters. The next interval that gains ends at ``x``; it is taken as long as the limit
 allows (Solve_P1), the tasks before it are cut into the fewest intervals (lemma 3.4), and it goes
 to one of two nodes (lemma 3.5): the one that holds task ``x - 1``, or the one that gains most
-among those that end before ``x``. Shares no code with :mod:`~elastream.placement.ssm.single_step`.
+among those that end before ``x``. Shares no code with :mod:`~elastream.foresight.ssm.single_step`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.foresight.ssm.cuts import intervals_of
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.cuts import intervals_of
 
 
 def paper_ssm(problem: StepProblem, *, compiled: bool = False) -> float | None:

@@ -13,7 +13,7 @@ from elastream.cli.plan.forecasting import (
     forecast_fields,
 )
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.steps import Draw, draw_steps, moves_of, step_fields
+from elastream.cli.plan.steps import Draw, draw_steps, moves_of
 from elastream.model.plan import Infeasible
 
 app = typer.Typer(
@@ -28,38 +28,6 @@ Exit code 0: a plan was printed. 2: the problem is wrong, one line on standard e
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-@app.command("single-step")
-def single_step(
-    file: ProblemFile,
-    draw: Draw = False,
-    bytes_per_s: BytesPerSecond = None,
-    moves_per_batch: MovesPerBatch = None,
-    bytes_per_batch: BytesPerBatch = None,
-) -> None:
-    """Least state moved in one migration; consecutive tasks.
-
-    Each node holds consecutive tasks.
-
-    Fields: work, state (a number for each task), current (an interval [lb, ub] for each node),
-    nodes (how many may hold tasks afterwards), tau (a node may hold (1 + tau) times the mean).
-
-    With --bytes-per-s the plan has a forecast: in which batches and phases state travels, and for
-    how many seconds.
-    """
-    from elastream.placement.ssm.single_step import single_step as planner
-
-    problem = problem_files.single_step_problem(problem_files.read_fields(file))
-    outcome = planner(problem)
-    if isinstance(outcome, Infeasible):
-        refuse(outcome)
-    if draw:
-        draw_steps([(problem, outcome)])
-    fields: dict[str, object] = {"status": outcome.status, "cost": outcome.cost}
-    loads = {"limit": outcome.limit, "max_load": outcome.max_load}
-    more = forecast_fields(problem, outcome, bytes_per_s, moves_per_batch, bytes_per_batch)
-    print_plan(fields | step_fields(outcome) | loads | more)
 
 
 @app.command("free-step")

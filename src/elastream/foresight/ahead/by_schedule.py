@@ -25,9 +25,10 @@ from elastream.foresight.ahead.futures import LookAhead
 from elastream.foresight.ahead.planner import free_ahead
 from elastream.foresight.ahead.problem import FreeAheadProblem, Future
 from elastream.foresight.oms.planner import sequence
+from elastream.foresight.oms.problem import SequenceProblem
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number
-from elastream.model.migration import SequenceProblem, StepProblem, Target
+from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau

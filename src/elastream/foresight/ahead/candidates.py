@@ -24,8 +24,8 @@ from itertools import product
 import numpy as np
 
 from elastream.foresight.ahead.lazy_steps import lazy_step
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact_sum
-from elastream.placement.ssm.interval_gain import Floats, Ints
 
 _FEWER_NODES = (0, 1, 2)
 _FULLNESS = (1.0, 0.97, 0.94, 0.91)

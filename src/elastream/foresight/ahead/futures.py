@@ -10,8 +10,8 @@ import numpy as np
 from elastream.foresight.ahead.lazy_steps import followed
 from elastream.foresight.ahead.problem import FreeAheadProblem
 from elastream.foresight.mtm.hindsight import Sampling, sampled_sequences
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
-from elastream.placement.ssm.interval_gain import Floats, Ints
 
 _NEGLIGIBLE = 0.05
 """A drawn future ends when the weight of a migration falls below this."""

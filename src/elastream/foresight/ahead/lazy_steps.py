@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.interval_gain import Floats, Ints
 
 
 @kernel

@@ -19,9 +19,9 @@ import numpy as np
 from elastream.foresight.ahead.futures import asked_targets
 from elastream.foresight.ahead.problem import FreeAheadProblem
 from elastream.foresight.mtm.ground import Flags
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact_sum
 from elastream.placement.matchings import most_valuable
-from elastream.placement.ssm.interval_gain import Floats, Ints
 
 _MOST_PLACEMENTS = 200
 _MOST_TASKS = 10

@@ -35,10 +35,10 @@ from elastream.foresight.ahead.futures import Ahead, LookAhead, ahead_of, asked_
 from elastream.foresight.ahead.listing import listed, nodes_of_groups
 from elastream.foresight.ahead.problem import FreeAheadPlan, FreeAheadProblem, PastWork
 from elastream.foresight.mtm.problem import MigrationChain, direction_of
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.state_ticks import sums_as_floats
 
 _EFFORT = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from elastream.foresight.mtm.problem import MigrationChain, direction_of
+from elastream.foresight.mtm.problem import MigrationChain, direction_of, discount
 from elastream.model.checks import Number, abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target
@@ -39,10 +39,7 @@ class Future:
         return cls(
             float(non_negative(f"{field}odds", odds)),
             tuple(
-                Target(
-                    count(f"{field}targets[{i}].nodes", nodes, least=1, most=_MOST_NODES),
-                    non_negative(f"{field}targets[{i}].tau", tau),
-                )
+                Target.of(nodes, tau, f"{field}targets[{i}].")
                 for i, (nodes, tau) in enumerate(targets)
             ),
         )
@@ -107,10 +104,7 @@ class FreeAheadProblem:
         total = sum(future.odds for future in futures)
         if abs(total - 1) > _ODDS_TOLERANCE:
             raise ProblemError("futures", f"have odds that sum to {total:g}, not to 1")
-        checked = float(non_negative("gamma", gamma))
-        if checked > 1:
-            raise ProblemError("gamma", f"{abbreviate(gamma)} is too large; the most is 1")
-        return cls(step, checked, futures=tuple(futures))
+        return cls(step, float(discount("gamma", gamma, most=1)), futures=tuple(futures))
 
 
 @dataclass(frozen=True, slots=True)

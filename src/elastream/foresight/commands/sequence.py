@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from elastream.cli import problem_files
 from elastream.cli.plan.effort import CELLS_A_SECOND, Seconds, effort_of
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.plan.steps import Draw, draw_steps, step_fields
+from elastream.cli.problem_files import Fields, expect_fields, read_fields
+from elastream.foresight.commands.single_step import expect_intervals
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.model.checks import abbreviate
+from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
 
@@ -20,8 +24,8 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> 
     from elastream.foresight.oms.planner import EFFORT
     from elastream.foresight.oms.planner import sequence as planner
 
-    given = problem_files.read_fields(file)
-    problem = problem_files.sequence_problem(given)
+    given = read_fields(file)
+    problem = sequence_problem(given)
     outcome = planner(problem, effort=effort_of(seconds, CELLS_A_SECOND, EFFORT))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
@@ -39,3 +43,20 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> 
         fields["lower_bound"] = outcome.lower_bound
     steps = [{"cost": step.cost} | step_fields(step) for step in outcome.steps]
     print_plan(fields | {"steps": steps})
+
+
+def sequence_problem(data: Fields) -> SequenceProblem:
+    """Return the problem: ``targets`` stands in place of ``nodes`` and ``tau``."""
+    expect_fields("", data, required=("work", "state", "current", "targets"), optional=("gamma",))
+    expect_intervals(data)
+    targets = data["targets"]
+    if not isinstance(targets, list):
+        raise ProblemError("targets", f"{abbreviate(targets)} is not a list")
+    pairs = []
+    for i, target in enumerate(targets):
+        if not isinstance(target, dict):
+            raise ProblemError(f"targets[{i}]", f"{abbreviate(target)} is not an object")
+        expect_fields(f"targets[{i}].", target, required=("nodes", "tau"))
+        pairs.append((target["nodes"], target["tau"]))
+    gamma = data.get("gamma", 1)
+    return SequenceProblem.of(data["work"], data["state"], data["current"], pairs, gamma)

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.problem_files import Fields, expect_fields, read_fields, single_step_problem
+from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.cli.progress import progress
+from elastream.foresight.commands.single_step import single_step_problem
 from elastream.foresight.mtm.problem import MigrationChain, TransitionPlan, TransitionProblem
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError

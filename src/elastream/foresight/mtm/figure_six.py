@@ -22,7 +22,7 @@ import numpy as np
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.pair_costs import pair_costs
 from elastream.foresight.mtm.partitions import Partitions
-from elastream.placement.ssm.interval_gain import Floats
+from elastream.foresight.ssm.interval_gain import Floats
 
 
 @dataclass(frozen=True, slots=True)

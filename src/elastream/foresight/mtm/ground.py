@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.foresight.mtm.problem import MigrationChain
+from elastream.foresight.ssm.cuts import prefix_sums
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
-from elastream.placement.ssm.cuts import prefix_sums
-from elastream.placement.ssm.interval_gain import Floats, Ints
 from elastream.placement.state_ticks import Ticks
 
 Flags = NDArray[np.bool_]

@@ -33,7 +33,7 @@ from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.pricing import Pool, mask_served, shortfalls
 from elastream.foresight.mtm.solving import CostTable, Solution, in_memory_costs, solve
 from elastream.foresight.mtm.successor_tree import SuccessorTree
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 MOST_TABLED = 5000
 """The pairs of this many partitions are kept, 0.2 GB; of more each minimum is searched for."""

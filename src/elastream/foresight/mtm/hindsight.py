@@ -34,10 +34,11 @@ from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.solving import in_memory_costs
 from elastream.foresight.mtm.values import unserved_size
 from elastream.foresight.oms.planner import sequence
+from elastream.foresight.oms.problem import SequenceProblem
+from elastream.foresight.ssm.cuts import cut_of
 from elastream.model.assignment import Assignment
-from elastream.model.migration import SequenceProblem, Target
+from elastream.model.migration import Target
 from elastream.model.plan import Infeasible
-from elastream.placement.ssm.cuts import cut_of
 
 _NEGLIGIBLE = 0.005
 """Migrations with less weight than this share of the first are left out."""

@@ -3,7 +3,7 @@
 *Targets.* A successor that costs little now and serves many sizes trades three things: the state
 moved, how few intervals it has (l, the smallest size it serves) and how light they are (the
 largest). For each size as the largest, and each l, the cheapest partition is one run of the
-single-step program (:mod:`~elastream.placement.ssm.interval_gain`), which yields all l at once, O(m
+single-step program (:mod:`~elastream.foresight.ssm.interval_gain`), which yields all l at once, O(m
 n). The cheapest target that serves n' is the optimum of single-step, so a plan made of targets
 never costs more than single-step if the future does not count.
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.ssm.interval_gain import Floats, Ints, forward, ranges, trace
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.interval_gain import Floats, Ints, forward, ranges, trace
 
 _STRIDES = (1, 2, 3, 4, 8)
 """Numbers of tasks by which a bound is moved; the larger ones only if there are enough tasks."""

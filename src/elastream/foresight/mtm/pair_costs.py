@@ -1,7 +1,7 @@
 """Kernels over all pairs: the cost of moving between two partitions, and the cheapest successor.
 
 The cost of a pair is a sweep over the bounds of both
-(:mod:`~elastream.placement.ssm.partition_cost`), O(k + k'). Costs are whole ticks, exact as floats.
+(:mod:`~elastream.foresight.ssm.partition_cost`), O(k + k'). Costs are whole ticks, exact as floats.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from elastream.foresight.mtm.ground import Flags
+from elastream.foresight.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.partition_cost import kept_state
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.interval_gain import Floats, Ints
-from elastream.placement.ssm.partition_cost import kept_state
 
 
 @kernel

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastream.foresight.mtm.ground import Flags, Ground
-from elastream.placement.ssm.cuts import Cut
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.cuts import Cut
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

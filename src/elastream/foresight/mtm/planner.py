@@ -44,13 +44,13 @@ from elastream.foresight.mtm.values import (
     partition_values,
     unserved_size,
 )
+from elastream.foresight.ssm.cuts import Cut, cut_of, nodes_of_cut
+from elastream.foresight.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import pluralize
-from elastream.placement.ssm.cuts import Cut, cut_of, nodes_of_cut
-from elastream.placement.ssm.interval_gain import Floats, Ints
-from elastream.placement.ssm.single_step import single_step
 from elastream.placement.state_ticks import sums_as_floats
 
 _CORE = 256

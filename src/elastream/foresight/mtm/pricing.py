@@ -21,7 +21,7 @@ import numpy as np
 from elastream.foresight.mtm.ground import Flags, Ground
 from elastream.foresight.mtm.pair_costs import cheapest_of_pool, pair_costs
 from elastream.foresight.mtm.partitions import Partitions
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 _CANDIDATES_AT_ONCE = 512
 

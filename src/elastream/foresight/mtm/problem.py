@@ -63,7 +63,7 @@ class MigrationChain:
         for i, state in enumerate(states):
             if state in states[:i]:
                 raise ProblemError(f"chain.sizes[{i}]", f"{nodes[i]} is given twice")
-        return cls(nodes, _rows(matrix, len(nodes)), discount("chain.gamma", gamma), ways)
+        return cls(nodes, _rows(matrix, len(nodes)), float(discount("chain.gamma", gamma)), ways)
 
     def state(self, nodes: int, direction: Direction) -> int | None:
         """Return the state of a migration to ``nodes`` that way; ``None`` if there is none.
@@ -194,11 +194,11 @@ def _rows(matrix: object, states: int) -> tuple[tuple[float, ...], ...]:
     return tuple(checked)
 
 
-def discount(field: str, gamma: object) -> float:
+def discount(field: str, gamma: object, *, most: Number = 0.999) -> Number:
     """Return ``gamma`` as a discount factor of migrations to come."""
-    factor = float(non_negative(field, gamma))
-    if factor > 0.999:
-        raise ProblemError(field, f"{abbreviate(gamma)} is too large; the most is 0.999")
+    factor = non_negative(field, gamma)
+    if factor > most:
+        raise ProblemError(field, f"{abbreviate(gamma)} is too large; the most is {most}")
     return factor
 
 

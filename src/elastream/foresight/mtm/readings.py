@@ -18,8 +18,8 @@ from elastream.foresight.mtm.partitions import (
     count_partitions,
 )
 from elastream.foresight.mtm.problem import ProjectionProblem, TransitionPlan, TransitionProblem
+from elastream.foresight.ssm.cuts import cut_of
 from elastream.model.plan import Infeasible
-from elastream.placement.ssm.cuts import cut_of
 
 _MOST_SUMMED = 4000
 """Figure 6's sum is over all pairs: of this many partitions they take 128 MB."""

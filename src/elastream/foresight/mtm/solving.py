@@ -33,7 +33,7 @@ import numpy as np
 from elastream.foresight.mtm.ground import Flags, Ground
 from elastream.foresight.mtm.pair_costs import cheapest, pair_costs
 from elastream.foresight.mtm.partitions import Partitions
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 _PRECISION = 1e-10
 """Values are exact to this share of all state."""

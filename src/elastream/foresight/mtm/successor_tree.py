@@ -7,9 +7,9 @@ the bounds after it, a leaf a partition. A search for the best successor of P go
 and at a node knows three things of all that is below:
 
 * what the intervals behind the bound *have* kept of P's state, by the sweep of
-  :mod:`~elastream.placement.ssm.partition_cost`, one interval a node;
+  :mod:`~elastream.foresight.ssm.partition_cost`, one interval a node;
 * what those before it *can* keep at most, whatever the partition: the program of single-step
-  (:mod:`~elastream.placement.ssm.interval_gain`) is run once for P and the size, O(m n), and has
+  (:mod:`~elastream.foresight.ssm.interval_gain`) is run once for P and the size, O(m n), and has
   the answer for every bound and number of intervals left;
 * what choosing any of them costs *later* at the least, noted at each node for every sweep.
 
@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from elastream.foresight.mtm.ground import Flags, Ground
 from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.ssm.interval_gain import Floats, Ints, forward, ranges
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.interval_gain import Floats, Ints, forward, ranges
 
 _NONE = -(1 << 60)
 """The gain of what cannot be reached."""

@@ -19,11 +19,11 @@ from elastream.foresight.mtm.partitions import (
 )
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.solving import solve
+from elastream.foresight.ssm.cuts import Cut
+from elastream.foresight.ssm.interval_gain import Floats
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
-from elastream.placement.ssm.cuts import Cut
-from elastream.placement.ssm.interval_gain import Floats
-from elastream.placement.ssm.single_step import single_step
 
 _WEIGHT_OF_OTHER_STARTS = 0.1
 """Total weight of all other starts, if one is given."""

@@ -23,8 +23,8 @@ import numpy as np
 
 from elastream.foresight.oms.intervals import IntervalGraph, fixed_cut
 from elastream.foresight.oms.pairs import offsets
+from elastream.foresight.ssm.interval_gain import Ints
 from elastream.model.checks import Number
-from elastream.placement.ssm.interval_gain import Ints
 from elastream.placement.state_ticks import Ticks
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 
 class IntervalGraph(NamedTuple):

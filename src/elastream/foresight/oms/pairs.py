@@ -2,7 +2,7 @@
 
 Model. The old step and the new one each choose a cut from their
 :class:`~elastream.foresight.oms.intervals.IntervalGraph`. A pair of cuts gains the state it
-keeps (see :mod:`~elastream.placement.ssm.partition_cost`) and the price of every interval it uses.
+keeps (see :mod:`~elastream.foresight.ssm.partition_cost`) and the price of every interval it uses.
 
 Recurrence. At bound ``x`` two intervals are open, an old one from ``a`` and a new one from ``b``;
 the tasks since ``max(a, b)`` are in the cell of both. The interval that opened later is in its
@@ -21,8 +21,8 @@ from __future__ import annotations
 import numpy as np
 
 from elastream.foresight.oms.intervals import IntervalGraph
+from elastream.foresight.ssm.interval_gain import Ints
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.interval_gain import Ints
 
 NONE = -(1 << 60)
 """The value of what is impossible: below any sum of ticks, and three of them do not overflow."""

@@ -8,10 +8,10 @@ they use for random migrations only (section 4.2); here it is the objective, and
 the state moved. Method:
 
 1. Only cuts matter, not which node holds which interval (lemma 4.1), and the cost between two cuts
-   is a metric (:mod:`~elastream.placement.ssm.partition_cost`). So staying put is best whenever the
+   is a metric (:mod:`~elastream.foresight.ssm.partition_cost`). So staying put is best whenever the
    next migration allows it, and some migrations can be left out
    (:mod:`~elastream.foresight.oms.reduction`): fewer of them if gamma is below 1.
-2. Chaining :func:`~elastream.placement.ssm.single_step.single_step` gives a first sequence. The
+2. Chaining :func:`~elastream.foresight.ssm.single_step.single_step` gives a first sequence. The
    least cost of getting from the current cut to migration ``i`` directly bounds the total from
    below (:mod:`~elastream.foresight.oms.weights`). With gamma 0 the two meet: the first migration
    moves the least, and so does each later one from where the previous one left the tasks.
@@ -33,15 +33,16 @@ from itertools import pairwise
 
 from elastream.foresight.oms.chain import chain_of
 from elastream.foresight.oms.intervals import IntervalGraph, graph_within
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
 from elastream.foresight.oms.reduction import needed_steps, stretch
 from elastream.foresight.oms.search import search
 from elastream.foresight.oms.weights import StepWeights
+from elastream.foresight.ssm.cuts import Cut, cut_of, nodes_of_cut, prefix_sums
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.checks import non_negative
-from elastream.model.migration import LOAD_TOLERANCE, SequenceProblem, StepProblem, exact_sum
-from elastream.model.plan import Infeasible, SequencePlan, StepPlan, step_plan
-from elastream.placement.ssm.cuts import Cut, cut_of, nodes_of_cut, prefix_sums
-from elastream.placement.ssm.single_step import single_step
+from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
+from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.state_ticks import is_proven
 
 EFFORT = 3_600_000_000

@@ -4,7 +4,7 @@ While prices improve, the two copies of a step (:mod:`~elastream.foresight.oms.p
 each other and the cuts of an optimal sequence, but seldom all of them at once. The pool keeps the
 latest cuts of each step that its migration allows. The best sequence through the pools is a longest
 path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``, with the pair kernel of
-:mod:`~elastream.placement.ssm.partition_cost` on the pair's weighted sizes. A step may also use the
+:mod:`~elastream.foresight.ssm.partition_cost` on the pair's weighted sizes. A step may also use the
 cuts of its neighbours that it allows, because staying put is often best, and the current cut.
 """
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from elastream.foresight.oms.chain import Chain
 from elastream.foresight.oms.prices import Copies
+from elastream.foresight.ssm.cuts import Cut
+from elastream.foresight.ssm.interval_gain import Ints
+from elastream.foresight.ssm.partition_cost import kept_state
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.cuts import Cut
-from elastream.placement.ssm.interval_gain import Ints
-from elastream.placement.ssm.partition_cost import kept_state
 
 
 @kernel

@@ -23,7 +23,7 @@ import numpy as np
 from elastream.foresight.oms.chain import Chain
 from elastream.foresight.oms.intervals import IntervalGraph
 from elastream.foresight.oms.pairs import offsets, pair_cuts, pair_values
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 Copies = list[tuple[Ints, Ints]]
 """For each pair the vertices at which the intervals of its old and of its new cut close."""

@@ -2,7 +2,7 @@
 
 Model. Migration ``i`` allows the cuts ``A_i`` and counts ``w_i``, and ``w_1 >= w_2 >= ... >= 0``.
 A sequence ``P_i in A_i`` from the current cut ``P_0`` costs ``sum of w_i d(P_{i-1}, P_i)``, ``d``
-being the metric of :mod:`~elastream.placement.ssm.partition_cost`.
+being the metric of :mod:`~elastream.foresight.ssm.partition_cost`.
 
 *Staying is best.* Where ``P_{i-1}`` is in ``A_i``, putting it in place of ``P_i`` costs no more. It
 saves ``w_i d(P_{i-1}, P_i)``; what it adds to the next migration is at most ``w_{i+1} d(P_{i-1},
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elastream.foresight.oms.intervals import IntervalGraph
-from elastream.placement.ssm.cuts import Cut
+from elastream.foresight.ssm.cuts import Cut
 
 
 def needed_steps(graphs: Sequence[IntervalGraph], current: Cut, *, falling: bool) -> list[int]:

@@ -18,7 +18,7 @@ from elastream.foresight.oms.chain import Chain
 from elastream.foresight.oms.pool import CutPool
 from elastream.foresight.oms.prices import Ascent, CutPrices, potential
 from elastream.foresight.oms.sweep import sweep
-from elastream.placement.ssm.partition_cost import kept_state
+from elastream.foresight.ssm.partition_cost import kept_state
 
 _CELLS_PER_LABEL = 30
 """Time of a label of the sweep, in values."""

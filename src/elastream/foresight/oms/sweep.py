@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from elastream.foresight.oms.chain import Chain
 from elastream.foresight.oms.pairs import NONE
 from elastream.foresight.oms.prices import Potential
-from elastream.placement.ssm.interval_gain import Ints
+from elastream.foresight.ssm.interval_gain import Ints
 
 Bools = NDArray[np.bool_]
 Small = NDArray[np.int32]

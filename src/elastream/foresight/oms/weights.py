@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
+from elastream.foresight.oms.problem import SequenceProblem
 from elastream.model.checks import Number
-from elastream.model.migration import SequenceProblem
 from elastream.model.plan import StepPlan
 
 _LEAST_SEARCHED = Fraction(1, 2**40)

@@ -30,7 +30,7 @@ from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.pricing import Pool, shortfalls
 from elastream.foresight.mtm.solving import CostTable
 from elastream.foresight.mtm.successor_tree import SuccessorTree
-from elastream.placement.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -54,8 +54,8 @@ from elastream.placement.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.placement.free_step.packing import crowd, level, return_home, settle
 from elastream.placement.free_step.scarce_room import scarce_room
 from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep, whole_step
-from elastream.placement.ssm.single_step import cheapest_intervals
 from elastream.placement.state_ticks import PROVEN, plan_with_bound
+from elastream.registry import PLANNERS, installed
 
 EFFORT = 3_000_000
 """Default effort of an integer program: its variables times its branches."""
@@ -187,12 +187,15 @@ def _anneal(step: WholeStep, kept: Keeping, known: Answer) -> Answer:
 
 
 def _consecutive(problem: StepProblem, step: WholeStep) -> Answer:
-    """Return the single-step plan as a placement, where there is one."""
-    nodes_of_tasks = cheapest_intervals(problem)
-    if nodes_of_tasks is None:
+    """Return the single-step plan as a placement, where its planner is installed and finds one."""
+    entry = installed(PLANNERS).get("single-step")
+    if entry is None or problem.current.intervals is None:
+        return Answer(None, 0)
+    plan = entry.load()(problem)
+    if isinstance(plan, Infeasible):
         return Answer(None, 0)
     numbers = {int(node): index for index, node in enumerate(step.nodes)}
-    place = np.array([numbers.get(node, -1) for node in nodes_of_tasks])
+    place = np.array([numbers.get(node, -1) for node in plan.assignment.nodes_of_tasks])
     return Answer(place if step.fits(place) else None, 0)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.plan import StepPlanner
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.studies.figure import Curves, Figure, Value, falls, rises
 from elastream_lab.studies.migration_cost.study import AWARE, FLATTEST, GAMMA, TAU, CostStudy
 from elastream_lab.studies.migration_cost.trained import Trained

@@ -13,12 +13,12 @@ import numpy as np
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.neighbourhood import targets
 from elastream.foresight.mtm.problem import MigrationChain
+from elastream.foresight.ssm.cuts import cut_of, nodes_of_cut
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner, step_plan
 from elastream.placement.even_spread import even_bounds
-from elastream.placement.ssm.cuts import cut_of, nodes_of_cut
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.studies.migration_cost.load import Migration
 
 

@@ -13,10 +13,11 @@ from typing import Final
 
 from elastream.foresight.ahead.by_schedule import scheduled_step
 from elastream.foresight.oms.planner import sequence
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
-from elastream.model.migration import SequenceProblem, StepProblem, Target
-from elastream.model.plan import Infeasible, SequencePlan, StepPlan
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.even_spread import even_bounds, even_max_load
 from elastream.placement.free_step.planner import free_step
 from elastream_lab.studies.figure import Curves, Figure, Value

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.errors import ProblemError
 from elastream.model.plan import StepPlanner
 from elastream.placement.free_step.planner import free_step
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.rivals.even_split import even_split
 from elastream_lab.rivals.redist import redist
 from elastream_lab.studies.migration_cost.load import Load

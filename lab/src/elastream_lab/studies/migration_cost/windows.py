@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.plan import StepPlanner
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.studies.figure import Figure, Value
 from elastream_lab.studies.migration_cost.run import run_through
 from elastream_lab.studies.migration_cost.study import AWARE, DIRECTED, GAMMA, TAU, CostStudy

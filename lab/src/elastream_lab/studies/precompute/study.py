@@ -27,7 +27,7 @@ from elastream.model.plan import Infeasible
 from elastream_lab.studies.figure import Curves, Figure, Value, rises
 
 if TYPE_CHECKING:
-    from elastream.placement.ssm.cuts import Cut
+    from elastream.foresight.ssm.cuts import Cut
 
 
 _ALL, _POOL = "all", "pool"

@@ -18,9 +18,10 @@ from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import partition_values
 from elastream.foresight.oms.planner import sequence
+from elastream.foresight.oms.problem import SequenceProblem
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ElastreamError
-from elastream.model.migration import SequenceProblem, StepProblem, Target
+from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
 from elastream.placement.even_spread import attainable_tau
 from elastream_lab.rivals.catalog import STEP_PLANNERS

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from elastream.foresight.ssm.cuts import intervals_of
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
-from elastream.placement.ssm.cuts import intervals_of
 
 
 def simple_ssm(problem: StepProblem) -> Number | None:

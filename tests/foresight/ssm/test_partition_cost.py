@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from elastream.placement.ssm.partition_cost import Matching, cheapest_matching, kept_state
+from elastream.foresight.ssm.partition_cost import Matching, cheapest_matching, kept_state
 
 Cut = list[int]
 

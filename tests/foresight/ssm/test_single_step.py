@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.foresight.ssm.simple_ssm import simple_ssm
 from tests.placement.exhaustive import cheapest_then_flattest
-from tests.placement.simple_ssm import simple_ssm
 from tests.strategies import step_problems
 
+from elastream.foresight.ssm import interval_gain
+from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Interval
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
-from elastream.placement.ssm import interval_gain
-from elastream.placement.ssm.single_step import single_step
 from elastream_lab.rivals.paper_ssm import paper_ssm
 
 

@@ -3,7 +3,7 @@
 Papers 000 (section 3) and 001 (section 4), definition 3.2: given where the tasks are, choose at
 most ``n'`` intervals of work at most ``(1 + tau) W / n'`` and their nodes so that the state of the
 tasks that change node is least. Exact; O(m n') a run of the dynamic program in
-:mod:`~elastream.placement.ssm.interval_gain`, where the papers need O(m² n').
+:mod:`~elastream.foresight.ssm.interval_gain`, where the papers need O(m² n').
 
 Ties. Among all plans of least cost the one with the lowest maximum load is taken: the gain can
 only fall when the limit falls, so the lowest limit at which it does not fall is found by
@@ -25,7 +25,6 @@ more digits for the smaller ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,11 +32,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from elastream.foresight.ssm.cuts import intervals_of, nearest_copies, prefix_sums
+from elastream.foresight.ssm.interval_gain import least_moved
 from elastream.model.assignment import Interval
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.placement.ssm.cuts import intervals_of, nearest_copies, prefix_sums
-from elastream.placement.ssm.interval_gain import least_moved
 from elastream.placement.state_ticks import Ticks, plan_with_bound
 
 _TICK_BITS = 58
@@ -52,7 +51,7 @@ def single_step(problem: StepProblem) -> StepPlan | Infeasible:
     """
     old = intervals_of(problem.current)
     limit = problem.limit
-    cuts = _solve(problem, old, limit, flattest=True)
+    cuts = _solve(problem, old, limit)
     if cuts is None:
         return _infeasible(problem, limit)
     nodes_of_tasks = _placed(problem, cuts)
@@ -69,7 +68,7 @@ def _refined(problem: StepProblem, old: Sequence[Interval], plan: StepPlan) -> S
         if plan.status == "optimal":
             break
         state = tuple(min(size, plan.cost) for size in problem.state)
-        cuts = _solve(replace(problem, state=state), old, problem.limit, flattest=True)
+        cuts = _solve(replace(problem, state=state), old, problem.limit)
         if cuts is None:  # what fits does not depend on state
             raise RuntimeError("tasks that fit no longer do")
         closer = plan_with_bound(problem, _placed(problem, cuts), cuts.moved)
@@ -79,23 +78,12 @@ def _refined(problem: StepProblem, old: Sequence[Interval], plan: StepPlan) -> S
     return plan
 
 
-def cheapest_intervals(problem: StepProblem) -> tuple[int, ...] | None:
-    """Return the node of each task in some plan of least cost; one run, arbitrary ties.
-
-    Copies only choose the nodes of its intervals. ``None`` if no plan exists or the tasks of a node
-    are not consecutive now.
-    """
-    old = problem.current.intervals
-    cuts = None if old is None else _solve(problem, old, problem.limit, flattest=False)
-    return None if cuts is None else nearest_copies(problem, _placed(problem, cuts))
-
-
 def _with_copies(problem: StepProblem, nodes_of_tasks: tuple[int, ...]) -> StepPlan:
     """Return the plan that loads less: with these intervals, or ignoring copied tasks."""
     copied = {task for task, _ in problem.copies}
     state = tuple(0 if task in copied else size for task, size in enumerate(problem.state))
     others = replace(problem, state=state, copies=frozenset())
-    cuts = _solve(others, intervals_of(problem.current), problem.limit, flattest=True)
+    cuts = _solve(others, intervals_of(problem.current), problem.limit)
     if cuts is None:  # what fits does not depend on state
         raise RuntimeError("tasks that fit no longer do")
     ignoring = _placed(others, cuts)
@@ -119,17 +107,13 @@ class _Cuts:
     """Whether no size was rounded."""
 
 
-def _solve(
-    problem: StepProblem, old: Sequence[Interval], limit: float, *, flattest: bool
-) -> _Cuts | None:
+def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts | None:
     """Run the dynamic program; ``None`` if the tasks do not fit."""
     m = len(problem.work)
     blocks = sorted((lb, ub, node) for node, (lb, ub) in enumerate(old) if lb < ub)
     starts = np.array([lb for lb, _, _ in blocks] + [m])
     levels = min(problem.target.nodes, m)
     grain = 0.5 if type(sum(problem.work)) is int else limit * LOAD_TOLERANCE
-    if not flattest:
-        grain = math.inf  # all loads count as equal, so the first solution is taken
     ticks = Ticks.of(problem.state, bits=_TICK_BITS)
     state = np.array([0, *accumulate(ticks.sizes)], dtype=np.int64)
     cuts, match = np.empty((2, levels + 1), dtype=np.int64)

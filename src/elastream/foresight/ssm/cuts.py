@@ -2,7 +2,7 @@
 
 A *cut* splits the tasks into non-empty intervals. The nodes of the intervals of a chosen cut follow
 from the cheapest matching with the current intervals
-(:mod:`~elastream.placement.ssm.partition_cost`). Copies of state do not affect the choice of a cut,
+(:mod:`~elastream.foresight.ssm.partition_cost`). Copies of state do not affect the choice of a cut,
 only the assignment of its intervals to nodes (:func:`nearest_copies`).
 """
 
@@ -13,13 +13,13 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from elastream.foresight.ssm.interval_gain import Floats
+from elastream.foresight.ssm.partition_cost import cheapest_matching
 from elastream.model.assignment import Assignment, Interval
 from elastream.model.checks import Number
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.placement.matchings import most_valuable
-from elastream.placement.ssm.interval_gain import Floats
-from elastream.placement.ssm.partition_cost import cheapest_matching
 
 Cut = tuple[int, ...]
 """The bounds ``0 = b[0] < b[1] < ... < b[k] = m`` of the intervals, in the order of the tasks."""

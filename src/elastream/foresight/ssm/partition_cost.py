@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from elastream.foresight.ssm.interval_gain import Ints
 from elastream.model.checks import Number
 from elastream.model.migration import exact_sum
 from elastream.placement.kernel import kernel
-from elastream.placement.ssm.interval_gain import Ints
 from elastream.placement.whole_units import in_units
 
 

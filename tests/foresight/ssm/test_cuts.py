@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from elastream.foresight.ssm.cuts import cut_of, nodes_of_cut, prefix_sums
 from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
-from elastream.placement.ssm.cuts import cut_of, nodes_of_cut, prefix_sums
 
 
 def test_a_cut_forgets_the_nodes_and_those_that_are_idle() -> None:
