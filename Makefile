@@ -13,6 +13,7 @@ TRIAL := dist/trial
 FLINK := .flink
 OTHER_SPARK = $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(ENVIRONMENTS)/$*
 LIVE := $(addprefix tests/spark/test_,placement.py attach.py exactness.py executors.py copied_stores.py)
+SUITE := "not slow and not components"
 COUNT ?= 100000
 SEED ?= 1
 # every minor version that pyproject.toml accepts, such as 4.0 4.1 4.2 4.3
@@ -25,6 +26,9 @@ GO_BUILD := go build -mod=mod -buildvcs=false -trimpath -ldflags "-s -w"
 ETCD := go.etcd.io/etcd/server/v3
 API_SERVER := k8s.io/kubernetes/cmd/kube-apiserver
 S3_SERVER := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+# Compiled tests and modules are kept, so that workers and child processes do not compile them again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow fuzz test-versions other-sparks test-page page-parts test-components components lock-components store api-server check \
@@ -47,10 +51,11 @@ demo: $(READY) ## run the main job: a stream that scales out and in by itself; d
 test: $(READY) ## run the lint, the types, the layers and all tests but the long trials
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/python -m elastream.spark.sessions.class_training
-	@$(BIN)/pytest -m "not slow and not components" --numprocesses 4 --dist loadgroup
+	@$(BIN)/python -m elastream.spark.sessions.class_training & training=$$!; \
+		{ $(BIN)/mypy && $(BIN)/lint-imports; }; checked=$$?; \
+		test $$checked != 0 || $(BIN)/pytest -m $(SUITE) -qq --collect-only > /dev/null; \
+		wait $$training && exit $$checked
+	@$(BIN)/pytest -m $(SUITE) --numprocesses 4 --dist loadgroup
 
 test-slow: $(READY) ## run the long trials too
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -m "not components"

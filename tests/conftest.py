@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 # The suite tries the same examples every time, so that a commit fails for what it changed;
 # `make test-slow` goes looking for new ones.
 settings.register_profile(
-    "thorough",
+    "suite",
     deadline=None,
-    max_examples=2000,
+    max_examples=300,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("search", parent=settings.get_profile("thorough"), derandomize=False)
-settings.register_profile("quick", parent=settings.get_profile("thorough"), max_examples=150)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "thorough"))
+settings.register_profile(
+    "search", parent=settings.get_profile("suite"), max_examples=2000, derandomize=False
+)
+settings.register_profile("quick", parent=settings.get_profile("suite"), max_examples=100)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 OWN_CLUSTER = {
     "demo/test_demo.py": "own clusters",
