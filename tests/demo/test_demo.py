@@ -36,7 +36,7 @@ def test_the_demo_scales_out_and_in_and_is_exact(
     assert summary["exact"] is True
     assert "error" not in summary
     assert summary["rows"] > 10_000
-    assert summary["executors"] == {"min": 2, "max": 3, "final": 2}
+    assert summary["executors"] == {"min": 1, "max": 2, "final": 1}
     response = summary["response_ms"]
     assert 0 < response["median"] <= response["p99"] <= response["worst"]
 

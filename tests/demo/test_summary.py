@@ -9,11 +9,14 @@ import pytest
 from rich.console import Console
 
 from elastream.cli.demo.picture import draw_picture
-from elastream.cli.demo.summary import changes_of, shown, summary
-from elastream.cli.demo.view import drawn, watched
+from elastream.cli.demo.summary import changes_of, printed_summary, summary
+from elastream.cli.demo.view import display, live_view, partition_map
 from elastream.cli.screen import Screen
 from elastream.core.decisions import Decision, Kind
+from elastream.core.goal import Marks
+from elastream.core.scenes import Scene, SceneExecutor, SceneLoop, SceneQuery, SceneTask
 from elastream.demo.run import CountedFile, Demo, DemoSample
+from elastream.model.observation import TaskId
 
 START_MS = 1_000_000
 FIGURES = {
@@ -26,10 +29,30 @@ FIGURES = {
     "median_batch_ms_before": 500.0,
 }
 
+LOOP = SceneLoop(
+    mode="acts",
+    phase="moving",
+    goal="utilisation 0.7",
+    planner="free-step",
+    least=1,
+    most=4,
+    tau=0.2,
+    marks=Marks(0.6, 0.7, 0.8),
+    utilisation=0.7,
+    cooldown_until_ms=None,
+    attached_ms=0,
+    executor_s=0.0,
+    spare_executor_s=0.0,
+)
+QUERY = SceneQuery(3, 1000, False, 1, 300, 100, 100, 0, 0)
 
-def decision(at_s: float | None, kind: Kind, **more: Any) -> Decision:
-    at_ms = None if at_s is None else START_MS + round(1000 * at_s)
-    return Decision(at_ms, None, kind, f"the reason of {kind}", 2, **more)
+
+def executor(busy: float | None, *, warm: bool = True, spare: bool = False) -> SceneExecutor:
+    return SceneExecutor("host", 1, warm, spare, busy)
+
+
+def decision(at_s: float, kind: Kind, **more: Any) -> Decision:
+    return Decision(START_MS + round(1000 * at_s), None, kind, f"the reason of {kind}", 2, **more)
 
 
 @pytest.fixture
@@ -41,7 +64,7 @@ def demo() -> Demo:
         due_ms = START_MS + 1000.0 * number
         waited_ms = 1500 + (5000 if 20 <= number < 30 else 0)
         made.counted.append(CountedFile(due_ms, 10, due_ms + waited_ms))
-        made.samples.append(DemoSample(float(number), 2, 3, 0.5))
+        made.samples.append(DemoSample(float(number), 2, 3))
     made.decisions += [
         decision(18.0, "scale-out"),
         decision(26.0, "plan"),
@@ -77,17 +100,10 @@ def test_the_summary_keeps_its_agreed_names_and_adds_the_whole_change(demo: Demo
 
 def test_the_table_shows_how_long_posts_waited(demo: Demo) -> None:
     console = Console(width=200, record=True)
-    console.print(shown(demo, 60.0))
+    console.print(printed_summary(demo, 60.0))
     text = console.export_text()
     assert "/ 6.5" in text
     assert "12 s" in text
-
-
-def test_a_change_whose_times_are_not_known_has_no_waits(demo: Demo) -> None:
-    demo.decisions[0] = decision(None, "scale-out")
-    migration = only_migration(demo)
-    assert (migration["asked_to_done_s"], migration["response_change_ms"]) == (None, None)
-    Console(width=200, quiet=True).print(shown(demo, 60.0))
 
 
 @pytest.mark.parametrize("wrong_words", [None, 1])
@@ -104,16 +120,38 @@ def test_the_picture_is_drawn_of_what_was_seen(demo: Demo, tmp_path: Path) -> No
 
 def test_a_terminal_shows_the_rate_and_what_was_decided(demo: Demo) -> None:
     console = Console(width=120, record=True)
-    console.print(drawn(demo))
+    console.print(live_view(demo))
     text = console.export_text()
-    assert "up to 1200 posts/s" in text
+    assert "120 posts/s" in text
     assert "scale-out: the reason of scale-out" in text
+
+
+def test_the_map_has_a_row_for_each_executor_with_its_load_its_partitions_and_their_moves() -> None:
+    tasks = {
+        TaskId("q", 0, 0): SceneTask("a", 0.3, 1),
+        TaskId("q", 0, 1): SceneTask("a", 0.0, 1, heading="c"),
+        TaskId("q", 0, 2): SceneTask("b", 0.1, 1),
+    }
+    executors = {
+        "a": executor(0.9),
+        "b": executor(0.1),
+        "c": executor(None, warm=False),
+        "d": executor(0.0, spare=True),
+    }
+    console = Console(width=100, record=True)
+    console.print(partition_map(Scene(0, LOOP, executors, {"q": QUERY}, tasks)))
+    assert [" ".join(line.split()) for line in console.export_text().splitlines()] == [
+        "executor a ██████████████████░░ 90% 0 1>c",
+        "executor b ██░░░░░░░░░░░░░░░░░░ 10% 2",
+        "executor c cold -",
+        "executor d spare 0%",
+    ]
 
 
 def test_elsewhere_each_decision_is_a_line_once(
     demo: Demo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with watched(Screen()) as show:
+    with display(Screen()) as show:
         show(demo)
         show(demo)
     assert capsys.readouterr().out.count("scale-out: the reason of scale-out\n") == 1

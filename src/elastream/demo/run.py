@@ -1,9 +1,8 @@
 """The demo: a stream whose rate changes, made elastic, and checked at its end.
 
 The cluster starts, the query counts a few files until it is warm, the loop is attached, and files
-come as the story says. From then on the loop decides and this module watches. At the end the query
-stops at a batch boundary and every word's count in its state is compared with a batch count of the
-same posts.
+come as the load says. At the end the query stops at a batch boundary, and every word's count in its
+state is compared with a batch count of the same posts.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from elastream.core.decisions import Decision
 from elastream.core.policy import Movement, Policy, Timeouts, planner_named
 from elastream.core.scenes import take_scene
-from elastream.demo.posts import EVERY_S, WORDS_A_POST, Load, busy_spell, file_of_posts, whole_day
+from elastream.demo.posts import EVERY_S, WORDS_A_POST, busy_spell, file_of_posts, whole_day
 from elastream.goals.utilisation import Utilisation
 from elastream.model.errors import SparkError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from elastream.attachment import Attachment
@@ -31,16 +31,15 @@ if TYPE_CHECKING:
 
 
 _BUSY: Final = 0.5
-"""Share of all executors' time that the busiest moment sleeps: with what a batch takes besides, the
+"""Share of all executors' time that the busiest moment sleeps. With the rest of a batch, the
 policy's target needs the most executors for it."""
-_LEAST_EXECUTORS: Final = 2
-_LOOK_S: Final = 0.3
-_WARMING_FILES: Final = 4
+_POLL_S: Final = 0.3
+_WARMING_FILES: Final = 3
 _WARMING_POSTS: Final = 100
 _SPARE_TIMEOUT_S: Final = 60.0
 _MOST_QUIET_FILES: Final = 20
-"""How many files may come after the last one of the load, ever more rarely, until a machine that is
-busy with other work scales in."""
+"""How many files may come after the load, ever more rarely, until a machine that is busy with other
+work scales in."""
 _STUCK_S: Final = 120.0
 
 
@@ -62,7 +61,7 @@ class CountedFile:
 
 @dataclass(frozen=True, slots=True)
 class DemoSample:
-    """What was seen at one moment."""
+    """The executors at one moment."""
 
     at_s: float
     """Seconds after the first file came."""
@@ -70,7 +69,6 @@ class DemoSample:
     """Those at work."""
     alive: int
     """With the spare."""
-    utilisation: float | None
 
 
 @dataclass
@@ -78,7 +76,6 @@ class Demo:
     """One run of the demo: what it is, and what has been seen of it so far."""
 
     long: bool = False
-    """Whether it is the whole day."""
     planner: str = "free-step"
     doing: str = "starting"
     """What goes on, in a few words."""
@@ -88,30 +85,36 @@ class Demo:
     counted: list[CountedFile] = field(default_factory=list)
     samples: list[DemoSample] = field(default_factory=list)
     scene: Scene | None = None
-    """What there is to see now; ``None`` before the loop is attached."""
+    """``None`` before the loop is attached."""
     page: str | None = None
-    """Where a browser shows it."""
+    """The URL of the page."""
     wrong_words: int | None = None
     """How many words have a wrong count; ``None`` before the check."""
 
     def __post_init__(self) -> None:
         planner_named(self.planner)
-        self.load: Load = whole_day() if self.long else busy_spell()
-        self.most_executors = 4 if self.long else 3
-        words_per_s = self.load.busiest * WORDS_A_POST
+        self.sizes = whole_day() if self.long else busy_spell()
+        """The posts of each file."""
+        self.least_executors, self.most_executors = (2, 4) if self.long else (1, 2)
+        words_per_s = max(self.sizes) / EVERY_S * WORDS_A_POST
         self.service_us = round(_BUSY * self.most_executors / words_per_s * 1e6, 1)
+        self.length_s = len(self.sizes) * EVERY_S
+
+    def rate(self, at_s: float) -> float:
+        """Return how many posts come per second at a moment of the load."""
+        return self.sizes[min(int(at_s / EVERY_S), len(self.sizes) - 1)] / EVERY_S
 
     @property
     def exact(self) -> bool:
-        """Whether every word's count is that of the batch job."""
+        """Whether every word's count is that of the batch count."""
         return self.wrong_words == 0
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the first file came, not beyond its end."""
+        """Seconds since the first file came, not beyond the load's end."""
         if self.start_ms is None:
             return 0.0
-        return min(time.time() - self.start_ms / 1000, self.load.length_s)
+        return min(time.time() - self.start_ms / 1000, self.length_s)
 
     @property
     def posts_counted(self) -> int:
@@ -121,12 +124,12 @@ class Demo:
     def policy(self) -> Policy:
         """Return a policy for a load of minutes: quick to decide, gentle in moving."""
         return Policy(
-            min_executors=_LEAST_EXECUTORS,
+            min_executors=self.least_executors,
             max_executors=self.most_executors,
             spares=1,
             goal=Utilisation(target=0.6, hysteresis=0.1, catch_up_s=20.0),
             planner=self.planner,
-            cooldown_s=8.0,
+            cooldown_s=6.0,
             patience=2,
             timeouts=Timeouts(smoothing_s=4.0),
             tau=0.1,
@@ -139,11 +142,10 @@ def run(
 ) -> None:
     """Run the demo; ``show`` is called a few times a second.
 
-    Decisions go to ``log`` as well, and a browser finds it on ``page``: a port, or host and port.
+    Decisions also go to ``log``, and the page is on ``page``: a port, or host and port.
     """
     from elastream.attachment import attach
-    from elastream.demo.word_count import start_counting, warm_up_stream, wrong_words
-    from elastream.spark.sessions.class_training import ensure_archive
+    from elastream.demo.word_count import warm_up_stream, wrong_words
     from elastream.spark.sessions.embedded_cluster import (
         EmbeddedCluster,
         embedded_session,
@@ -151,23 +153,21 @@ def run(
     )
     from elastream.spark.steer.graceful_stop import stop_gracefully
 
-    def tell(doing: str) -> None:
+    def begin(doing: str) -> None:
         demo.doing = doing
         show(demo)
 
     cluster = EmbeddedCluster(
-        executors=_LEAST_EXECUTORS,
+        executors=demo.least_executors,
         max_executors=demo.most_executors,
         app_name="elastream demo",
         config={"spark.sql.streaming.minBatchesToRetain": "10000"},  # commits of every batch stay
     )
-    ensure_archive(cluster, tell)
-    tell(f"starting Spark, {_LEAST_EXECUTORS} executors")
+    begin("starting Spark")
     with embedded_session(cluster) as spark:
-        folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
-        stream = _Stream(demo, folder / "posts", folder / "checkpoint", show)
-        tell("warming the query")
-        stream.start(partial(start_counting, spark, service_us=demo.service_us))
+        stream = _Stream(demo, Path(tempfile.mkdtemp(dir=scratch_folder(spark))), show)
+        begin("warming the query")
+        stream.start(spark)
         with attach(
             stream.query,
             demo.policy(),
@@ -177,13 +177,13 @@ def run(
             page=page,
         ) as attachment:
             demo.page = attachment.page
-            tell("preparing a spare executor")
+            begin("preparing a spare executor")
             stream.await_spare(attachment)
             demo.doing = "counting posts"
             stream.replay(attachment)
         stop_gracefully(stream.query)
-        tell("checking against a batch count")
-        demo.wrong_words = wrong_words(spark, stream.folder, stream.checkpoint)
+        begin("checking against a batch count")
+        demo.wrong_words = wrong_words(spark, stream.posts, stream.checkpoint)
 
 
 class _Stream:
@@ -194,45 +194,51 @@ class _Stream:
 
     query: StreamingQuery
 
-    def __init__(
-        self, demo: Demo, folder: Path, checkpoint: Path, show: Callable[[Demo], None]
-    ) -> None:
-        self.folder, self.checkpoint = folder, checkpoint
+    def __init__(self, demo: Demo, folder: Path, show: Callable[[Demo], None]) -> None:
+        self.posts, self.checkpoint = folder / "posts", folder / "checkpoint"
         self._demo, self._show = demo, show
         self._files: list[tuple[float, int]] = []
-        """When each file was due, and how many posts it has."""
+        """When each file came, in milliseconds since the epoch, and how many posts it has."""
         self._counted = 0
         """How many of them are in committed batches."""
 
-    def start(self, counting: Callable[[Path, Path], StreamingQuery]) -> None:
+    def start(self, spark: SparkSession) -> None:
         """Start the query, and return when it is warm."""
-        self.folder.mkdir()
-        self._come(_WARMING_POSTS)
-        self.query = counting(self.folder, self.checkpoint)
-        self._watch(lambda: self._counted == _WARMING_FILES, each=self._feed)
+        from elastream.demo.word_count import start_counting
+
+        self.posts.mkdir()
+        self._add_file(_WARMING_POSTS)
+        service_us = self._demo.service_us
+        self.query = start_counting(spark, self.posts, self.checkpoint, service_us=service_us)
+        self._await(lambda: self._counted == _WARMING_FILES, each=self._add_small_file)
 
     def await_spare(self, attachment: Attachment) -> None:
-        """Keep the query busy until a spare executor is there, but not for long."""
+        """Keep the query at work until a spare executor is there, but not for long."""
         deadline = time.monotonic() + _SPARE_TIMEOUT_S
 
         def is_ready() -> bool:
             return any(spare.warm for spare in attachment.state.spares)
 
-        self._watch(lambda: is_ready() or time.monotonic() > deadline, each=self._feed)
-        self._watch(self._has_counted_all)
+        self._await(
+            lambda: is_ready() or time.monotonic() > deadline,
+            each=lambda: self._add_small_file(every_s=EVERY_S),
+        )
+        self._await(self._has_counted_all)
 
     def replay(self, attachment: Attachment) -> None:
         """Let the files come when they are due, and quiet ones until the last scale-in is done."""
         demo, first = self._demo, len(self._files)
-        sizes = demo.load.sizes
+        sizes = demo.sizes
         most = len(sizes) + _MOST_QUIET_FILES
         demo.start_ms = time.time() * 1000
 
         def has_scaled_in() -> bool:
-            return len(attachment.state.executors) == _LEAST_EXECUTORS and attachment.wait(0)
+            return len(attachment.state.executors) == demo.least_executors and attachment.wait(0)
 
         def sample() -> None:
-            demo.samples.append(_sample(demo, attachment))
+            at_s = time.time() - (demo.start_ms or 0) / 1000
+            at_work, alive = len(attachment.state.executors), len(attachment.executors())
+            demo.samples.append(DemoSample(at_s, at_work, alive))
             demo.scene = take_scene(attachment.state)
 
         def feed() -> None:
@@ -241,9 +247,9 @@ class _Stream:
             due_ms = self._files[-1][0] + 1000 * EVERY_S * late
             if not late:
                 due_ms = (demo.start_ms or 0) + 1000 * EVERY_S * number
-            wanted = not late or (number < most and not has_scaled_in())
-            if wanted and time.time() * 1000 >= due_ms:
-                self._come(sizes[min(number, len(sizes) - 1)])
+            is_needed = not late or (number < most and not has_scaled_in())
+            if is_needed and time.time() * 1000 >= due_ms:
+                self._add_file(sizes[min(number, len(sizes) - 1)])
             sample()
 
         def ended() -> bool:
@@ -252,50 +258,50 @@ class _Stream:
                 return False
             return has_scaled_in() or come == most
 
-        self._watch(ended, each=feed)
-        self._come(sizes[-1])  # shows how it is after the last change
-        self._watch(self._has_counted_all, each=sample)
+        self._await(ended, each=feed)
+        self._add_file(sizes[-1])  # shows how it is after the last change
+        self._await(self._has_counted_all, each=sample)
         sample()
 
     def backlog(self, progress: Mapping[str, Any]) -> int:
         """Return how many posts were waiting when the batch of a progress report was done."""
         return sum(posts for _, posts in self._files[progress["batchId"] + 1 :])
 
-    def _feed(self) -> None:
-        """Let a small file come where all are counted."""
-        if self._has_counted_all():
-            self._come(_WARMING_POSTS)
+    def _add_small_file(self, every_s: float = 0.0) -> None:
+        """Let a small file come where all are counted, and the last one came long enough ago."""
+        if self._has_counted_all() and time.time() * 1000 >= self._files[-1][0] + 1000 * every_s:
+            self._add_file(_WARMING_POSTS)
 
-    def _come(self, posts: int) -> None:
+    def _add_file(self, posts: int) -> None:
         number = len(self._files)
-        hidden = self.folder / f".{number}"
+        hidden = self.posts / f".{number}"
         hidden.write_text(file_of_posts(posts, seed=number))
         self._files.append((time.time() * 1000, posts))
-        hidden.rename(self.folder / f"{number}.txt")
+        hidden.rename(self.posts / f"{number}.txt")
 
     def _has_counted_all(self) -> bool:
         return self._counted == len(self._files)
 
-    def _watch(
+    def _await(
         self, reached: Callable[[], bool], *, each: Callable[[], None] = lambda: None
     ) -> None:
-        """Look until it is reached; raise ``SparkError`` where the query does not go on."""
+        """Wait until it is reached; raise ``SparkError`` where the query does not go on."""
         from elastream.spark.observe.endings import ending
 
         moved_s = time.monotonic()
         while not reached():
             if not self.query.isActive:
                 raise SparkError(f"the query ended: {ending(self.query.exception())}")
-            if self._look() or self._has_counted_all():
+            if self._take_commits() or self._has_counted_all():
                 moved_s = time.monotonic()
             elif time.monotonic() - moved_s > _STUCK_S:
                 raise SparkError(f"there are posts to count, and no batch for {_STUCK_S:g} s")
             each()
             self._show(self._demo)
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
-    def _look(self) -> bool:
-        """Take in the batches that were committed since the last look; whether there are any."""
+    def _take_commits(self) -> bool:
+        """Take in the batches that were committed since the last call; whether there are any."""
         before = self._counted
         for due_ms, posts in self._files[before:]:
             commit = self.checkpoint / "commits" / str(self._counted)
@@ -306,13 +312,3 @@ class _Stream:
                 self._demo.counted.append(CountedFile(due_ms, posts, finished_ms))
             self._counted += 1
         return self._counted > before
-
-
-def _sample(demo: Demo, attachment: Attachment) -> DemoSample:
-    measured = [d.utilisation for d in demo.decisions[-5:] if d.utilisation is not None]
-    return DemoSample(
-        at_s=time.time() - (demo.start_ms or 0) / 1000,
-        executors=len(attachment.state.executors),
-        alive=len(attachment.executors()),
-        utilisation=measured[-1] if measured else None,
-    )

@@ -39,8 +39,8 @@ def demo(
       elastream demo --long --picture day.png --json summary.json
     """
     from elastream.cli.demo.picture import draw_picture
-    from elastream.cli.demo.summary import shown, summary
-    from elastream.cli.demo.view import watched
+    from elastream.cli.demo.summary import printed_summary, summary
+    from elastream.cli.demo.view import display
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
     from elastream.cli.run_summaries import (
         checked_picture,
@@ -53,7 +53,7 @@ def demo(
     from elastream.demo.run import Demo, run
     from elastream.page.server import checked_address
 
-    made = Demo(long, planner)
+    state = Demo(long, planner)
     checked_picture("--picture", picture)
     checked_target("--json", json_file)
     if log is not None:
@@ -63,17 +63,17 @@ def demo(
     began = time.monotonic()
     console = Screen()
     with (
-        failure_written(json_file, lambda why: summary(made, time.monotonic() - began, why)),
+        failure_written(json_file, lambda why: summary(state, time.monotonic() - began, why)),
         ended_like_by_ctrl_c(),
         java_kept_quiet(),
-        watched(console) as show,
+        display(console) as show,
     ):
-        run(made, show, log=log, page=page)
-    draw_picture(made, picture)
+        run(state, show, log=log, page=page)
+    draw_picture(state, picture)
     seconds = time.monotonic() - began
-    console.print(shown(made, seconds))
+    console.print(printed_summary(state, seconds))
     console.print(f"drawn: {picture}", highlight=False, soft_wrap=True)
-    error = None if made.exact else f"{made.wrong_words} words have a wrong count"
-    write_summary(json_file, summary(made, seconds, error))
-    if not made.exact:
+    error = None if state.exact else f"{state.wrong_words} words have a wrong count"
+    write_summary(json_file, summary(state, seconds, error))
+    if not state.exact:
         raise typer.Exit(BROKEN)

@@ -1,4 +1,4 @@
-"""What the demo came to: the JSON of the run-summary contract, and the same for people."""
+"""The demo's result: the JSON of the run-summary contract, and the same for people."""
 
 from __future__ import annotations
 
@@ -35,20 +35,22 @@ class Change:
         return self.ended.kind == "done"
 
     @property
-    def took_s(self) -> float | None:
-        """From its decision to its end; ``None`` where a time is not known."""
-        if self.begun.at_ms is None or self.ended.at_ms is None:
-            return None
-        return (self.ended.at_ms - self.begun.at_ms) / 1000
+    def span_ms(self) -> tuple[int, int]:
+        """From its decision to its end."""
+        return self.begun.at_ms or 0, self.ended.at_ms or 0
+
+    @property
+    def took_s(self) -> float:
+        """How long that was."""
+        begin_ms, end_ms = self.span_ms
+        return (end_ms - begin_ms) / 1000
 
     def responses(self, files: Sequence[CountedFile]) -> tuple[Response, Response]:
         """Return the response times of the ten batches before it, and of posts due during it."""
-        begin_ms, end_ms = self.begun.at_ms, self.ended.at_ms
-        if begin_ms is None or end_ms is None:
-            return None, None
+        begin_ms, end_ms = self.span_ms
         before = [file for file in files if file.finished_ms <= begin_ms][-_BATCHES_BEFORE:]
         during = [file for file in files if begin_ms <= file.due_ms < end_ms]
-        return response_of(before), response_of(during)
+        return _response(before), _response(during)
 
 
 def changes_of(decisions: Sequence[Decision]) -> tuple[Change, ...]:
@@ -64,8 +66,7 @@ def changes_of(decisions: Sequence[Decision]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def response_of(files: Sequence[CountedFile]) -> Response:
-    """Return the response times of the posts of some files."""
+def _response(files: Sequence[CountedFile]) -> Response:
     if not files:
         return None
     waits_ms = np.repeat([file.response_ms for file in files], [file.posts for file in files])
@@ -85,14 +86,14 @@ def summary(demo: Demo, seconds: float, error: str | None = None) -> dict[str, o
             "max": max(executors, default=None),
             "final": executors[-1] if executors else None,
         },
-        "response_ms": response_of(demo.counted),
+        "response_ms": _response(demo.counted),
         "migrations": [_migration(demo, change) for change in changes_of(demo.decisions)],
     }
     return result if error is None else {**result, "error": error}
 
 
 def _migration(demo: Demo, change: Change) -> dict[str, object]:
-    figures, took_s = change.ended.figures, change.took_s
+    figures = change.ended.figures
     before, during = change.responses(demo.counted)
     return {
         "reason": (change.begun if change.completed else change.ended).reason,
@@ -102,19 +103,23 @@ def _migration(demo: Demo, change: Change) -> dict[str, object]:
         "partitions_moved": figures["tasks_moved"],
         "state_bytes_moved": figures["state_bytes_moved"],
         "batches": figures["batches"],
-        "worst_batch_ms": _whole(figures.get("worst_batch_ms")),
-        "median_batch_ms_before": _whole(figures.get("median_batch_ms_before")),
-        "asked_to_done_s": None if took_s is None else round(took_s, 1),
+        "worst_batch_ms": _rounded(figures.get("worst_batch_ms")),
+        "median_batch_ms_before": _rounded(figures.get("median_batch_ms_before")),
+        "asked_to_done_s": round(change.took_s, 1),
         "response_before_ms": before,
         "response_change_ms": during,
     }
 
 
-def shown(demo: Demo, seconds: float) -> RenderableType:
+def _rounded(value: Number | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def printed_summary(demo: Demo, seconds: float) -> RenderableType:
     """Return the summary for people."""
     wrong = f"{demo.wrong_words} words have a wrong count"
     verdict = Text("exact", "bold green") if demo.exact else Text(wrong, "bold red")
-    response = response_of(demo.counted) or {}
+    response = _response(demo.counted) or {}
     times = ", ".join(f"{name} {ms / 1000:.2f} s" for name, ms in response.items())
     slept = f"every word slept {demo.service_us:g} µs in the stateful stage, in place of work"
     counted = f"{demo.posts_counted:,} posts in {seconds:.0f} s: "
@@ -130,13 +135,11 @@ def _table(demo: Demo) -> RenderableType:
     changes = changes_of(demo.decisions)
     if not changes:
         return Text("nothing was scaled")
-    table = Table(
-        box=None,
-        pad_edge=False,
-        caption="response: median / 99th percentile, of the ten batches before, and of the posts "
-        "due from the decision to the end",
-        caption_justify="left",
+    caption = (
+        "response: median / 99th percentile, of the ten batches before the change, and of the "
+        "posts due from the decision to the end"
     )
+    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("change")
     for name in ("executors", "moved", "took", "response before", "during"):
         table.add_column(name, justify="right")
@@ -146,7 +149,7 @@ def _table(demo: Demo) -> RenderableType:
             change.begun.kind if change.completed else f"{change.begun.kind}, given up",
             f"{figures['executors_before']} → {figures['executors_after']}",
             f"{figures['tasks_moved']}, {amount(figures['state_bytes_moved'])}B",
-            "-" if change.took_s is None else f"{change.took_s:.0f} s",
+            f"{change.took_s:.0f} s",
             *map(_cell, change.responses(demo.counted)),
         )
     return table
@@ -154,7 +157,3 @@ def _table(demo: Demo) -> RenderableType:
 
 def _cell(found: Response) -> str:
     return f"{found['median'] / 1000:.1f} / {found['p99'] / 1000:.1f} s" if found else "-"
-
-
-def _whole(value: Number | None) -> int | None:
-    return None if value is None else round(value)
