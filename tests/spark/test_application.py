@@ -202,6 +202,7 @@ def test_an_idle_query_is_drained_at_once_and_verified_by_its_next_batch(
     assert files.found(application.checkpoint("quiet")) == files.expected()
 
 
+@pytest.mark.slow
 def test_queries_that_are_started_again_and_again_leave_nothing_behind(
     spark: SparkSession, application: Application
 ) -> None:

@@ -297,6 +297,7 @@ def test_a_setting_that_would_make_moves_cheaper_is_advised_and_the_query_attach
     assert f"{name} is false; set it to true" in caplog.text
 
 
+@pytest.mark.slow  # test_application.py has one
 def test_a_query_on_a_quiet_source_is_attached_at_once_and_joins_with_its_first_batch(
     spark: SparkSession, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -347,7 +348,7 @@ class Made:
     "planner",
     [
         "free-step",
-        "transition",
+        pytest.param("transition", marks=pytest.mark.slow),
         pytest.param("single-step", marks=pytest.mark.slow),
         pytest.param("consistent-hashing", marks=pytest.mark.slow),
         pytest.param("even-split", marks=pytest.mark.slow),
@@ -382,6 +383,7 @@ def test_every_planner_moves_what_it_says_and_results_stay_exact(
         assert "transition knows too little" in plans[0].reason
 
 
+@pytest.mark.slow
 def test_a_request_for_executors_that_hangs_is_not_carried_out_after_detaching(
     spark: SparkSession, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,8 +59,8 @@ class Stream:
     ("settings", "forced"),
     [
         pytest.param({}, False, id="uploaded by maintenance"),
-        pytest.param({}, True, id="uploaded in the commit"),
-        pytest.param({FORMAT: "2"}, False, id="files named by ids"),
+        pytest.param({}, True, id="uploaded in the commit", marks=pytest.mark.slow),
+        pytest.param({FORMAT: "2"}, False, id="files named by ids", marks=pytest.mark.slow),
         pytest.param({FORMAT: "2"}, True, id="files named by ids, uploaded in the commit"),
     ],
 )

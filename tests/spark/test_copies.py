@@ -98,6 +98,7 @@ def test_an_aggregation_finds_its_state_and_stays_exact(spark: SparkSession) -> 
         assert state == aggregation_answer(run.committed_rows())
 
 
+@pytest.mark.slow
 def test_an_aggregation_in_checkpoint_format_2_stays_exact(spark: SparkSession) -> None:
     with (
         session_with(spark, stateStore__checkpointFormatVersion="2") as own,
@@ -136,7 +137,9 @@ def counts(told: Counter[tuple[object, ...]]) -> dict[object, object]:
     return dict(found)
 
 
-@pytest.mark.parametrize("stream", [running_counts, counts_in_pandas])
+@pytest.mark.parametrize(
+    "stream", [running_counts, pytest.param(counts_in_pandas, marks=pytest.mark.slow)]
+)
 def test_state_of_python_functions_stays_exact(
     spark: SparkSession, stream: Callable[[SparkSession], DataFrame]
 ) -> None:
@@ -165,6 +168,7 @@ def test_sessions_stay_exact(spark: SparkSession) -> None:
         assert told == sessions_answer(len(told) // KEYS)
 
 
+@pytest.mark.slow  # test_shapes.py moves such tasks in every run
 def test_operators_in_a_row_stay_exact(spark: SparkSession) -> None:
     with running(window_totals(spark), mode="append", sink="memory", policy=AHEAD) as run:
         assert len(run.watched.operators) == 2

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 LIVE = [page for page in PAGES if needs_spark(page)]
 OWN_SESSION = [page for page in LIVE if builds_session(page)]
 SHARED_SESSION = [page for page in LIVE if page not in OWN_SESSION]
+IN_EVERY_RUN = ("README.md", "docs/how-to", "docs/replication", "docs/resilience", "docs/page.md")
 NO_CACHE = {"XDG_CACHE_HOME": os.devnull}
 """With it a Spark home goes with the test."""
 
@@ -101,7 +102,13 @@ FILES: dict[str, Callable[[Path], None]] = {"docs/foresight/transition.md": writ
 """What must lie in the working folder of a page's examples."""
 
 
-@pytest.mark.parametrize("page", SHARED_SESSION, ids=name_of)
+def in_suite(page: Path) -> object:
+    """The page, marked slow unless it is one of those that every run tries."""
+    marks = () if name_of(page).startswith(IN_EVERY_RUN) else (pytest.mark.slow,)
+    return pytest.param(page, marks=marks, id=name_of(page))
+
+
+@pytest.mark.parametrize("page", [in_suite(page) for page in SHARED_SESSION])
 def test_examples_run_on_live_executors(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

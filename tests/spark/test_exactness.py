@@ -27,10 +27,10 @@ def exact_aggregation(run: RunningQuery) -> bool:
     return state == aggregation_answer(run.committed_rows())
 
 
-def test_an_aggregation_stays_exact_through_ten_random_migrations(spark: SparkSession) -> None:
+def test_an_aggregation_stays_exact_through_five_random_migrations(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update") as run:
         run.settle_intervals(run.executor_ids())
-        run.migrate_at_random(10, seed=7)
+        run.migrate_at_random(5, seed=7)
         assert exact_aggregation(run)
 
 

@@ -22,7 +22,7 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir() if file.name.isdigit()}
 
 
-@pytest.mark.parametrize("trigger_ms", [0, 80])
+@pytest.mark.parametrize("trigger_ms", [pytest.param(0, marks=pytest.mark.slow), 80])
 def test_no_batch_is_cut_at_any_moment(
     spark: SparkSession, tmp_path: Path, trigger_ms: int
 ) -> None:

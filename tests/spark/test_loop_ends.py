@@ -81,6 +81,7 @@ def test_detaching_twice_leaves_the_loop_of_a_newer_attachment_alone(
     assert query.isActive
 
 
+@pytest.mark.slow
 def test_restart_functions_leave_with_the_attachment_that_brought_them(
     spark: SparkSession, start: Callable[[], StreamingQuery]
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_loop_that_failed_leaves_nothing_behind_and_is_not_joined(
             assert share_a_loop(second, third)
 
 
+@pytest.mark.slow
 def test_queries_are_waited_for_also_where_the_loop_has_failed_before_they_end(
     start: Callable[[], StreamingQuery],
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_loop_that_is_told_nothing_any_more_ends_and_says_why(
     assert "can no longer be watched" in told[-1].reason
 
 
+@pytest.mark.slow
 def test_whoever_attaches_while_the_last_waits_for_a_pause_joins_its_loop(
     spark: SparkSession, start: Callable[[], StreamingQuery]
 ) -> None:

@@ -79,7 +79,7 @@ def copied(run: RunningQuery, tasks: Sequence[TaskId], losses: Losses) -> Copied
     return copies_of(run).copy(wanted, soon=True, ticket=Patient(losses.passed))
 
 
-@pytest.mark.parametrize("lost", [1, 3])
+@pytest.mark.parametrize("lost", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_an_order_that_no_keeper_has_is_delivered_again(spark: SparkSession, lost: int) -> None:
     with running(aggregation(spark), mode="update", policy=AHEAD) as run:
         run.settle(dict.fromkeys(run.tasks, run.executor_ids()[0]))
@@ -154,6 +154,7 @@ def test_copies_whose_keeper_has_ended_meanwhile_are_ordered_anew(
         assert have_keepers(run)
 
 
+@pytest.mark.slow  # that of copies is in every run
 def test_standbys_whose_keepers_have_ended_are_ordered_anew(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from queue import Queue
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.running_query import PATIENCE_S, running
+from tests.spark.running_query import PATIENCE_S, RunningQuery, running
 from tests.spark.streams import KEYS, ROWS, aggregation, numbers
 
 from elastream import TaskId
@@ -21,21 +22,27 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 
 
-def test_a_batch_is_told_with_its_rows_and_the_work_and_state_of_every_task(
-    spark: SparkSession,
-) -> None:
+@pytest.fixture(scope="module")
+def counted(spark: SparkSession) -> Iterator[RunningQuery]:
+    """A query that several tests watch."""
     with running(aggregation(spark), mode="update") as run:
-        run.pass_batches(2)
-        last = run.told[-1]
-        assert last.rows == ROWS
-        assert last.backlog is None
-        assert last.duration_ms > 0
-        tasks = [TaskId(run.sink, 0, partition) for partition in range(PARTITIONS)]
-        assert [task.task for task in last.tasks] == tasks
-        assert sum(task.state_rows for task in last.tasks) == KEYS
-        assert KEYS <= sum(task.rows for task in last.tasks) <= 2 * KEYS, "combined per source task"
-        assert all(task.run_ms > 0 for task in last.tasks)
-        assert all(20 <= task.state_bytes / task.state_rows <= 200 for task in last.tasks)
+        yield run
+
+
+def test_a_batch_is_told_with_its_rows_and_the_work_and_state_of_every_task(
+    counted: RunningQuery,
+) -> None:
+    counted.pass_batches(2)
+    last = counted.told[-1]
+    assert last.rows == ROWS
+    assert last.backlog is None
+    assert last.duration_ms > 0
+    tasks = [TaskId(counted.sink, 0, partition) for partition in range(PARTITIONS)]
+    assert [task.task for task in last.tasks] == tasks
+    assert sum(task.state_rows for task in last.tasks) == KEYS
+    assert KEYS <= sum(task.rows for task in last.tasks) <= 2 * KEYS, "combined per source task"
+    assert all(task.run_ms > 0 for task in last.tasks)
+    assert all(20 <= task.state_bytes / task.state_rows <= 200 for task in last.tasks)
 
 
 def test_operators_without_a_shuffle_between_them_are_one_and_move_together(
@@ -86,55 +93,52 @@ def test_operators_behind_a_union_are_told_apart(spark: SparkSession) -> None:
         assert max(rows) == KEYS * min(rows), "a row a key in one, a row a window in the other"
 
 
-def test_work_outside_stateful_tasks_is_told_by_executor(spark: SparkSession) -> None:
-    with running(aggregation(spark), mode="update") as run:
-        run.pass_batches(1)
-        outside = run.told[-1].outside_ms
-        assert set(outside) <= set(run.executor_ids())
-        assert sum(outside.values()) > 0, "the source's tasks"
+def test_work_outside_stateful_tasks_is_told_by_executor(counted: RunningQuery) -> None:
+    counted.pass_batches(1)
+    outside = counted.told[-1].outside_ms
+    assert set(outside) <= set(counted.executor_ids())
+    assert sum(outside.values()) > 0, "the source's tasks"
 
 
 def test_a_subscriber_that_fails_is_logged_and_the_others_still_hear(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
+    counted: RunningQuery, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(fact: Fact) -> None:
         if isinstance(fact, BatchObserved):
             raise RuntimeError("no")
 
-    with running(aggregation(spark), mode="update") as run, caplog.at_level(logging.ERROR):
-        unsubscribe = run.monitor.subscribe(fail)
+    with caplog.at_level(logging.ERROR):
+        unsubscribe = counted.monitor.subscribe(fail)
         told: Queue[BatchObservation] = Queue()
-        batches_of(run.monitor, told.put)
+        batches_of(counted.monitor, told.put)
         first, second = (told.get(timeout=PATIENCE_S).batch for _ in range(2))
         unsubscribe()
         assert second == first + 1
         assert "a subscriber failed at BatchObserved" in caplog.text
 
 
-def test_a_closed_monitor_tells_no_more_and_leaves_the_query_running(spark: SparkSession) -> None:
-    with running(aggregation(spark), mode="update") as run:
-        with watching(run.query) as seen:
-            heard: Queue[BatchObservation] = Queue()
-            batches_of(seen.monitor, heard.put)
-            assert heard.get(timeout=PATIENCE_S).rows == ROWS
-        assert seen.monitor.ended.is_set()
-        told = heard.qsize()
-        run.pass_batches(2)
-        assert heard.qsize() == told
-        assert run.query.isActive
+def test_a_closed_monitor_tells_no_more_and_leaves_the_query_running(counted: RunningQuery) -> None:
+    with watching(counted.query) as seen:
+        heard: Queue[BatchObservation] = Queue()
+        batches_of(seen.monitor, heard.put)
+        assert heard.get(timeout=PATIENCE_S).rows == ROWS
+    assert seen.monitor.ended.is_set()
+    told = heard.qsize()
+    counted.pass_batches(2)
+    assert heard.qsize() == told
+    assert counted.query.isActive
 
 
-def test_how_it_is_is_told_between_batches(spark: SparkSession) -> None:
-    with running(aggregation(spark), mode="update") as run:
-        told: Queue[Status] = Queue()
-        run.monitor.subscribe(lambda fact: told.put(fact) if isinstance(fact, Status) else None)
-        statuses = [told.get(timeout=PATIENCE_S) for _ in range(3)]
-        assert all(status.idle == frozenset() for status in statuses), "it always has rows"
-        assert [status.dropped for status in statuses] == [0, 0, 0]
+def test_how_it_is_is_told_between_batches(counted: RunningQuery) -> None:
+    told: Queue[Status] = Queue()
+    counted.monitor.subscribe(lambda fact: told.put(fact) if isinstance(fact, Status) else None)
+    statuses = [told.get(timeout=PATIENCE_S) for _ in range(3)]
+    assert all(status.idle == frozenset() for status in statuses), "it always has rows"
+    assert [status.dropped for status in statuses] == [0, 0, 0]
 
 
 def test_a_wrong_answer_about_the_backlog_costs_nothing_but_the_backlog(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
+    counted: RunningQuery, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = iter([ValueError("no idea"), -3, "many", 5])
 
@@ -144,10 +148,7 @@ def test_a_wrong_answer_about_the_backlog_costs_nothing_but_the_backlog(
             raise answer
         return answer
 
-    with (
-        running(aggregation(spark), mode="update") as run,
-        watching(run.query, backlog=backlog) as seen,
-    ):
+    with watching(counted.query, backlog=backlog) as seen:
         heard: Queue[BatchObservation] = Queue()
         batches_of(seen.monitor, heard.put)
         told = [heard.get(timeout=PATIENCE_S).backlog for _ in range(5)]
@@ -156,7 +157,7 @@ def test_a_wrong_answer_about_the_backlog_costs_nothing_but_the_backlog(
 
 
 def test_an_event_that_cannot_be_read_costs_that_batch_and_no_more(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    counted: RunningQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from elastream.spark.observe.watched_query import WatchedQuery
 
@@ -168,24 +169,22 @@ def test_an_event_that_cannot_be_read_costs_that_batch_and_no_more(
             raise KeyError("batchDuration")
         return read(self, progress, end_ms)
 
-    with running(aggregation(spark), mode="update") as run:
-        monkeypatch.setattr(WatchedQuery, "observed", observed)
-        before = run.told[-1].batch
-        run.pass_batches(2)
-        assert [batch.batch for batch in run.told[-2:]] == [before + 2, before + 3]
+    monkeypatch.setattr(WatchedQuery, "observed", observed)
+    before = counted.told[-1].batch
+    counted.pass_batches(2)
+    assert [batch.batch for batch in counted.told[-2:]] == [before + 2, before + 3]
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 def test_a_clock_that_is_set_does_not_move_batches(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seconds: float
+    counted: RunningQuery, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     real = time.time
-    with running(aggregation(spark), mode="update") as run:
-        monkeypatch.setattr(time, "time", lambda: real() + seconds)
-        run.pass_batches(2)
-        before, *after = run.told[-3:]
-        passed_ms = [batch.finished_at_ms - before.finished_at_ms for batch in after]
-        assert 0 < passed_ms[0] < passed_ms[1] < 1_800_000
+    monkeypatch.setattr(time, "time", lambda: real() + seconds)
+    counted.pass_batches(2)
+    before, *after = counted.told[-3:]
+    passed_ms = [batch.finished_at_ms - before.finished_at_ms for batch in after]
+    assert 0 < passed_ms[0] < passed_ms[1] < 1_800_000
 
 
 def test_the_backlog_of_kafka_topics_is_summed_and_unknown_for_other_sources() -> None:

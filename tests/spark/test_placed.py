@@ -64,6 +64,7 @@ def test_it_and_the_operator_that_follows_are_placed_apart(spark: SparkSession) 
         assert row["count"] == expected, row
 
 
+@pytest.mark.slow  # test_measure.py measures
 def test_a_trial_run_measures_it_as_an_operator_that_feeds_the_next(spark: SparkSession) -> None:
     with running(counted(spark), mode="append") as run:
         run.attachment.detach()

@@ -135,6 +135,7 @@ def test_a_stopped_query_goes_on_with_another_number_of_partitions(
     )
 
 
+@pytest.mark.slow
 def test_an_aggregate_over_everything_is_refused_and_left_as_it_was(
     spark: SparkSession, folder: Path
 ) -> None:

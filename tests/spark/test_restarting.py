@@ -169,7 +169,7 @@ def assert_exact(spark: SparkSession, folder: Path) -> None:
     assert aggregation_state(spark, str(folder / "counting")) == aggregation_answer(rows)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_query_that_does_not_start_at_once_is_started_until_it_runs(
     spark: SparkSession, folder: Path, start: Restart, *, after: bool
 ) -> None:
@@ -206,6 +206,7 @@ def test_a_query_that_stays_stopped_is_reported_with_its_checkpoint_and_what_sta
     assert_exact(spark, folder)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_to_open_its_sources_is_followed_by_another(
     spark: SparkSession, folder: Path
 ) -> None:
@@ -228,6 +229,7 @@ def test_a_run_that_fails_to_open_its_sources_is_followed_by_another(
         await_tasks(attachment)
 
 
+@pytest.mark.slow
 def test_a_query_that_fails_while_it_is_stopped_is_reported_as_stopped_and_not_started(
     spark: SparkSession, folder: Path
 ) -> None:
@@ -305,6 +307,7 @@ def test_a_query_that_was_repartitioned_before_the_failure_is_reported_with_its_
             repartitioner.repartition("counting", 2, {}, ticket=Ticket())
 
 
+@pytest.mark.slow
 def test_whoever_leaves_impatiently_lets_the_start_under_way_be_the_last(
     spark: SparkSession, start: Restart
 ) -> None:
@@ -342,6 +345,7 @@ def test_a_function_that_starts_another_query_is_called_once_and_the_query_stays
     assert [query.name for query in spark.streams.active] == [None]
 
 
+@pytest.mark.slow
 def test_a_query_is_started_again_also_where_it_was_not_repartitioned(
     spark: SparkSession, folder: Path, start: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +364,7 @@ def test_a_query_is_started_again_also_where_it_was_not_repartitioned(
     assert_exact(spark, folder)
 
 
+@pytest.mark.slow
 def test_a_query_that_stays_stopped_on_more_partitions_is_reported_with_their_number(
     spark: SparkSession, folder: Path, start: Restart
 ) -> None:
@@ -376,6 +381,7 @@ def test_a_query_that_stays_stopped_on_more_partitions_is_reported_with_their_nu
     assert_exact(spark, folder)
 
 
+@pytest.mark.slow
 def test_a_query_counts_as_paused_until_it_runs_also_where_the_loop_fails_meanwhile(
     start: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,8 +51,8 @@ def key() -> Column:
     ("shape", "mode", "tasks"),
     [
         (totals, "complete", 1),
-        (limited, "append", 1),
-        (distinct, "append", 4),
+        pytest.param(limited, "append", 1, marks=pytest.mark.slow),
+        pytest.param(distinct, "append", 4, marks=pytest.mark.slow),
         (sessions, "append", 4),
         (counts_of_counts, "append", 8),
     ],

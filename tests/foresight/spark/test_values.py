@@ -60,6 +60,7 @@ def test_spark_computes_what_one_process_computes(spark: SparkSession) -> None:
     assert same(on_spark, valued(problem))
 
 
+@pytest.mark.slow
 def test_all_partitions_are_valued_on_spark_within_bounds_as_in_one_process(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

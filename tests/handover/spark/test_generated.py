@@ -1,4 +1,4 @@
-"""Handovers on Spark over generated windows and streams; a few in every run, dozens if slow."""
+"""Handovers on Spark over generated windows and streams; test_windowed.py has some in every run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from tests.handover.spark.generated_rows import generated_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 DOZENS = 48
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.slow  # those over chains are windows too
 @pytest.mark.parametrize("seed", [0, 3])
 def test_generated_windows_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, seed: int
@@ -28,16 +29,13 @@ def test_generated_windows_are_put_out_once_by_both_together(
     check_generated(spark, seed, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, len(KINDS)))]
-)
+@pytest.mark.parametrize("seed", range(len(KINDS)))
 def test_generated_chains_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     check_generated(spark, seed, tmp_path, generated_chain)
 
 
-@pytest.mark.slow  # test_windowed.py has a window of rows in every run
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_generated_windows_of_rows_are_put_out_once_by_both_together(
     spark: SparkSession, tmp_path: Path, seed: int
@@ -45,7 +43,6 @@ def test_generated_windows_of_rows_are_put_out_once_by_both_together(
     check_generated(spark, seed, tmp_path, generated_rows)
 
 
-@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("module", ["generated", "generated_chains", "generated_rows"])
 def test_dozens_of_generated_queries_are_put_out_once_by_both_together(module: str) -> None:

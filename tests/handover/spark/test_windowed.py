@@ -159,6 +159,7 @@ def test_rows_that_come_too_late_are_dropped_and_counted(
         assert written(tmp_path / "origin-out").total() + run.origin.late_rows == passed
 
 
+@pytest.mark.slow
 def test_a_row_exactly_as_old_as_the_watermark_does_not_keep_those_behind_it_waiting(
     spark: SparkSession, tmp_path: Path
 ) -> None:

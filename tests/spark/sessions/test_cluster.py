@@ -105,6 +105,7 @@ def test_settings_that_make_no_sense_are_refused_before_anything_starts(
     assert refused.value.field == field
 
 
+@pytest.mark.slow
 def test_executors_whose_driver_was_killed_end_with_the_session_and_leave_nothing() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", KILLED], capture_output=True, text=True, check=False

@@ -100,7 +100,14 @@ def expected(
 
 
 @pytest.mark.parametrize(
-    ("window", "patterns"), [(None, None), (1, None), (3, None), (None, 3), (3, 2)]
+    ("window", "patterns"),
+    [
+        (None, None),
+        pytest.param(1, None, marks=pytest.mark.slow),
+        pytest.param(3, None, marks=pytest.mark.slow),
+        pytest.param(None, 3, marks=pytest.mark.slow),
+        (3, 2),
+    ],
 )
 def test_work_and_state_are_what_counting_one_by_one_gives(
     spark: SparkSession, tmp_path: Path, window: int | None, patterns: int | None
@@ -225,6 +232,7 @@ def test_a_file_that_is_cut_short_is_one_line(spark: SparkSession, tmp_path: Pat
     assert not (tmp_path / "trace").exists()
 
 
+@pytest.mark.slow
 def test_a_trace_is_kept_unless_it_may_be_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     settings = settings_of(write_json(tmp_path / "posts.json", posts(20)), key="text")
     first = build_trace(spark, settings, tmp_path / "trace")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from elastream_lab.harness.recording import Recording
 
+pytestmark = pytest.mark.slow  # resilience/spark measures and places queries in every run
+
 SUBSTREAMS = 2
 PAIRS = SUBSTREAMS * 2 * 2
 """Two aggregations of two partitions each."""
@@ -127,7 +129,6 @@ def test_what_the_queries_told_equals_the_batch_job(spark: SparkSession, ran: Ra
     assert ran.monitor.wrong(spark) == 0
 
 
-@pytest.mark.slow
 def test_all_aggregations_together_are_exact(spark: SparkSession) -> None:
     monitor = made_monitor(spark, AGGREGATIONS, partitions=1)
     with warmed(spark, monitor) as (replay, queries):
