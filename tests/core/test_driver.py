@@ -260,17 +260,17 @@ def test_a_warm_up_that_fails_does_not_reach_the_queries() -> None:
     assert "done" in bench.kinds
 
 
-def test_a_log_that_fails_is_told_once_and_the_loop_goes_on(
+def test_a_log_that_fails_is_reported_once_in_printable_text_and_the_loop_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def full(_: Decision) -> None:
-        raise OSError("disk full")
+        raise OSError("disk\nfull of \x1b[2J")
 
     cluster = busy_cluster()
     with caplog.at_level(logging.ERROR), simulated(cluster, POLICY, log=full):
         cluster.run_batches(12)
     assert [record.getMessage() for record in caplog.records] == [
-        "decisions are no longer logged: OSError: disk full"
+        r"decisions are no longer logged: OSError: disk full of \x1b[2J"
     ]
     assert len(cluster.executors()) == 3
 
@@ -442,7 +442,7 @@ def test_without_anybody_to_teach_nothing_is_learnt() -> None:
     bench = Bench(policy=policy, learning=Learning(sizes=SIZES))
     with bench.controller:
         bench.cluster.run_batches(4)
-    assert "nothing learnt: there is nobody to work values out" in bench.reasons
+    assert "nothing learnt: there is no way to work values out" in bench.reasons
 
 
 def test_an_application_of_many_tasks_rehearses_a_plan_and_goes_on() -> None:

@@ -1,9 +1,8 @@
 """The thin driver: it owns the ports, turns instructions into calls and answers into events.
 
-Nothing is decided here. Steps are taken under one lock, one after the other, in the order their
-events come; every call on a port runs on a lane (:mod:`elastream.core.lanes`) with a deadline, so
-that whoever tells the loop something is never kept waiting, nor the loop by a runtime that hangs.
-A clock of its own lets time pass where nobody tells anything.
+Nothing is decided here. Steps are taken one after the other under one lock, in the order of their
+events. Every call on a port runs on a lane (:mod:`elastream.core.lanes`) with a deadline, so that
+neither the loop nor whoever feeds it an event waits for a runtime that hangs.
 
 A failure of the runtime becomes an event; a failure of the log is reported once to Python's
 logging; should the loop itself fail, it detaches. None of them reaches the queries.
@@ -17,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from elastream.core.clock import steady_s
 from elastream.core.decision_log import LogEntry, LogWriter
@@ -60,8 +59,10 @@ from elastream.core.state import Detached, LoopState, note
 from elastream.core.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError
 from elastream.model.observation import TaskId
+from elastream.model.words import printable
 
 _logger = logging.getLogger(__name__)
+_Port = TypeVar("_Port")
 
 _TICK_S: Final = 1.0
 _MARGIN_S: Final = 5.0
@@ -74,38 +75,28 @@ _DRAIN_S: Final = 2.0
 Lanes = Callable[[str, Callable[[str, float, bool], None]], Lane]
 """Makes a lane from its name and what to call where it is stuck."""
 
-_LANES: Final = {
-    Place: "place",
-    Copy: "copy",
-    Grow: "act",
-    Warm: "act",
-    Release: "act",
-    Plan: "plan",
-    Ask: "think",
-    Learn: "learn",
-    Repartition: "pause",
+_CALLS: Final = {
+    Place: ("place", "placing tasks"),
+    Copy: ("copy", "a copy of state"),
+    Grow: ("act", "a request for executors"),
+    Warm: ("act", "a warm-up"),
+    Release: ("act", "a release"),
+    Plan: ("plan", "a plan"),
+    Ask: ("think", "a question of the goal"),
+    Learn: ("learn", "a lesson"),
+    Repartition: ("pause", "a repartitioning"),
 }
-_NAMES: Final = {
-    Place: "placing tasks",
-    Copy: "a copy of state",
-    Grow: "a request for executors",
-    Warm: "a warm-up",
-    Release: "a release",
-    Plan: "a plan",
-    Ask: "a question of the goal",
-    Learn: "a lesson",
-    Repartition: "a repartitioning",
-}
+"""The lane of each action, and its name in messages."""
 
 
 class Controller:
     """One application's loop: attached by :meth:`start`, left by :meth:`detach`.
 
-    ``log`` is called with every decision, sample and scene. ``learning`` and ``past`` are what was
-    learnt and seen before: sizes, and the load by its times. ``lanes`` makes what calls are run on,
-    and ``clock`` tells the time in seconds since the epoch, by which spans are measured; ``wall``
-    is what is told to people. ``ticks``: whether time passes by itself. ``on_failure`` is called
-    when the loop has failed and left, by whatever thread that was in.
+    ``log`` is called with every decision, sample and scene. ``learning`` and ``past`` are from
+    before: sizes of the application, and its load by time. ``lanes`` makes the lanes of calls.
+    Spans are measured by ``clock``, in seconds since the epoch; people are shown ``wall``.
+    ``ticks``: whether time passes by itself. ``on_failure`` is called when the loop has failed and
+    left, in whatever thread that was.
     """
 
     def __init__(
@@ -181,7 +172,7 @@ class Controller:
         except BaseException:
             self._leave()
             raise
-        if self.ended.is_set():  # it has failed at what it was told first
+        if self.ended.is_set():  # its first event has failed
             self._leave()
         return self
 
@@ -204,7 +195,7 @@ class Controller:
         self.feed(AbandonRequested(why))
 
     def wait(self, timeout_s: float) -> bool:
-        """Return when nothing is under way and the log tells so; ``False`` at the timeout.
+        """Return when nothing is under way and its log is written; ``False`` at the timeout.
 
         A log that hangs is waited for no longer than when the loop ends.
         """
@@ -213,8 +204,8 @@ class Controller:
         with self._changed:
             if not self._changed.wait_for(self._is_settled, timeout_s):
                 return False
-            told = Job("the log", _DRAIN_S, written.set, lambda _: written.set())
-            self._lane("log").submit(told)
+            last = Job("the log", _DRAIN_S, written.set, lambda _: written.set())
+            self._lane("log").submit(last)
         written.wait(min(_DRAIN_S, deadline - time.monotonic()))
         return True
 
@@ -348,8 +339,8 @@ class Controller:
             result = self._result(action, ticket) if ticket.valid else Failure("given up")
             self._answer(action, result)
 
-        job = Job(_NAMES[type(action)], self._limit_s(action), run, refused)
-        self._lane(_LANES[type(action)]).submit(job)
+        lane, what = _CALLS[type(action)]
+        self._lane(lane).submit(Job(what, self._limit_s(action), run, refused))
 
     def _answer(self, action: Action, result: Any) -> None:
         with self._lock:
@@ -358,55 +349,38 @@ class Controller:
             self.feed(Answered(action.ticket, result))
 
     def _result(self, action: Action, ticket: Ticket) -> Any:
-        pool, policy = self._runtime.pool, self._policy
         try:
-            match action:
-                case Grow(total=total):
-                    return pool.grow(total, timeout_s=policy.timeouts.grow_s, ticket=ticket)
-                case Warm(ids=ids):
-                    return pool.warm(ids, ticket=ticket)
-                case Release(ids=ids):
-                    return pool.release(ids, ticket=ticket)
-                case Plan(order=order):
-                    return route(order)
-                case Copy():
-                    return self._copied(action, ticket)
-                case Place(query=query, wanted=wanted, lost=lost):
-                    return self._runtime.placement.place(query, wanted, lost=lost, ticket=ticket)
-                case Ask(question=Think(work=work)):
-                    return work()
-                case Ask(question=Probe(pairs=pairs)):
-                    return self._probed(pairs)
-                case Learn(lesson=lesson):
-                    return self._learn(lesson, ticket)
-                case Repartition():
-                    return self._repartitioned(action, ticket)
+            return self._call(action, ticket)
         except QueryStoppedError as error:
             return Stopped(_line(error))
         except Exception as error:
             return Failure(_line(error))
 
-    def _copied(self, copy: Copy, ticket: Ticket) -> Any:
-        if self._runtime.copies is None:
-            return Failure("there is no way to copy state")
-        return self._runtime.copies.copy(copy.wanted, soon=copy.soon, ticket=ticket)
-
-    def _probed(self, pairs: tuple[tuple[str, str], ...]) -> Any:
-        if self._runtime.probe is None:
-            return Failure("there is no way to probe hosts")
-        return self._runtime.probe.round_trips_ms(pairs)
-
-    def _learn(self, lesson: Any, ticket: Ticket) -> Any:
-        if self._runtime.learner is None:
-            return Failure("there is nobody to work values out")
-        return self._runtime.learner.learn(lesson, ticket=ticket)
-
-    def _repartitioned(self, order: Repartition, ticket: Ticket) -> Any:
-        if self._runtime.repartitioner is None:
-            return Failure("there is no way to start a query again")
-        return self._runtime.repartitioner.repartition(
-            order.query, order.partitions, order.places, ticket=ticket
-        )
+    def _call(self, action: Action, ticket: Ticket) -> Any:
+        runtime, grow_s = self._runtime, self._policy.timeouts.grow_s
+        match action:
+            case Grow(total=total):
+                return runtime.pool.grow(total, timeout_s=grow_s, ticket=ticket)
+            case Warm(ids=ids):
+                return runtime.pool.warm(ids, ticket=ticket)
+            case Release(ids=ids):
+                return runtime.pool.release(ids, ticket=ticket)
+            case Plan(order=order):
+                return route(order)
+            case Copy(wanted=wanted, soon=soon):
+                copies = _present(runtime.copies, "copy state")
+                return copies.copy(wanted, soon=soon, ticket=ticket)
+            case Place(query=query, wanted=wanted, lost=lost):
+                return runtime.placement.place(query, wanted, lost=lost, ticket=ticket)
+            case Ask(question=Think(work=work)):
+                return work()
+            case Ask(question=Probe(pairs=pairs)):
+                return _present(runtime.probe, "probe hosts").round_trips_ms(pairs)
+            case Learn(lesson=lesson):
+                return _present(runtime.learner, "work values out").learn(lesson, ticket=ticket)
+            case Repartition(query=query, partitions=partitions, places=places):
+                starter = _present(runtime.repartitioner, "start a query again")
+                return starter.repartition(query, partitions, places, ticket=ticket)
 
     def _limit_s(self, action: Action) -> float:
         if isinstance(action, Place):
@@ -431,10 +405,10 @@ class Controller:
         logs = self._logs
 
         def write() -> None:
-            told = _to_log_entry(instruction)
+            entry = _to_log_entry(instruction)
             for log in logs:
                 try:
-                    log(told)
+                    log(entry)
                 except Exception as error:
                     if not self._log_failed:
                         _logger.error("decisions are no longer logged: %s", _line(error))
@@ -444,7 +418,7 @@ class Controller:
         self._lane("log").submit(job)
 
     def _leave(self) -> None:
-        """Hear no more, act no more; do not wait long for calls that hang."""
+        """Receive and do nothing more; do not wait long for calls that hang."""
         with self._lock:
             undo, self._undo = self._undo[::-1], []
             tickets, self._tickets = tuple(self._tickets.values()), {}
@@ -472,10 +446,17 @@ def _to_log_entry(instruction: Log | RecordSample | RecordScene) -> LogEntry:
             return take_scene(state, batches)
 
 
+def _present(port: _Port | None, does: str) -> _Port:
+    """Return a port that a runtime need not have."""
+    if port is None:
+        raise ElastreamError(f"there is no way to {does}")
+    return port
+
+
 def _ignore(_: str) -> None:
     """Take no notice that a lane took no job."""
 
 
 def _line(error: Exception) -> str:
-    text = " ".join(str(error).split()) or "no reason given"
+    text = printable(" ".join(str(error).split())) or "no reason given"
     return text if isinstance(error, ElastreamError) else f"{type(error).__name__}: {text}"
