@@ -20,7 +20,6 @@ from elastream.core.events import Cancel, Copy, DropCopies, Instruction, Place
 from elastream.core.goal import Failure
 from elastream.core.ports import Copied, Placed
 from elastream.core.spares import begin_work
-from elastream.core.standby_places import StandbyPlaces
 from elastream.core.state import LoopState, Recovery, Standbys, Transition, note
 from elastream.model.observation import TaskId
 from elastream.model.words import join_names, pluralize
@@ -31,24 +30,38 @@ _TRY_AGAIN_S: Final = 60.0
 
 def choose_standbys(state: LoopState) -> dict[TaskId, str]:
     """Return where tasks shall have a copy; those that have one keep it while it makes sense."""
-    observed = state.observed
+    observed, has_one = state.observed, state.standbys.wanted
     loads = {task: load for task, load in observed.tasks() if load.state_bytes > 0}
-    places = StandbyPlaces(state.all_executors, state.spare_ids)
+    hosts = {each.id: each.host for each in state.all_executors}
+    several = len(set(hosts.values())) > 1
+    held = dict.fromkeys(hosts, 0.0)
+    places: dict[str | None, dict[str, None]] = {}
     chosen: dict[TaskId, str] = {}
     left = float(state.policy.movement.standby_bytes)
-    has_one = state.standbys.wanted
     for task in sorted(loads, key=lambda task: (task not in has_one, -loads[task].state_bytes)):
         size, own = loads[task].state_bytes, observed.where(task)
-        best = places.best(own)
-        if size > left or best is None:
+        others = hosts.get(own) if several else own
+        if others not in places:
+            places[others] = _places_beyond(state, others, several=several)
+        if size > left or not places[others]:
             continue
         kept = has_one.get(task)
-        if kept is None or not places.is_as_good(kept, best, own):
-            kept = best
+        if kept is None or kept not in places[others]:
+            kept = min(places[others], key=held.__getitem__)
         chosen[task] = kept
-        places.hold(kept, size)
+        held[kept] += size
         left -= size
     return chosen
+
+
+def _places_beyond(state: LoopState, own: str | None, *, several: bool) -> dict[str, None]:
+    """Return the executors for copies of tasks on a host, or on an executor where all share one.
+
+    Only spares where there are any. The oldest come first.
+    """
+    others = [each.id for each in state.all_executors if (each.host if several else each.id) != own]
+    spares = [each for each in others if each in state.spare_ids]
+    return dict.fromkeys(spares or others)
 
 
 def still_standing(state: LoopState, besides: Collection[TaskId]) -> dict[TaskId, str]:
