@@ -328,7 +328,7 @@ def test_a_fault_of_the_loop_detaches_it_and_the_queries_run_on(
 class Forgetful(ByHand):
     """Cannot make sense of a change that has ended."""
 
-    def reached(self, memory: object, observed: Observed, *, done: bool) -> object:  # noqa: ARG002
+    def after_change(self, memory: object, observed: Observed, *, done: bool) -> object:  # noqa: ARG002
         raise KeyError("a change")
 
 
@@ -379,7 +379,7 @@ class Probing(Goal):
         hold = Wanted("hold", len(observed.executors), "fine")
         return memory or "asked", hold, () if memory else (Probe((("here", "there"),)),)
 
-    def answered(
+    def after_answer(
         self,
         memory: object,  # noqa: ARG002
         observed: Observed,  # noqa: ARG002

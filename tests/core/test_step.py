@@ -612,7 +612,7 @@ class Curious(Goal):
         questions = (Think(lambda: 3),) if memory == "curious" else ()
         return "asked", hold, questions
 
-    def answered(
+    def after_answer(
         self, memory: str, observed: Observed, question: Question, answer: Any
     ) -> tuple[str, Wanted | None]:
         assert memory == "asked"

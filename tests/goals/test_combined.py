@@ -62,7 +62,7 @@ class Saying(Goal):
         if not executors:
             raise ProblemError("goal", f"{self.called} needs an executor")
 
-    def heard(
+    def after_batch(
         self,
         memory: tuple[object, ...],
         observed: Observed,  # noqa: ARG002
@@ -79,7 +79,7 @@ class Saying(Goal):
     ) -> tuple[tuple[object, ...], Wanted, tuple[Question, ...]]:
         return (*memory, "wanted"), self.says, self.asks
 
-    def answered(
+    def after_answer(
         self,
         memory: tuple[object, ...],
         observed: Observed,  # noqa: ARG002
@@ -96,7 +96,7 @@ class Saying(Goal):
     ) -> MadePlanner | None:
         return Stay(self.called) if self.plans else None
 
-    def reached(
+    def after_change(
         self,
         memory: tuple[object, ...],
         observed: Observed,  # noqa: ARG002
@@ -139,8 +139,8 @@ def test_the_number_of_executors_is_the_business_of_the_first_alone() -> None:
 
 def test_each_remembers_its_own() -> None:
     goal = Combined(how_many=Saying(HOLD), where=Saying(EVEN))
-    memory = goal.heard(goal.memory(), SEEN, batch(7, "ab"), disturbed=True)
-    memory = goal.reached(memory, SEEN, done=False)
+    memory = goal.after_batch(goal.memory(), SEEN, batch(7, "ab"), disturbed=True)
+    memory = goal.after_change(memory, SEEN, done=False)
     expected = (("heard", 7, True), ("reached", False))
     assert (memory.how_many, memory.where) == (expected, expected)
 
@@ -150,9 +150,9 @@ def test_an_answer_goes_to_who_has_asked() -> None:
     goal = Combined(how_many=Saying(HOLD, asks=(first,)), where=Saying(EVEN, asks=(second,)))
     memory, _, questions = goal.wanted(goal.memory(), SEEN)
     assert questions == (first, second)
-    memory, wanted = goal.answered(memory, SEEN, second, "of the second")
+    memory, wanted = goal.after_answer(memory, SEEN, second, "of the second")
     assert wanted == EVEN
-    memory, wanted = goal.answered(memory, SEEN, first, "of the first")
+    memory, wanted = goal.after_answer(memory, SEEN, first, "of the first")
     assert wanted == HOLD
     assert memory.how_many == ("wanted", ("answered", "of the first"))
     assert memory.where == ("wanted", ("answered", "of the second"))
@@ -164,16 +164,16 @@ def test_an_answer_changes_the_number_only_for_the_first(wish: Wanted) -> None:
     first, second = Think(lambda: 1), Think(lambda: 2)
     goal = Combined(how_many=Saying(wish, asks=(first,)), where=Saying(wish, asks=(second,)))
     memory, _, _ = goal.wanted(goal.memory(), SEEN)
-    memory, wanted = goal.answered(memory, SEEN, second, 2)
+    memory, wanted = goal.after_answer(memory, SEEN, second, 2)
     assert wanted == Wanted("hold", 2, wish.reason, wish.utilisation)
-    assert goal.answered(memory, SEEN, first, 1)[1] == wish
+    assert goal.after_answer(memory, SEEN, first, 1)[1] == wish
 
 
 def test_an_answer_changes_the_placement_only_for_the_second() -> None:
     first = Think(lambda: 1)
     goal = Combined(how_many=Saying(EVEN, asks=(first,)), where=Saying(HOLD))
     memory, _, _ = goal.wanted(goal.memory(), SEEN)
-    assert goal.answered(memory, SEEN, first, 1)[1] == Wanted("hold", 2, EVEN.reason)
+    assert goal.after_answer(memory, SEEN, first, 1)[1] == Wanted("hold", 2, EVEN.reason)
 
 
 def test_questions_that_are_alike_are_told_apart() -> None:
@@ -183,7 +183,7 @@ def test_questions_that_are_alike_are_told_apart() -> None:
     mine, yours = Think(work), Think(work)
     goal = Combined(how_many=Saying(HOLD, asks=(mine,)), where=Saying(EVEN, asks=(yours,)))
     memory, _, _ = goal.wanted(goal.memory(), SEEN)
-    assert goal.answered(memory, SEEN, yours, 1)[1] == EVEN
+    assert goal.after_answer(memory, SEEN, yours, 1)[1] == EVEN
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def fed(loads: Sequence[float], known: Forecaster | None = None, first: int = 0)
     """A load for each slot, from slot ``first`` on; the last one is still open."""
     known = known or Forecaster.ahead(LOOK_AHEAD_S, 1.0)
     for slot, load in enumerate(loads, first):
-        known = known.heard(SLOT_MS * (slot + 0.5), load)
+        known = known.with_load(SLOT_MS * (slot + 0.5), load)
     return known
 
 
@@ -39,7 +39,7 @@ def over_days(days: float, load: Callable[[float], float]) -> Forecaster:
     """A load by the day, heard twice a slot."""
     known = Forecaster.ahead(LOOK_AHEAD_S, 1.0)
     for at_ms in range(0, round(days * DAY_MS), SLOT_MS // 2):
-        known = known.heard(at_ms, load(at_ms / DAY_MS))
+        known = known.with_load(at_ms, load(at_ms / DAY_MS))
     return known
 
 
@@ -105,8 +105,8 @@ def test_a_day_is_one_of_the_wall_clock_after_a_clock_change() -> None:
     by_wall_clock = Forecaster.ahead(LOOK_AHEAD_S, 1.0, "Europe/Berlin")
     by_utc = Forecaster.ahead(LOOK_AHEAD_S, 1.0, "UTC")
     for at_s in range(round(first_s), round(last_s), SLOT_MS // 2000):
-        by_wall_clock = by_wall_clock.heard(1000 * at_s, peak_at_seven(at_s))
-        by_utc = by_utc.heard(1000 * at_s, peak_at_seven(at_s))
+        by_wall_clock = by_wall_clock.with_load(1000 * at_s, peak_at_seven(at_s))
+        by_utc = by_utc.with_load(1000 * at_s, peak_at_seven(at_s))
     ahead = peak_at_seven((by_utc.guesses[-1].slot + 0.5) * SLOT_MS / 1000)
     assert guessed(by_wall_clock)["day"] == pytest.approx(ahead, rel=0.1)
     assert guessed(by_utc)["day"] < 0.9 * ahead, "for it the peak comes an hour later"
@@ -213,25 +213,25 @@ def test_what_executors_bear_anyway_needs_no_forecast() -> None:
 
 
 def test_a_slot_has_the_mean_of_what_was_heard_in_it() -> None:
-    known = Forecaster.ahead(LOOK_AHEAD_S, 1.0).heard(0, 1.0).heard(50_000, 3.0).heard(SLOT_MS, 9.0)
+    known = Forecaster.ahead(LOOK_AHEAD_S, 1.0).with_load(0, 1.0).with_load(50_000, 3.0).with_load(SLOT_MS, 9.0)
     assert known.last == 2.0
 
 
 def test_a_moment_before_the_last_counts_as_the_last() -> None:
-    known = fed([1.0, 2.0]).heard(0, 4.0)
+    known = fed([1.0, 2.0]).with_load(0, 4.0)
     assert known.slot is not None
     assert (known.slot.number, known.slot.load) == (1, 3.0)
 
 
 def test_slots_that_a_long_batch_passed_over_have_its_load() -> None:
-    known = fed([1.0]).heard(3.5 * SLOT_MS, 5.0)
+    known = fed([1.0]).with_load(3.5 * SLOT_MS, 5.0)
     assert [guess.slot for guess in known.guesses] == [4, 5, 6]
     assert known.last == 5.0
 
 
 def test_after_a_long_silence_the_past_tells_nothing_of_the_slope() -> None:
     known = fed([1 + 0.1 * i for i in range(60)])
-    after = known.heard(1000 * SLOT_MS, 50.0)
+    after = known.with_load(1000 * SLOT_MS, 50.0)
     assert (after.guesses, after.level, after.slope) == ((), None, 0.0)
     assert after.scored > 0
     assert after.day.mean > 0
@@ -255,7 +255,7 @@ loads = st.one_of(
 def test_used_guesses_cost_no_more_than_the_load_of_now_and_the_bound(loads: list[float]) -> None:
     known, most = Forecaster.ahead(LOOK_AHEAD_S, 1.0), 0.0
     for slot, load in enumerate(loads):
-        known, most = known.heard(SLOT_MS * slot, load), max(most, load)
+        known, most = known.with_load(SLOT_MS * slot, load), max(most, load)
         bound = known.costs[0] + MOST_WORSE * known.load + SLOTS_AHEAD * MOST_MORE * most
         assert known.cost <= bound * (1 + 1e-9) + 1e-9
 

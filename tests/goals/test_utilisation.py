@@ -474,19 +474,19 @@ def test_what_is_done_without_a_forecast_is_what_was_always_done() -> None:
 
 def test_every_batch_is_remembered_and_idle_time_too() -> None:
     busy = observed(load([0.5, 0.5], "ab"), executors("a", "b"))
-    memory = AHEAD.heard(AHEAD.memory(), busy, batch(0, "ab"), disturbed=True)
+    memory = AHEAD.after_batch(AHEAD.memory(), busy, batch(0, "ab"), disturbed=True)
     assert memory is not None
     assert memory.slot is not None
     assert memory.slot.load == 1.0
     resting = idle(observed(load([0.0, 0.0], "ab"), executors("a", "b")), 5)
     later, _, _ = AHEAD.wanted(memory, resting)
-    assert later == memory.heard(1000, 0.0)
+    assert later == memory.with_load(1000, 0.0)
     assert AHEAD.wanted(memory, busy)[0] == memory
 
 
 def test_rows_that_wait_already_are_no_load_to_come() -> None:
     late = load([0.5], "a", rows_per_s=10.0, arrivals_per_s=20.0, backlog=9000, interval_ms=1000.0)
-    memory = AHEAD.heard(
+    memory = AHEAD.after_batch(
         AHEAD.memory(), observed(late, executors("a")), batch(0, "a"), disturbed=False
     )
     assert memory is not None

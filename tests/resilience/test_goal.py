@@ -67,7 +67,7 @@ def test_every_query_is_measured_before_the_first_placement() -> None:
         for name, where in (("q", "aaaa"), ("r", "bbbb")):
             assert wanted(memory, seen).need == "hold"
             seen_batch = batch(number, where, query=name)
-            memory = GOAL.heard(memory, seen, seen_batch, disturbed=False)
+            memory = GOAL.after_batch(memory, seen, seen_batch, disturbed=False)
     assert memory == MEASURED
     assert wanted(memory, seen) == Wanted(
         "rebalance",
@@ -121,7 +121,7 @@ def test_a_query_that_was_started_again_needs_a_new_placement() -> None:
 
 def test_batches_of_runs_that_have_ended_are_forgotten() -> None:
     memory = ResilientMemory(batches={("q", "run 0"): 9, ("q", RUN): 1})
-    memory = GOAL.heard(memory, two_queries(), batch(0, "aaaa", query="q"), disturbed=False)
+    memory = GOAL.after_batch(memory, two_queries(), batch(0, "aaaa", query="q"), disturbed=False)
     assert memory.batches == {("q", RUN): 2}
 
 
@@ -131,8 +131,8 @@ def test_the_bounds_come_first() -> None:
 
 def test_a_change_that_was_given_up_is_not_remembered_as_a_placement() -> None:
     seen = two_queries()
-    assert GOAL.reached(MEASURED, seen, done=False) == MEASURED
-    reached = GOAL.reached(MEASURED, seen, done=True)
+    assert GOAL.after_change(MEASURED, seen, done=False) == MEASURED
+    reached = GOAL.after_change(MEASURED, seen, done=True)
     assert (reached.executors, reached.runs) == (seen.alive, RUNS)
 
 
@@ -160,7 +160,7 @@ def test_heavy_tasks_have_the_largest_states_up_to_a_share_of_all(
 
 def test_heavy_tasks_are_remembered_where_they_were_put() -> None:
     seen = with_states([0.1] * 4, "aabb", [10, 60, 0, 30])
-    assert GOAL.reached(GOAL.memory(), seen, done=True).heavy == {task(1): "a", task(3): "b"}
+    assert GOAL.after_change(GOAL.memory(), seen, done=True).heavy == {task(1): "a", task(3): "b"}
 
 
 def busy_executor(heavy: Sequence[int], work: Sequence[float] = (0.7, 0.2, 0.2, 0.1)) -> Wanted:
@@ -190,7 +190,7 @@ def test_a_light_task_that_would_make_another_as_busy_stays() -> None:
 
 def test_work_outside_state_makes_an_executor_busy_too() -> None:
     seen = with_states([0.5, 0.2, 0.1, 0.1], "aaab", [60, 1, 1, 1])
-    memory = GOAL.reached(ResilientMemory(batches={("query", RUN): 9}), seen, done=True)
+    memory = GOAL.after_change(ResilientMemory(batches={("query", RUN): 9}), seen, done=True)
     assert wanted(memory, seen).need == "hold"
     assert wanted(memory, replace(seen, other={"a": 0.3})).need == "rebalance"
 

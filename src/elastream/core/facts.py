@@ -99,7 +99,7 @@ def _batch(
         unsampled=state.unsampled + 1,
         unshown=(*state.unshown, batch),
     )
-    memory = policy.goal.heard(state.memory, state.observed, batch, disturbed=disturbed)
+    memory = policy.goal.after_batch(state.memory, state.observed, batch, disturbed=disturbed)
     state = replace(state, memory=memory)
     logs = [note(state, "verify", reason, query=query.name) for reason in held]
     logs += [note(state, "wait", reason, query=query.name) for reason in fewer]

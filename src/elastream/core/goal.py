@@ -124,7 +124,7 @@ class Goal(ABC):
         """
         return self.memory()
 
-    def heard(
+    def after_batch(
         self,
         memory: Any,
         observed: Observed,  # noqa: ARG002
@@ -147,7 +147,7 @@ class Goal(ABC):
         """Return what would have to change for it to want something else, a sentence each."""
         return ()
 
-    def answered(
+    def after_answer(
         self,
         memory: Any,
         observed: Observed,  # noqa: ARG002
@@ -166,7 +166,7 @@ class Goal(ABC):
         """Return who places tasks on so many executors; ``None``: the policy's planner."""
         return None
 
-    def reached(self, memory: Any, observed: Observed, *, done: bool) -> Any:  # noqa: ARG002
+    def after_change(self, memory: Any, observed: Observed, *, done: bool) -> Any:  # noqa: ARG002
         """Return what it remembers when a change has ended: ``done``, or given up."""
         return memory
 

@@ -185,7 +185,7 @@ def _answered(state: LoopState, ticket: int, result: object) -> Transition:
     """Hand an answer to the goal, and do as it wants."""
     question = state.questions[ticket]
     left = {other: asked for other, asked in state.questions.items() if other != ticket}
-    memory, wanted = state.policy.goal.answered(state.memory, state.observed, question, result)
+    memory, wanted = state.policy.goal.after_answer(state.memory, state.observed, question, result)
     state = replace(state, questions=left, memory=memory)
     log: tuple[Instruction, ...] = ()
     if isinstance(result, Failure):

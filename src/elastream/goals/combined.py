@@ -66,7 +66,7 @@ class Combined(Goal):
         """Tell the past to the first: how much there was to do says how many, not where."""
         return CombinedMemory(self.how_many.recalled(past), self.where.memory())
 
-    def heard(
+    def after_batch(
         self,
         memory: CombinedMemory,
         observed: Observed,
@@ -77,8 +77,8 @@ class Combined(Goal):
         """Let both hear."""
         return replace(
             memory,
-            how_many=self.how_many.heard(memory.how_many, observed, batch, disturbed=disturbed),
-            where=self.where.heard(memory.where, observed, batch, disturbed=disturbed),
+            how_many=self.how_many.after_batch(memory.how_many, observed, batch, disturbed=disturbed),
+            where=self.where.after_batch(memory.where, observed, batch, disturbed=disturbed),
         )
 
     def wanted(
@@ -98,7 +98,7 @@ class Combined(Goal):
         """Return those of the first: only it changes the number of executors."""
         return self.how_many.turning_points(memory.how_many, observed)
 
-    def answered(
+    def after_answer(
         self, memory: CombinedMemory, observed: Observed, question: Question, answer: Any
     ) -> tuple[CombinedMemory, Wanted | None]:
         """Hand the answer to who has asked; each wants only what is its business, as before."""
@@ -106,9 +106,9 @@ class Combined(Goal):
         left = tuple(entry for entry in memory.asked if entry[0] is not question)
         memory = replace(memory, asked=left)
         if is_first:
-            kept, wanted = self.how_many.answered(memory.how_many, observed, question, answer)
+            kept, wanted = self.how_many.after_answer(memory.how_many, observed, question, answer)
             return replace(memory, how_many=kept), _unless(wanted, observed, "rebalance")
-        kept, wanted = self.where.answered(memory.where, observed, question, answer)
+        kept, wanted = self.where.after_answer(memory.where, observed, question, answer)
         return replace(memory, where=kept), _unless(wanted, observed, "scale-out", "scale-in")
 
     def planner(
@@ -119,12 +119,12 @@ class Combined(Goal):
             memory.how_many, observed, executors
         )
 
-    def reached(self, memory: CombinedMemory, observed: Observed, *, done: bool) -> CombinedMemory:
+    def after_change(self, memory: CombinedMemory, observed: Observed, *, done: bool) -> CombinedMemory:
         """Tell both."""
         return replace(
             memory,
-            how_many=self.how_many.reached(memory.how_many, observed, done=done),
-            where=self.where.reached(memory.where, observed, done=done),
+            how_many=self.how_many.after_change(memory.how_many, observed, done=done),
+            where=self.where.after_change(memory.where, observed, done=done),
         )
 
     def utilisation(self, observed: Observed) -> float | None:

@@ -200,7 +200,7 @@ class Forecaster:
             return 0
         return min(range(len(EXPERTS)), key=lambda expert: (self.costs[expert], expert))
 
-    def heard(self, at_ms: float, load: float) -> Forecaster:
+    def with_load(self, at_ms: float, load: float) -> Forecaster:
         """Return what is known after a load was measured."""
         known = self._by_quarters(at_ms, load)
         number = int(at_ms // self.slot_ms)

@@ -140,10 +140,10 @@ class Utilisation(Goal):
         memory = self.memory()
         if memory is not None:
             for at_ms, cores in past:
-                memory = memory.heard(at_ms, cores)
+                memory = memory.with_load(at_ms, cores)
         return memory
 
-    def heard(
+    def after_batch(
         self,
         memory: Forecaster | None,
         observed: Observed,
@@ -314,7 +314,7 @@ def _remembered(memory: Forecaster | None, observed: Observed) -> Forecaster | N
     measured = any(query.load.measured for query in observed.queries.values())
     if memory is None or observed.wall_ms is None or not measured:
         return memory
-    return memory.heard(observed.wall_ms, _arriving(observed))
+    return memory.with_load(observed.wall_ms, _arriving(observed))
 
 
 def _figures(observed: Observed, usage: Usage | None) -> dict[str, Number]:

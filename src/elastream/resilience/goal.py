@@ -101,7 +101,7 @@ class Resilient(Goal):
         """Return an empty memory."""
         return ResilientMemory()
 
-    def heard(
+    def after_batch(
         self,
         memory: ResilientMemory,
         observed: Observed,
@@ -137,7 +137,7 @@ class Resilient(Goal):
             return LightPlanner(fixed)
         return ResilientPlanner(self._problem(observed), self.method)
 
-    def reached(
+    def after_change(
         self, memory: ResilientMemory, observed: Observed, *, done: bool
     ) -> ResilientMemory:
         """Record what the placement was made for."""

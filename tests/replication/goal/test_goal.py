@@ -44,7 +44,7 @@ def after_batches(
     memory = goal.memory()
     for number, batch in enumerate(batches, 1):
         seen = observed(batches[:number], nodes, most=most)
-        memory = goal.heard(memory, seen, batch, disturbed=disturbed)
+        memory = goal.after_batch(memory, seen, batch, disturbed=disturbed)
     return memory, seen
 
 
@@ -69,7 +69,7 @@ def answered(
     """What the goal wants once its question is answered."""
     memory, seen = after_batches(goal, batches, nodes, most=most)
     memory, question = asked(goal, memory, seen)
-    memory, wanted = goal.answered(memory, at(seen, 61), question, question.work())
+    memory, wanted = goal.after_answer(memory, at(seen, 61), question, question.work())
     assert wanted is not None
     return memory, wanted
 
@@ -91,7 +91,7 @@ def test_it_is_solved_when_the_period_is_over_or_the_bound_broken_for_long_enoug
             duration_ms = 700 if number >= slow_from else 500
             batches.append(looked(number, WHERE, run_ms=RUN_MS, rows=ROWS, duration_ms=duration_ms))
             seen = observed(batches, nodes)
-            memory = goal.heard(memory, seen, batches[-1], disturbed=False)
+            memory = goal.after_batch(memory, seen, batches[-1], disturbed=False)
             memory, _, questions = goal.wanted(memory, seen)
             if questions:
                 solved.append(number)
@@ -120,12 +120,12 @@ def test_queries_executors_and_hosts_that_have_gone_are_forgotten_after_a_change
     memory, seen = after_batches(goal, before, executors(3, hosts=True))
     memory, _, (probe,) = goal.wanted(memory, seen)
     assert isinstance(probe, Probe)
-    memory, _ = goal.answered(memory, seen, probe, dict.fromkeys(probe.pairs, 7.0))
+    memory, _ = goal.after_answer(memory, seen, probe, dict.fromkeys(probe.pairs, 7.0))
 
     nodes = executors(2, hosts=True)
     last = looked(4, {0: "01"}, run_ms=RUN_MS, rows=ROWS, query="stays")
     left = observed([*stays, last], nodes)
-    after = goal.heard(memory, left, last, disturbed=disturbed)
+    after = goal.after_batch(memory, left, last, disturbed=disturbed)
 
     experience, hosts = after.experience, {"host0", "host1"}
     names = {*after.broken, *after.outside_ms, *(query for query, _ in after.points)}
@@ -184,7 +184,7 @@ def test_downtime_does_not_count_in_the_first_plan_unless_it_is_asked_to() -> No
     ):
         memory, seen = after_batches(goal, scene(WHERE, run_ms=RUN_MS, rows=ROWS), executors(3))
         memory, first = asked(goal, memory, seen)
-        memory, _ = goal.answered(memory, at(seen, 60), first, Failure("never mind"))
+        memory, _ = goal.after_answer(memory, at(seen, 60), first, Failure("never mind"))
         _, second = asked(goal, memory, seen)
         for question in (first, second):
             assert isinstance(question.work, Solve)
@@ -196,7 +196,7 @@ def test_a_plan_that_failed_is_tried_again_later() -> None:
     goal = Replication(response_ms=900)
     memory, seen = after_batches(goal, scene(WHERE, run_ms=RUN_MS, rows=ROWS), executors(3))
     memory, question = asked(goal, memory, seen)
-    memory, wanted = goal.answered(memory, at(seen, 61), question, Failure("out of luck"))
+    memory, wanted = goal.after_answer(memory, at(seen, 61), question, Failure("out of luck"))
     assert wanted is None
     assert not memory.solving
     assert goal.wanted(memory, at(seen, 120))[2] == ()
@@ -218,7 +218,7 @@ def test_a_plan_that_lacks_a_query_which_came_meanwhile_is_not_carried_out() -> 
     memory, question = asked(goal, memory, seen)
     more = scene({0: "2"}, run_ms=RUN_MS, rows=ROWS, query="newcomer")
     both = observed([*batches, *more], executors(3))
-    memory, wanted = goal.answered(memory, at(both, 61), question, question.work())
+    memory, wanted = goal.after_answer(memory, at(both, 61), question, question.work())
     assert wanted is not None
     assert (wanted.need, wanted.executors) == ("hold", 3)
     assert "newcomer/0 started while a plan was worked out" in wanted.reason
@@ -349,7 +349,7 @@ def test_the_plan_is_carried_out_by_a_planner_of_its_own_until_the_change_has_en
     planner = FAST.planner(memory, seen, wanted.executors)
     assert isinstance(planner, ReplicaPlanner)
     assert {len(nodes) for nodes in planner.replicas.values()} == {1, 4}
-    memory = FAST.reached(memory, at(seen, 99), done=True)
+    memory = FAST.after_change(memory, at(seen, 99), done=True)
     assert (memory.deployment, memory.decided_ms) == (None, 99_000)
     assert FAST.planner(memory, seen, 4) is None
 
@@ -374,7 +374,7 @@ def test_hosts_are_probed_once_a_while_and_when_a_new_one_comes() -> None:
     assert len(probe.pairs) == 6
     assert probes(goal, memory, seen) == [], "while one is under way"
     table = dict.fromkeys(probe.pairs, 7.0)
-    memory, wanted = goal.answered(memory, seen, probe, table)
+    memory, wanted = goal.after_answer(memory, seen, probe, table)
     assert wanted is None
     assert set(memory.round_trips_ms.values()) == {0.0, 7.0}
     assert probes(goal, memory, at(seen, 299)) == []
@@ -386,7 +386,7 @@ def test_hosts_are_probed_once_a_while_and_when_a_new_one_comes() -> None:
 def test_hosts_that_could_not_be_probed_are_probed_again_later() -> None:
     goal, seen = probing(0, probes=2)
     memory, _, (probe,) = goal.wanted(goal.memory(), seen)
-    memory, wanted = goal.answered(memory, seen, probe, Failure("no way"))
+    memory, wanted = goal.after_answer(memory, seen, probe, Failure("no way"))
     assert (wanted, memory.probing, memory.round_trips_ms) == (None, False, {})
     assert len(probes(goal, memory, at(seen, 300))) == 1
 

@@ -59,7 +59,7 @@ def test_rows_that_wait_in_line_break_the_bound_though_batches_are_short() -> No
     memory = goal.memory()
     for number in range(1, len(line) + 1):
         found = with_trigger(observed(line[:number], executors(2)), 2000)
-        memory = goal.heard(memory, found, line[number - 1], disturbed=False)
+        memory = goal.after_batch(memory, found, line[number - 1], disturbed=False)
     _, wanted, questions = goal.wanted(memory, found)
     assert len(questions) == 1, "a plan is asked for"
     assert "1500 in its batch, 1000 until that begins, 43000 behind a backlog" in wanted.reason

@@ -79,7 +79,7 @@ def _ended(
     state: LoopState, *, done: bool, then: TakeOn | None = None
 ) -> tuple[LoopState, tuple[Instruction, ...], Rest]:
     """Report the end to the goal and begin the cooldown; a request that waited is next."""
-    memory = state.policy.goal.reached(state.memory, state.observed, done=done)
+    memory = state.policy.goal.after_change(state.memory, state.observed, done=done)
     learning = state.learning
     if state.now_ms is not None:
         learning = learning.resized(state.on_the_wall(state.now_ms), len(state.executors))

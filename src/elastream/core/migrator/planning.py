@@ -163,7 +163,7 @@ def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str,
     """Say what would be done, and rest."""
     would = f"would {change.kind} from {change.before} to {change.executors} executors"
     log = note(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
-    memory = state.policy.goal.reached(state.memory, state.observed, done=True)
+    memory = state.policy.goal.after_change(state.memory, state.observed, done=True)
     state = replace(state, signal=Signal(), changed_ms=state.now_ms, memory=memory)
     return state, (log,), Rest()
 

@@ -80,7 +80,7 @@ class Replication(ReplicationSettings):
         """Return an empty memory."""
         return ReplicationMemory()
 
-    def heard(
+    def after_batch(
         self,
         memory: ReplicationMemory,
         observed: Observed,
@@ -133,7 +133,7 @@ class Replication(ReplicationSettings):
         solve = Think(Solve(problem, self.effort))
         return memory, self._hold(observed, f"; {why}: solved anew"), (*questions, solve)
 
-    def answered(
+    def after_answer(
         self, memory: ReplicationMemory, observed: Observed, question: Question, answer: Any
     ) -> tuple[ReplicationMemory, Wanted | None]:
         """Store measured delays between hosts, or turn a solved plan into the target."""
@@ -161,7 +161,7 @@ class Replication(ReplicationSettings):
             return None
         return replica_planner(memory.deployment, memory.known, observed, executors, tau=self.tau)
 
-    def reached(
+    def after_change(
         self,
         memory: ReplicationMemory,
         observed: Observed,
