@@ -213,7 +213,12 @@ def test_what_executors_bear_anyway_needs_no_forecast() -> None:
 
 
 def test_a_slot_has_the_mean_of_what_was_heard_in_it() -> None:
-    known = Forecaster.ahead(LOOK_AHEAD_S, 1.0).with_load(0, 1.0).with_load(50_000, 3.0).with_load(SLOT_MS, 9.0)
+    known = (
+        Forecaster.ahead(LOOK_AHEAD_S, 1.0)
+        .with_load(0, 1.0)
+        .with_load(50_000, 3.0)
+        .with_load(SLOT_MS, 9.0)
+    )
     assert known.last == 2.0
 
 

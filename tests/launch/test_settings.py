@@ -36,8 +36,12 @@ def test_a_goal_beside_the_program_is_found_and_the_path_is_left_as_it_was(tmp_p
     [
         (
             "best",
-            "'best' is not one of by-hand, replication, resilient, utilisation, nor module:name",
+            "'best' is not one of by-hand, combined, replication, resilient, schedule, "
+            "utilisation, nor module:name",
         ),
+        ("schedule", "'schedule' needs sizes: make one in a module and give module:name"),
+        ("combined", "'combined' needs how_many and where: make one in a module and give "),
+        ("elastream:Schedule", "'elastream:Schedule' needs sizes: make one in a module and give "),
         ("nowhere_at_all:goal", "cannot be found: No module named 'nowhere_at_all'"),
         ("elastream:Magic", "cannot be found: module 'elastream' has no attribute 'Magic'"),
         ("sys:maxsize", "not a goal"),

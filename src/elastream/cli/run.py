@@ -23,8 +23,8 @@ _MASTER = typer.Option(
 )
 _GOAL = typer.Option(
     "--goal",
-    help="What shall be achieved: utilisation, resilient or by-hand; or module:name, a goal of "
-    "yours, where modules beside the program are found too.",
+    help="What shall be achieved: an installed goal, such as utilisation, resilient or by-hand; or "
+    "module:name, such as a Schedule of yours. Modules in the program's folder are found too.",
 )
 _PLANNER = typer.Option(
     "--planner",

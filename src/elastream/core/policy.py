@@ -7,6 +7,7 @@ A policy is checked when it is made, before anything starts; a wrong field is na
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from inspect import signature
 
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
@@ -189,6 +190,11 @@ def goal_named(name: str) -> Goal:
 
 def goal_of(name: str, found: object) -> Goal:
     """Return a goal, or what a function that makes one returns, as found under ``name``."""
+    if isinstance(found, type) and issubclass(found, Goal):
+        settings = signature(found).parameters.values()
+        if needed := [each.name for each in settings if each.default is each.empty]:
+            wrong = f"{abbreviate(name)} needs {' and '.join(needed)}"
+            raise ProblemError("goal", f"{wrong}: make one in a module and give module:name")
     try:
         goal = found() if callable(found) and not isinstance(found, Goal) else found
     except ProblemError:

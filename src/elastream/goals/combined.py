@@ -77,7 +77,9 @@ class Combined(Goal):
         """Let both hear."""
         return replace(
             memory,
-            how_many=self.how_many.after_batch(memory.how_many, observed, batch, disturbed=disturbed),
+            how_many=self.how_many.after_batch(
+                memory.how_many, observed, batch, disturbed=disturbed
+            ),
             where=self.where.after_batch(memory.where, observed, batch, disturbed=disturbed),
         )
 
@@ -119,7 +121,9 @@ class Combined(Goal):
             memory.how_many, observed, executors
         )
 
-    def after_change(self, memory: CombinedMemory, observed: Observed, *, done: bool) -> CombinedMemory:
+    def after_change(
+        self, memory: CombinedMemory, observed: Observed, *, done: bool
+    ) -> CombinedMemory:
         """Tell both."""
         return replace(
             memory,
