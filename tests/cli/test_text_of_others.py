@@ -17,13 +17,13 @@ from elastream import Policy
 from elastream.attachment.summary import summary_text
 from elastream.cli.demo.view import partition_map
 from elastream.cli.main import main
-from elastream.cli.progress import progress
 from elastream.cli.screen import Screen, literal
 from elastream.core.decision_log import DecisionLog
 from elastream.core.decisions import Decision
 from elastream.core.explaining import explained
 from elastream.core.scenes import Scene, SceneTask
 from elastream.doctor.findings import Finding, Report
+from elastream.foresight.commands.progress import progress
 from elastream.launch.reporting import report
 from elastream.model.observation import TaskId
 from elastream.model.words import printable

@@ -4,15 +4,13 @@ import ast
 from pathlib import Path
 
 import elastream.placement
-from elastream.cli.plan.effort import (
-    BRANCHES_A_SECOND,
-    CELLS_A_SECOND,
-    VALUES_A_SECOND,
-    effort_of,
-)
+from elastream.cli.plan.app import BRANCHES_A_SECOND
+from elastream.cli.plan.printing import effort_of
+from elastream.foresight.commands.sequence import CELLS_A_SECOND
 from elastream.foresight.oms import planner as sequence
 from elastream.placement.branches import branches_of
 from elastream.placement.free_step import planner as free_step
+from elastream.replication.commands import VALUES_A_SECOND
 from elastream.replication.planner import exact
 
 PLANNERS = Path(elastream.placement.__path__[0])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from elastream.cli.plan.effort import VALUES_A_SECOND, Seconds, effort_of
-from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
+from elastream.cli.plan.printing import ProblemFile, Seconds, effort_of, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.model.checks import abbreviate, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
@@ -25,6 +24,9 @@ from elastream.replication.model.problem import (
 )
 
 _Parsed = TypeVar("_Parsed")
+
+VALUES_A_SECOND: Final = 150_000_000
+"""Effort that an ordinary core spends in a second."""
 
 
 def replication(file: ProblemFile, seconds: Seconds = None) -> None:

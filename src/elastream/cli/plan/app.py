@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import typer
 
-from elastream.cli import problem_files
-from elastream.cli.plan.effort import BRANCHES_A_SECOND, Seconds, effort_of
 from elastream.cli.plan.forecasting import (
     BytesPerBatch,
     BytesPerSecond,
     MovesPerBatch,
     forecast_fields,
 )
-from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.steps import Draw, draw_steps, moves_of
+from elastream.cli.plan.printing import (
+    Draw,
+    ProblemFile,
+    Seconds,
+    draw_steps,
+    effort_of,
+    moves_of,
+    print_plan,
+    refuse,
+)
+from elastream.cli.problem_files import read_fields, step_problem
 from elastream.model.plan import Infeasible
+
+BRANCHES_A_SECOND: Final = 100_000
+"""Effort that an ordinary core spends on a free step in a second."""
 
 app = typer.Typer(
     help="""Plan a migration: one problem in, one plan out, as JSON.
@@ -50,7 +62,7 @@ def free_step(
     from elastream.placement.free_step.planner import EFFORT
     from elastream.placement.free_step.planner import free_step as planner
 
-    problem = problem_files.step_problem(problem_files.read_fields(file))
+    problem = step_problem(read_fields(file))
     outcome = planner(problem, effort=effort_of(seconds, BRANCHES_A_SECOND, EFFORT))
     if isinstance(outcome, Infeasible):
         refuse(outcome)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from elastream.cli.plan.effort import CELLS_A_SECOND, Seconds, effort_of
-from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.steps import Draw, draw_steps, step_fields
+from typing import Final
+
+from elastream.cli.plan.printing import (
+    Draw,
+    ProblemFile,
+    Seconds,
+    draw_steps,
+    effort_of,
+    print_plan,
+    refuse,
+    step_fields,
+)
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.foresight.commands.single_step import expect_intervals
 from elastream.foresight.oms.problem import SequenceProblem
@@ -12,6 +21,9 @@ from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible
+
+CELLS_A_SECOND: Final = 60_000_000
+"""Effort that an ordinary core spends in a second."""
 
 
 def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> None:

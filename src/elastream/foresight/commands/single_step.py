@@ -8,8 +8,14 @@ from elastream.cli.plan.forecasting import (
     MovesPerBatch,
     forecast_fields,
 )
-from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.steps import Draw, draw_steps, step_fields
+from elastream.cli.plan.printing import (
+    Draw,
+    ProblemFile,
+    draw_steps,
+    print_plan,
+    refuse,
+    step_fields,
+)
 from elastream.cli.problem_files import Fields, read_fields, step_problem
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError

@@ -45,7 +45,7 @@ def from_log(
       elastream trace from-log decisions.jsonl --out trace
       elastream trace chain trace --out chain.json
     """
-    from elastream.cli.durations import seconds_of
+    from elastream.foresight.durations import seconds_of
     from elastream.foresight.traces.from_log import trace_from_log
 
     made = trace_from_log(

@@ -10,7 +10,7 @@ import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
-from elastream.cli.progress import progress
+from elastream.foresight.commands.progress import progress
 from elastream.foresight.commands.single_step import single_step_problem
 from elastream.foresight.mtm.problem import MigrationChain, TransitionPlan, TransitionProblem
 from elastream.model.checks import abbreviate

@@ -12,8 +12,8 @@ import typer
 from elastream.cli.option_names import fields_of_a_file
 from elastream.cli.plan.printing import refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
-from elastream.cli.progress import progress
 from elastream.cli.terminal import say
+from elastream.foresight.commands.progress import progress
 from elastream.foresight.commands.transition import chain_of
 from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.model.errors import ProblemError

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from elastream.cli.durations import length_of, seconds_of
+from elastream.foresight.durations import length_of, seconds_of
 from elastream.foresight.traces.folder import prepare, read_manifest, read_tasks, read_totals
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.patterns.building import TraceReport, build_trace

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.cli.durations import length_of
+from elastream.foresight.durations import length_of
 from elastream.foresight.traces.folder import read_manifest, read_nodes, read_tasks
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 
-class Tell(Protocol):
+class Advance(Protocol):
     """Moves the bar."""
 
     def __call__(self, completed: int, text: str | None = None) -> None:
@@ -15,7 +15,7 @@ class Tell(Protocol):
 
 
 @contextmanager
-def progress(text: str, total: int, completed: int = 0) -> Iterator[Tell]:
+def progress(text: str, total: int, completed: int = 0) -> Iterator[Advance]:
     """Show how far a long computation is; nothing is printed but to a terminal."""
     from rich.markup import escape
     from rich.progress import Progress
@@ -23,12 +23,12 @@ def progress(text: str, total: int, completed: int = 0) -> Iterator[Tell]:
     from elastream.cli.screen import Screen
 
     console = Screen(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task(escape(text), total=total, completed=completed)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(escape(text), total=total, completed=completed)
 
-        def tell(completed: int, text: str | None = None) -> None:
-            shown.update(
+        def advance(completed: int, text: str | None = None) -> None:
+            bar.update(
                 task, completed=completed, description=None if text is None else escape(text)
             )
 
-        yield tell
+        yield advance

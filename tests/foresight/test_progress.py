@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from elastream.cli.progress import progress
+from elastream.foresight.commands.progress import progress
 
 
 class Screen(io.StringIO):
