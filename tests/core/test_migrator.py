@@ -28,12 +28,11 @@ from elastream.core.events import (
     Warm,
 )
 from elastream.core.goal import Failure
-from elastream.core.migrator.growing import Growing
+from elastream.core.migrator.growing import Growing, Warming
 from elastream.core.migrator.moving import Moving
 from elastream.core.migrator.planning import Planning
 from elastream.core.migrator.releasing import Releasing
 from elastream.core.migrator.settling import Settling
-from elastream.core.migrator.warming import Warming
 from elastream.core.policy import Policy
 from elastream.core.ports import Ticket
 from elastream.core.routes import route

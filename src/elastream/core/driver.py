@@ -53,8 +53,7 @@ from elastream.core.policy import Policy
 from elastream.core.ports import Runtime, Stopped, Ticket
 from elastream.core.repartitioning import LONGEST_PAUSE_S
 from elastream.core.routes import rehearse, route
-from elastream.core.scenes import take_scene
-from elastream.core.showing import RecordScene, with_scene_if_due
+from elastream.core.scenes import RecordScene, take_scene, with_scene_if_due
 from elastream.core.state import Detached, LoopState, note
 from elastream.core.step import start_loop, step
 from elastream.model.errors import AlreadyAttachedError, ElastreamError, QueryStoppedError

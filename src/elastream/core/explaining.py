@@ -5,8 +5,7 @@ from __future__ import annotations
 from elastream.core.change import Change
 from elastream.core.goal import Wanted, allowed
 from elastream.core.partitions import ShortageWatch
-from elastream.core.scenes import unknowns
-from elastream.core.spans import expected_left_s
+from elastream.core.scenes import expected_left_s, unknowns
 from elastream.core.state import LoopState
 from elastream.core.steady import held_back
 from elastream.model.words import pluralize, printable

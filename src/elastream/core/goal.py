@@ -1,11 +1,12 @@
-"""What a goal is: from what was observed to what is wanted, and nothing else.
+"""What a goal is: a pure function from what was observed to what is wanted.
 
 A goal answers two questions. *How many* executors should there be (:meth:`Goal.wanted`)? And, once
-they are there, *where* should tasks be (:meth:`Goal.planner`, a planner made for the moment;
-without one the policy's planner moves the least state)? It keeps what it must remember in a value
-of its own, so that it stays a pure function. What takes it seconds is asked for as a question and
-answered later.
+they are there, *where* should tasks be (:meth:`Goal.planner`; without one the policy's planner
+moves the least state)? What it remembers is a value that goes in and out. Work that takes seconds
+is a question, answered later.
 """
+
+# ruff: noqa: ARG002, B027 - a goal overrides what it needs
 
 from __future__ import annotations
 
@@ -106,18 +107,16 @@ class Goal(ABC):
         """Between what it keeps the utilisation; ``None`` where it keeps none."""
         return None
 
-    def check(self, bounds: GoalBounds) -> None:  # noqa: B027
+    def check(self, bounds: GoalBounds) -> None:
         """Raise ``ProblemError`` where the goal contradicts the bounds."""
 
-    def check_start(  # noqa: B027
-        self, now_ms: int, executors: tuple[Executor, ...]
-    ) -> None:
+    def check_start(self, now_ms: int, executors: tuple[Executor, ...]) -> None:
         """Raise ``ProblemError`` where it makes no sense now, on these executors."""
 
-    def memory(self) -> Any:  # noqa: B027
+    def memory(self) -> Any:
         """Return what it remembers at the start."""
 
-    def recalled(self, past: Iterable[tuple[int, float]]) -> Any:  # noqa: ARG002
+    def recalled(self, past: Iterable[tuple[int, float]]) -> Any:
         """Return what it remembers at the start where something is known of the past.
 
         That is moments in ms, in order, with the cores that stateful tasks kept busy then.
@@ -125,12 +124,7 @@ class Goal(ABC):
         return self.memory()
 
     def after_batch(
-        self,
-        memory: Any,
-        observed: Observed,  # noqa: ARG002
-        batch: BatchObservation,  # noqa: ARG002
-        *,
-        disturbed: bool,  # noqa: ARG002
+        self, memory: Any, observed: Observed, batch: BatchObservation, *, disturbed: bool
     ) -> Any:
         """Return what it remembers after a batch; a ``disturbed`` one loaded or awaited state."""
         return memory
@@ -139,34 +133,21 @@ class Goal(ABC):
     def wanted(self, memory: Any, observed: Observed) -> tuple[Any, Wanted, tuple[Question, ...]]:
         """Return what it remembers, what it wants, and what it asks."""
 
-    def turning_points(
-        self,
-        memory: Any,  # noqa: ARG002
-        observed: Observed,  # noqa: ARG002
-    ) -> tuple[str, ...]:
+    def turning_points(self, memory: Any, observed: Observed) -> tuple[str, ...]:
         """Return what would have to change for it to want something else, a sentence each."""
         return ()
 
     def after_answer(
-        self,
-        memory: Any,
-        observed: Observed,  # noqa: ARG002
-        question: Question,  # noqa: ARG002
-        answer: Any,  # noqa: ARG002
+        self, memory: Any, observed: Observed, question: Question, answer: Any
     ) -> tuple[Any, Wanted | None]:
-        """Return what it remembers after an answer, and what it wants now that it knows."""
+        """Return what it remembers after an answer, and what it wants now."""
         return memory, None
 
-    def planner(
-        self,
-        memory: Any,  # noqa: ARG002
-        observed: Observed,  # noqa: ARG002
-        executors: int,  # noqa: ARG002
-    ) -> MadePlanner | None:
-        """Return who places tasks on so many executors; ``None``: the policy's planner."""
+    def planner(self, memory: Any, observed: Observed, executors: int) -> MadePlanner | None:
+        """Return who places tasks on that many executors; ``None``: the policy's planner."""
         return None
 
-    def after_change(self, memory: Any, observed: Observed, *, done: bool) -> Any:  # noqa: ARG002
+    def after_change(self, memory: Any, observed: Observed, *, done: bool) -> Any:
         """Return what it remembers when a change has ended: ``done``, or given up."""
         return memory
 

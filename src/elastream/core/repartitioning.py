@@ -52,7 +52,6 @@ class Pausing(Phase):
     ticket: int
     run: str
     """The run of the query that is stopped."""
-    since_ms: int | None
     first_ms: int | None = None
     """When the first batch of the next run ended, where that was before the answer."""
 
@@ -76,9 +75,9 @@ class Pausing(Phase):
                 return replace(state, phase=seen), (), None
             case BatchObserved(batch=batch):
                 what = f"the repartitioning of {self.shortage.query}"
-                return note_waiting(state, what, self.since_ms, batch.query)
-            case Tick() | Status() if state.passed_s(self.since_ms) > LONGEST_PAUSE_S:
-                passed_s = state.passed_s(self.since_ms)
+                return note_waiting(state, what, batch.query)
+            case Tick() | Status() if self.waited_s(state) > LONGEST_PAUSE_S:
+                passed_s = self.waited_s(state)
                 why = f"not repartitioned: it has taken {passed_s:.0f} s already"
                 state, told, rest = self._given_up(state, why)
                 return state, (Cancel(self.ticket), *told), rest

@@ -1,26 +1,31 @@
-"""Scenes: everything there is to see at one moment, for whoever looks on.
+"""Scenes: the whole loop at one moment, for those who watch. Nothing is decided by them.
 
-A decision tells why, a sample tells of what; a scene tells how it is: the loop, the executors, the
-queries, where every task and its copy are, and the change under way. The page, the metrics and the
-terminal show scenes and nothing else, so that a run looks the same while it goes on and when it is
-read from its log (:mod:`elastream.core.scene_lines`).
+The page, the metrics and the terminal show scenes and nothing else, so that a run looks the same
+while it goes on and when it is read from its log (:mod:`elastream.core.scene_lines`).
+
+A step that has led to something new becomes a scene. So that a scene can say how long a change will
+take, the time of each phase is kept: the last change of its kind tells it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from elastream.core.application import Query
+from elastream.core.events import Instruction
 from elastream.core.goal import Marks
-from elastream.core.spans import expected_left_s
-from elastream.core.state import LoopState
+from elastream.core.state import LoopState, Transition
 from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import pluralize
 
 Mode = Literal["acts", "advises", "let go"]
 
+_EVERY_S: Final = 0.5
+_S_A_TASK: Final = 0.0005
+"""Scenes of many tasks are further apart, so that showing them costs the same."""
+_WHEN_QUIET_S: Final = 5.0
 _SILENT: Final = "the monitor tells nothing: what is shown is how it was"
 
 
@@ -144,6 +149,40 @@ class Scene:
     """Those that have ended since the scene before."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordScene:
+    """Show a scene; it is taken where it is shown, which may take a while."""
+
+    state: LoopState
+    batches: tuple[BatchObservation, ...] = ()
+    """Those since the scene before."""
+
+
+def with_scene_if_due(
+    before: LoopState, after: Transition
+) -> tuple[LoopState, tuple[Instruction | RecordScene, ...]]:
+    """Return what a step has led to, with the scene to be shown where one is due.
+
+    It is due where a phase, the executors, the queries or the copies have changed, after batches,
+    and from time to time where nothing happens.
+    """
+    state, instructions = after
+    state = _with_spans(before, state)
+    changed = (
+        state.shown_ms is None
+        or type(before.phase) is not type(state.phase)
+        or before.all_executors != state.all_executors
+        or before.standbys.there != state.standbys.there
+        or before.queries.keys() != state.queries.keys()
+    )
+    tasks = sum(len(query.load.tasks) for query in state.queries.values())
+    every_s = max(_EVERY_S, tasks * _S_A_TASK) if state.unshown else _WHEN_QUIET_S
+    if not changed and state.passed_s(state.shown_ms) < every_s:
+        return state, instructions
+    record = RecordScene(state, state.unshown)
+    return replace(state, shown_ms=state.now_ms, unshown=()), (*instructions, record)
+
+
 def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Scene:
     """Return what there is to see of a state. O(tasks and executors)."""
     return Scene(
@@ -184,29 +223,65 @@ def executor_utilisation(state: LoopState, executor: str, cores: int) -> float |
     return (held + state.observed.outside(executor)) / cores
 
 
+def expected_left_s(state: LoopState) -> float | None:
+    """Return how much longer the change under way will take if it goes like the last of its kind.
+
+    ``None`` where nothing is under way, or none of its kind has ended. Of a phase that takes
+    longer than last time nothing is expected to be left.
+    """
+    change = state.phase.change
+    last = None if change is None else state.spans.last.get(change.kind)
+    if last is None:
+        return None
+    name, spans = state.phase.name, state.spans
+    over = spans.present.keys() - {name}
+    spent_s = spans.present.get(name, 0.0) + state.passed_s(spans.since_ms)
+    return sum(
+        max(0.0, seconds - spent_s) if phase == name else seconds
+        for phase, seconds in last.items()
+        if phase not in over
+    )
+
+
 def unknowns(state: LoopState) -> tuple[str, ...]:
     """Return what the loop does not know, a sentence each."""
-    told = [_SILENT] if state.silent else []
+    found = [_SILENT] if state.silent else []
     if not state.queries:
-        told.append("no query takes part yet")
+        found.append("no query takes part yet")
     for query in state.queries.values():
-        told += _unknown_of(query)
-    return tuple(told)
+        found += _unknown_of(query)
+    return tuple(found)
+
+
+def _with_spans(before: LoopState, after: LoopState) -> LoopState:
+    """Return the state after a step with what its phases took, where one has ended in it."""
+    if type(before.phase) is type(after.phase):
+        return after
+    spans = after.spans
+    change = before.phase.change
+    present = dict(spans.present)
+    if change is not None:
+        name = before.phase.name
+        present[name] = present.get(name, 0.0) + after.passed_s(spans.since_ms)
+    if change is not None and after.phase.change is None:
+        spans = replace(spans, last={**spans.last, change.kind: present})
+        present = {}
+    return replace(after, spans=replace(spans, present=present, since_ms=after.now_ms))
 
 
 def _unknown_of(query: Query) -> list[str]:
     load = query.load
     if load.batch is None:
         return [f"no batch of {query.name} has been seen yet"]
-    told = []
+    found = []
     if not load.measured:
-        told.append(f"what the tasks of {query.name} cost is not measured yet")
+        found.append(f"what the tasks of {query.name} cost is not measured yet")
     if query.fewer_tasks is not None:
-        shown = f"{query.fewer_tasks} of {pluralize(query.tasks, 'task')}"
-        told.append(f"the batches of {query.name} show {shown}")
+        seen = f"{query.fewer_tasks} of {pluralize(query.tasks, 'task')}"
+        found.append(f"the batches of {query.name} show {seen}")
     if load.backlog is None:
-        told.append(f"the source of {query.name} does not tell its backlog")
-    return told
+        found.append(f"the source of {query.name} does not tell its backlog")
+    return found
 
 
 def _loop(state: LoopState) -> SceneLoop:

@@ -31,6 +31,8 @@ class Phase(ABC):
     """Where that change leads, once it is known."""
     ticket: int | None = None
     """Of the instruction whose answer it waits for."""
+    since_ms: int | None = None
+    """Since when it waits."""
 
     resting: ClassVar[bool] = False
     """Whether nothing is under way."""
@@ -47,6 +49,14 @@ class Phase(ABC):
     def name(self) -> str:
         """What it is called: ``steady``, ``growing``, ``moving`` and so on."""
         return type(self).__name__.lower()
+
+    def waited_s(self, state: LoopState) -> float:
+        """Return for how many seconds it has waited."""
+        return state.passed_s(self.since_ms)
+
+    def is_overdue(self, state: LoopState) -> bool:
+        """Whether it has waited for longer than any action may take."""
+        return self.waited_s(state) > state.policy.timeouts.action_s
 
     @property
     def leaving(self) -> frozenset[str]:
@@ -158,7 +168,7 @@ class Standbys:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """How many seconds phases took, for :mod:`elastream.core.spans`."""
+    """How many seconds phases took, for :mod:`elastream.core.scenes`."""
 
     last: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Of the last change of each kind that has ended, phase by phase, in order."""

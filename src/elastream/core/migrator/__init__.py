@@ -1,4 +1,4 @@
-"""One migrator: grow → warm → settle → plan → copy → move → verify → release. A phase is a file.
+"""One migrator: grow → warm → settle → plan → copy → move → verify → release.
 
 ::
 
@@ -9,14 +9,13 @@
 
 Phases with nothing to do are passed over.
 
-``Phase.on`` says in one place what happens in a phase on every event: "phase X, event Y?" is
-answered by the ``on`` of file X. It returns the state, the instructions, and what is next:
+``Phase.on`` says in one place what happens in a phase on every event. It returns the state, the
+instructions, and what is next:
 
 - ``None``: the phase of the returned state goes on. It waits for the next event.
-- a value of :mod:`elastream.core.next`, such as ``BeginPlanning(change)``: this phase is over. The
-  step (:mod:`elastream.core.step`) looks up what the value begins, and calls it with the state.
-  That is a ``begin_…`` function at the end of a file here. It returns the same three things: it
-  enters its phase, or names what is next where there is nothing to wait for.
+- a value of :mod:`elastream.core.next`, such as ``BeginPlanning(change)``: this phase is over. Only
+  the step (:mod:`elastream.core.step`) knows which ``begin_…`` function the value stands for. That
+  one returns the same three things: it enters its phase, or names what is next.
 
 So no phase imports another one. A change ends in :mod:`elastream.core.migrator.ending`: done,
 abandoned, or planned again. The migrator alone repeats what did not hold.

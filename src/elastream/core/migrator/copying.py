@@ -48,7 +48,6 @@ class Copying(Phase):
     target: Destination
     """Where this round leads."""
     ticket: int
-    since_ms: int | None
     wanted: Mapping[TaskId, str]
     """Where a copy was asked for."""
     moving: frozenset[TaskId]
@@ -68,9 +67,9 @@ class Copying(Phase):
             case QueryLeft(query=query):
                 return self._without(state, query)
             case BatchObserved(batch=batch):
-                return note_waiting(state, "copies of state", self.since_ms, batch.query)
-            case Tick() | Status() if state.passed_s(self.since_ms) > state.policy.timeouts.copy_s:
-                passed_s = state.passed_s(self.since_ms)
+                return note_waiting(state, "copies of state", batch.query)
+            case Tick() | Status() if self.waited_s(state) > state.policy.timeouts.copy_s:
+                passed_s = self.waited_s(state)
                 late = Copied(why=f"no answer in {passed_s:.0f} s")
                 state, instructions, following = self._moving(state, late)
                 return state, (Cancel(self.ticket), *instructions), following
@@ -89,7 +88,7 @@ class Copying(Phase):
 
     def _moving(self, state: LoopState, copied: Copied) -> Turn:
         wanted, ahead = len(self.moving), copied.tasks & self.moving
-        took_s = state.passed_s(self.since_ms)
+        took_s = self.waited_s(state)
         there = f"the state of {len(ahead)} of {pluralize(wanted, 'task')} is ahead of it"
         less = "" if copied.why is None else f"; the rest is loaded in its batch: {copied.why}"
         figures = {

@@ -65,9 +65,9 @@ def plan_again(state: LoopState, change: Change, why: str, *, ticket: int | None
     return state, (*_cancelled(ticket), log), again
 
 
-def note_waiting(state: LoopState, what: str, since_ms: int | None, query: str) -> Turn:
-    """Note at a batch of ``query`` that ``what`` is waited for, and since when."""
-    why = f"{what} not ready after {state.passed_s(since_ms):.0f} s"
+def note_waiting(state: LoopState, what: str, query: str) -> Turn:
+    """Note at a batch of ``query`` that the phase waits for ``what``, and since when."""
+    why = f"{what} not ready after {state.phase.waited_s(state):.0f} s"
     return state, (note(state, "wait", why, query=query),), None
 
 

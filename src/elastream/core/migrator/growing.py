@@ -1,4 +1,7 @@
-"""Growing: executors were asked for and come, all of them, some or none."""
+"""Growing and warming: requested executors come, and are made ready for state.
+
+A throw-away job warms them, so that the first state that they get costs no cold start.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from elastream.core.change import Change
-from elastream.core.events import Answered, BatchObserved, Event, Grow, Status, Tick
+from elastream.core.events import Answered, BatchObserved, Cancel, Event, Grow, Status, Tick, Warm
 from elastream.core.goal import Failure
 from elastream.core.migrator.ending import abandon_change, complete_change, note_waiting
-from elastream.core.next import BeginWarming
+from elastream.core.next import BeginPlanning, BeginSettling, BeginWarming
 from elastream.core.spares import take_all_spares, take_spares, with_alive
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.observation import Executor
@@ -17,11 +20,10 @@ from elastream.model.observation import Executor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growing(Phase):
-    """Executors were asked for."""
+    """Executors were requested; all of them come, some or none."""
 
     change: Change
     ticket: int
-    since_ms: int | None
 
     def on(self, state: LoopState, event: Event) -> Turn:
         """Go on with those that came, or give up where none did or no answer comes."""
@@ -31,9 +33,10 @@ class Growing(Phase):
             case Answered(ticket=self.ticket, result=executors):
                 return self._grown(state, executors)
             case BatchObserved(batch=batch):
-                return note_waiting(state, "executors", self.since_ms, batch.query)
-            case Tick() | Status():
-                return self._overdue(state)
+                return note_waiting(state, "executors", batch.query)
+            case Tick() | Status() if self.is_overdue(state):
+                why = f"no answer about executors in {self.waited_s(state):.0f} s"
+                return abandon_change(state, self.change, why, ticket=self.ticket)
             case _:
                 return state, (), None
 
@@ -51,13 +54,6 @@ class Growing(Phase):
             state, instructions, following = complete_change(state, change)
             return state, (log, *instructions), following
         return state, (log,), BeginWarming(change)
-
-    def _overdue(self, state: LoopState) -> Turn:
-        passed_s = state.passed_s(self.since_ms)
-        if passed_s <= state.policy.timeouts.action_s:
-            return state, (), None
-        why = f"no answer about executors in {passed_s:.0f} s"
-        return abandon_change(state, self.change, why, ticket=self.ticket)
 
 
 def begin_growing(state: LoopState, change: Change) -> Turn:
@@ -77,3 +73,44 @@ def begin_growing(state: LoopState, change: Change) -> Turn:
     total = min(change.executors, state.policy.max_executors)
     growing = Growing(change=change, ticket=ticket, since_ms=state.now_ms)
     return replace(state, phase=growing), (*taken, Grow(ticket, total)), None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warming(Phase):
+    """Executors are being warmed."""
+
+    change: Change
+    ticket: int
+
+    def on(self, state: LoopState, event: Event) -> Turn:
+        """Go on when they are warm; go on cold where that failed or takes too long."""
+        match event:
+            case Answered(ticket=self.ticket, result=Failure(why=why)):
+                log = note(state, "wait", f"not warmed, going on cold: {why}")
+                return state, (log,), BeginPlanning(self.change)
+            case Answered(ticket=self.ticket):
+                return state, (), BeginSettling(self.change)
+            case BatchObserved(batch=batch):
+                return note_waiting(state, "the warm-up", batch.query)
+            case Tick() | Status() if self.is_overdue(state):
+                waited_s = self.waited_s(state)
+                log = note(state, "wait", f"not warmed in {waited_s:.0f} s, going on cold")
+                return state, (Cancel(self.ticket), log), BeginPlanning(self.change)
+            case _:
+                return state, (), None
+
+
+def begin_warming(state: LoopState, change: Change) -> Turn:
+    """Warm the executors that need it, or go on where none does."""
+    policy = state.policy
+    wanted = None if change.placement is None else set(change.placement.values())
+    cold = tuple(
+        executor.id
+        for executor in state.executors
+        if not executor.warm and (wanted is None or executor.id in wanted)
+    )
+    if not cold or not policy.movement.warm_up or policy.advise_only or change.kind == "scale-in":
+        return state, (), BeginPlanning(change)
+    state, ticket = state.ticketed()
+    warming = Warming(change=change, ticket=ticket, since_ms=state.now_ms)
+    return replace(state, phase=warming), (Warm(ticket, cold),), None

@@ -45,7 +45,6 @@ class Planning(Phase):
 
     change: Change
     ticket: int
-    since_ms: int | None
     order: RouteOrder
     tasks: tuple[TaskId, ...]
     """The task ids, by the order's task numbers."""
@@ -63,11 +62,9 @@ class Planning(Phase):
                 why = "an executor was lost while it was planned"
                 return plan_again(state, self.change, why, ticket=self.ticket)
             case BatchObserved(batch=batch):
-                return note_waiting(state, "a plan", self.since_ms, batch.query)
-            case Tick() | Status() if (
-                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
-            ):
-                why = f"no plan in {state.passed_s(self.since_ms):.0f} s"
+                return note_waiting(state, "a plan", batch.query)
+            case Tick() | Status() if self.is_overdue(state):
+                why = f"no plan in {self.waited_s(state):.0f} s"
                 return abandon_change(state, self.change, why, ticket=self.ticket)
             case _:
                 return state, (), None

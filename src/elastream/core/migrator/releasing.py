@@ -27,7 +27,6 @@ class Releasing(Phase):
 
     change: Change
     ticket: int
-    since_ms: int | None
     executors: tuple[str, ...]
 
     @property
@@ -44,11 +43,9 @@ class Releasing(Phase):
                 left = tuple(each for each in state.all_executors if each.id not in self.leaving)
                 return complete_change(with_alive(state, left), self.change)
             case BatchObserved(batch=batch):
-                return note_waiting(state, "the release", self.since_ms, batch.query)
-            case Tick() | Status() if (
-                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
-            ):
-                why = f"no answer about the release in {state.passed_s(self.since_ms):.0f} s"
+                return note_waiting(state, "the release", batch.query)
+            case Tick() | Status() if self.is_overdue(state):
+                why = f"no answer about the release in {self.waited_s(state):.0f} s"
                 return abandon_change(state, self.change, why, ticket=self.ticket)
             case _:
                 return state, (), None

@@ -27,7 +27,6 @@ class Settling(Phase):
     """New executors are there; some queries still work off what their start held up."""
 
     change: Change
-    since_ms: int | None
     last_ms: Mapping[str, float]
     """Of each query that is waited for, how long its last batch took."""
     left: Mapping[str, int]
@@ -43,9 +42,7 @@ class Settling(Phase):
                 log = note(state, "wait", waited, query=batch.query)
                 state, instructions, following = self._waited_for(state, self.last_ms, self.left)
                 return state, (log, *instructions), following
-            case Tick() | Status() if (
-                state.passed_s(self.since_ms) > state.policy.timeouts.action_s
-            ):
+            case Tick() | Status() if self.is_overdue(state):
                 return state, (), BeginPlanning(self.change)
             case _:
                 return self._waited_for(state, self.last_ms, self.left)

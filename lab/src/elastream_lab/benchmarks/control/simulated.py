@@ -41,8 +41,7 @@ from elastream.core.goal import Failure
 from elastream.core.policy import Movement, Policy, Timeouts
 from elastream.core.ports import Ticket
 from elastream.core.routes import rehearse, route
-from elastream.core.scenes import take_scene
-from elastream.core.showing import RecordScene, with_scene_if_due
+from elastream.core.scenes import RecordScene, take_scene, with_scene_if_due
 from elastream.core.step import start_loop, step
 from elastream.goals.utilisation import Utilisation
 from elastream.model.checks import count
