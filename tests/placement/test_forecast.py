@@ -19,8 +19,8 @@ from elastream.model.plan import Move, StepPlan, step_plan
 from elastream.placement.live_planners import FREE_STEP
 from elastream.placement.transfer.forecast import BatchForecast, Forecast, TimedPhase, forecast
 from elastream.placement.transfer.transfer_phases import TaskPart, Transfer
-from elastream.testing import fair_shares
 from elastream_lab.rivals.even_split import even_split
+from elastream_lab.studies.transfer import fair_shares
 
 Rates = Sequence[int | float]
 

@@ -26,6 +26,8 @@ from elastream.testing import (
     even_workload,
     simulated,
 )
+from elastream.testing.workload import in_phases_s
+from elastream_lab.studies.transfer.fair_shares import fairly_shared_s
 
 MIB = 1 << 20
 
@@ -85,10 +87,10 @@ def test_a_batch_whose_state_is_sent_at_once_is_longer_by_what_shared_links_take
     sizes = [4, 5, 3, 3, 2, 1]  # from 0, 0, 1, 1, 2, 2 to 3 and 4 in turn
     tasks = tuple(SimulatedTask(0, j, 1 / 6, 0.0, MIB * size) for j, size in enumerate(sizes))
     waits = []
-    for at_once in (False, True):
+    for transfer_s in (in_phases_s, fairly_shared_s):
         cluster = SimulatedCluster(
             Workload(tasks, lambda _: 1000.0),
-            ClusterSettings(executors=5, bytes_per_s=MIB, at_once=at_once, load_ms_per_mib=0),
+            ClusterSettings(executors=5, bytes_per_s=MIB, transfer_s=transfer_s, load_ms_per_mib=0),
         )
         origin = {task(j): str(j // 2) for j in range(6)}
         wanted = {task(j): str(3 + j % 2) for j in range(6)}

@@ -3,10 +3,10 @@ from elastream.handover.testing.scenario import uninterrupted as uninterrupted
 from elastream.handover.testing.simulated_handover import SimulatedHandover as SimulatedHandover
 from elastream.handover.testing.windows import Output as Output
 from elastream.handover.testing.windows import Row as Row
-from elastream.testing.cluster import ClusterSettings as ClusterSettings
 from elastream.testing.cluster import SimulatedCluster as SimulatedCluster
 from elastream.testing.loop import SimulatedLoop as SimulatedLoop
 from elastream.testing.loop import simulated as simulated
+from elastream.testing.workload import ClusterSettings as ClusterSettings
 from elastream.testing.workload import SimulatedTask as SimulatedTask
 from elastream.testing.workload import Workload as Workload
 from elastream.testing.workload import even_workload as even_workload

@@ -1,16 +1,15 @@
 """A simulated cluster that plays the ports of the loop for several queries at once.
 
-Deterministic: time passes only in :meth:`SimulatedCluster.advance` and what is built on it, and
-chance is an argument. Queries run beside each other without getting into each other's way.
+Deterministic: time passes only in :meth:`SimulatedCluster.advance` and what is built on it. Queries
+do not slow each other down.
 
 A batch of a query reads the rows that wait, takes its overhead plus the time of the busiest
 executor, and runs each task where it is preferred: on the executor last placed, else where it ran
-before, else, if that is gone, on the executor with the fewest tasks (as Spark would, it does not
-ask for load). A task that changes its executor first loads its state there; a cold executor's first
-task pays for the start. Where links are limited, a batch begins its work when all state that moves
-with it has travelled (:mod:`elastream.testing.transfers`). The next batch begins when the trigger
-fires or the batch ends, whichever is later; without rows none begins, and the query is idle. Where
-no executor is alive a batch waits.
+before, else, if that is gone, on the executor with the fewest tasks, as Spark would. A task that
+changes its executor first loads its state there; a cold executor's first task pays for the start.
+Where links are limited, a batch begins its work when all state that moves with it has travelled.
+The next batch begins when the trigger fires or the batch ends, whichever is later; without rows
+none begins, and the query is idle. Where no executor is alive a batch waits.
 """
 
 from __future__ import annotations
@@ -27,54 +26,10 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.ports import Copied, Placed, Ticket
-from elastream.model.checks import non_negative, positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
-from elastream.testing.workload import Workload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """What the cluster is like."""
-
-    executors: int = 2
-    """Alive at the start."""
-    slots: int = 1000
-    """Most executors it has room for."""
-    cores: int = 1
-    """Of each executor."""
-    hosts: tuple[str, ...] = ("simulated",)
-    """Executors are put on them in turn."""
-    speeds: Mapping[str, float] | None = None
-    """How fast each host is, 1 for those not named."""
-    cold_ms: float = 0.0
-    """What the first task of a cold executor takes on top."""
-    load_ms_per_mib: float = 1.0
-    """What loading state takes."""
-    load_ms: float = 0.0
-    """What it takes besides, however little state a task has."""
-    bytes_per_s: float | None = None
-    """What the link of each executor carries, in and as much out; ``None`` for no limit."""
-    at_once: bool = False
-    """Whether state that moves is sent all at once, which shares links; else in phases."""
-    copy_s: float | None = None
-    """How long it takes to copy state ahead of tasks that will move; ``None``: nobody can, and
-    tasks load their state in the batch that moves them."""
-    pool_s: float = 0.0
-    """How long it takes to bring executors, to warm them, and to take them away, each."""
-    status_s: float = 1.0
-    """How often it is told how it is; seldom makes long runs short."""
-    round_trips_ms: Mapping[tuple[str, str], float] | None = None
-    """How far hosts are from each other, by pairs in either order; ``None``: nobody can tell."""
-
-    def __post_init__(self) -> None:
-        if self.bytes_per_s is not None:
-            positive("bytes_per_s", self.bytes_per_s)
-        non_negative("pool_s", self.pool_s)
-        non_negative("load_ms", self.load_ms)
-        non_negative("copy_s", self.copy_s or 0.0)
-        positive("status_s", self.status_s)
+from elastream.testing.workload import ClusterSettings, Workload
 
 
 @dataclass(slots=True)
@@ -311,18 +266,8 @@ class SimulatedCluster:
 
     def _run(self, query: SimulatedQuery) -> None:
         cold = {each.id for each in self._alive if not each.warm}
-        query.run_batch(
-            self.now_ms,
-            {each.id: each.speed for each in self._alive},
-            cores=self.settings.cores,
-            cold=cold,
-            cold_ms=self.settings.cold_ms,
-            load_ms_per_mib=self.settings.load_ms_per_mib,
-            load_ms=self.settings.load_ms,
-            bytes_per_s=self.settings.bytes_per_s,
-            at_once=self.settings.at_once,
-            obeys=self.obeys,
-        )
+        speeds = {each.id: each.speed for each in self._alive}
+        query.run_batch(self.now_ms, speeds, self.settings, cold=cold, obeys=self.obeys)
         used = set(query.where.values())
         for executor in self._alive:
             executor.warm = executor.warm or executor.id in used

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from elastream.core.application import Observed
-from elastream.core.decision_log import LogEntry, log_writer
+from elastream.core.decision_log import LogEntry, LogWriter, log_writer
 from elastream.core.decisions import Decision, Kind
 from elastream.core.driver import Controller
 from elastream.core.lanes import Inline, Job
@@ -22,8 +22,6 @@ _QUIET: Final = ("hold", "wait")
 _LOOK_S: Final = 1.0
 _ACTING: Final = " act"
 """How the name of the lane ends that brings executors, warms them and takes them away."""
-
-
 _COPYING: Final = " copy"
 """How the name of the lane ends that copies state."""
 
@@ -59,18 +57,14 @@ class SimulatedLoop(Controller):
     def __init__(
         self,
         cluster: SimulatedCluster,
+        runtime: Runtime,
         policy: Policy,
-        *,
-        log: Path | str | Callable[[Decision], None] | None = None,
-        probe: DelayProbe | None = None,
-        learner: Learner | None = None,
-        learning: Learning | None = None,
-        past: Iterable[tuple[int, float]] = (),
+        also: LogWriter,
+        **more: Any,
     ) -> None:
         self.decisions: list[Decision] = []
         """All decisions so far, holds included."""
         self._cluster = cluster
-        also = log_writer(log)
 
         def written(entry: LogEntry) -> None:
             if isinstance(entry, Decision):
@@ -78,22 +72,14 @@ class SimulatedLoop(Controller):
             also(entry)
 
         super().__init__(
-            Runtime(
-                cluster,
-                cluster,
-                cluster,
-                probe,
-                learner,
-                None if cluster.settings.copy_s is None else cluster,
-            ),
+            runtime,
             policy,
             written,
-            learning=learning,
-            past=past,
             lanes=lambda name, _stuck: _lane(cluster, name),
             clock=lambda: cluster.now_ms / 1000,
             wall=lambda: cluster.now_ms / 1000,
             ticks=False,
+            **more,
         )
 
     @property
@@ -109,8 +95,7 @@ class SimulatedLoop(Controller):
     @property
     def story(self) -> str:
         """All but holds and waits, a line each: for the message of a test that fails."""
-        told = (decision for decision in self.decisions if decision.kind not in _QUIET)
-        return "\n".join(map(_line, told))
+        return "\n".join(_line(each) for each in self.decisions if each.kind not in _QUIET)
 
     def of(self, *kinds: Kind) -> list[Decision]:
         """Return the decisions of these kinds, in order."""
@@ -148,11 +133,12 @@ def simulated(
     of your own does. ``past`` is load from before the start, for a goal that looks ahead: moments
     in ms, in order, with the cores that stateful tasks kept busy then.
     """
-    if probe is None and cluster.settings.round_trips_ms is not None:
+    settings = cluster.settings
+    if probe is None and settings.round_trips_ms is not None:
         probe = cluster
-    return SimulatedLoop(
-        cluster, policy, log=log, probe=probe, learner=learner, learning=learning, past=past
-    )
+    copies = None if settings.copy_s is None else cluster
+    runtime = Runtime(cluster, cluster, cluster, probe, learner, copies)
+    return SimulatedLoop(cluster, runtime, policy, log_writer(log), learning=learning, past=past)
 
 
 def _line(decision: Decision) -> str:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
 
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
-from elastream.testing.transfers import transfer_ms
-from elastream.testing.workload import Workload
+from elastream.testing.workload import ClusterSettings, Workload
 
 _MIB = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Loading:
-    """What tasks take beside their rows where they have just come."""
-
-    cold_ms: float
-    load_ms: float
-    load_ms_per_mib: float
 
 
 class SimulatedQuery:
@@ -75,14 +65,9 @@ class SimulatedQuery:
         self,
         now_ms: float,
         speeds: Mapping[str, float],
+        settings: ClusterSettings,
         *,
-        cores: int,
         cold: Set[str],
-        cold_ms: float,
-        load_ms_per_mib: float,
-        load_ms: float,
-        bytes_per_s: float | None,
-        at_once: bool,
         obeys: Callable[[TaskId], bool],
     ) -> None:
         """Begin a batch on the executors that ``speeds`` names."""
@@ -92,15 +77,13 @@ class SimulatedQuery:
             rows = min(rows, load.most_rows)
         self._waiting -= rows
         before = dict(self.where)
-        loads = _Loading(cold_ms, load_ms, load_ms_per_mib)
-        tasks = self._run(rows, speeds, cold, loads, obeys)
+        tasks = self._run(rows, speeds, cold, settings, obeys)
         busy: dict[str, float] = {}
         for task in tasks:
             busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
         outside_ms = rows * load.outside_row_ms / len(speeds)
-        longest = (max(busy.values(), default=0.0) + outside_ms) / cores
-        travels = tuple(task for task in tasks if task.task not in self.ahead)
-        travels_ms = transfer_ms(before, travels, bytes_per_s, at_once=at_once)
+        longest = (max(busy.values(), default=0.0) + outside_ms) / settings.cores
+        travels_ms = self._transfer_ms(before, tasks, settings)
         self.ahead.clear()
         duration = load.overhead_ms + travels_ms + longest + self.held_up_ms
         self.held_up_ms = 0.0
@@ -126,7 +109,7 @@ class SimulatedQuery:
         rows: int,
         speeds: Mapping[str, float],
         cold: Set[str],
-        loads: _Loading,
+        settings: ClusterSettings,
         obeys: Callable[[TaskId], bool],
     ) -> tuple[TaskObservation, ...]:
         held = dict.fromkeys(speeds, 0)
@@ -148,9 +131,9 @@ class SimulatedQuery:
                     held[before] -= 1
                 if task not in self.ahead or node != self.preferred.get(task):
                     self.ahead.discard(task)
-                    run_ms += loads.load_ms + loads.load_ms_per_mib * each.state_bytes / _MIB
+                    run_ms += settings.load_ms + settings.load_ms_per_mib * each.state_bytes / _MIB
             if node in freezing:
-                run_ms += loads.cold_ms
+                run_ms += settings.cold_ms
                 freezing.discard(node)
             self.where[task] = node
             ran.append(TaskObservation(task, node, run_ms, read, read, each.state_bytes))
@@ -163,3 +146,28 @@ class SimulatedQuery:
             return preferred
         before = self.where.get(task)
         return before if before is not None else min(held, key=lambda node: held[node])
+
+    def _transfer_ms(
+        self,
+        before: Mapping[TaskId, str],
+        tasks: Iterable[TaskObservation],
+        settings: ClusterSettings,
+    ) -> float:
+        """Return how long the state travels of tasks that were elsewhere before, or nowhere.
+
+        State whose executor is gone comes from the checkpoint, where no link is short: only the
+        executor that receives it waits.
+        """
+        if settings.bytes_per_s is None:
+            return 0.0
+        ends: dict[object, int] = {}
+        volumes = [
+            (
+                ends.setdefault(before.get(each.task, each.task), len(ends)),
+                ends.setdefault(each.executor, len(ends)),
+                each.state_bytes,
+            )
+            for each in tasks
+            if each.task not in self.ahead and before.get(each.task) != each.executor
+        ]
+        return 1000 * settings.transfer_s(volumes, settings.bytes_per_s)

@@ -1,14 +1,66 @@
-"""What a simulated query does: its tasks, what a row costs each, and how rows arrive."""
+"""What a simulated cluster is like, and what a query on it does: its tasks, its rows, its rate."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import non_negative
+from elastream.model.checks import non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.observation import OperatorGraph, TaskId
+from elastream.placement.transfer.transfer_phases import least_length
+
+Volume = tuple[int, int, float]
+"""Numbers of two executors, or of a checkpoint and an executor, and the bytes between them."""
+
+
+def in_phases_s(volumes: Sequence[Volume], bytes_per_s: float) -> float:
+    """Return how long state travels in phases, the least time that any schedule takes."""
+    return float(least_length(volumes)) / bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What the cluster is like."""
+
+    executors: int = 2
+    """Alive at the start."""
+    slots: int = 1000
+    """Most executors it has room for."""
+    cores: int = 1
+    """Of each executor."""
+    hosts: tuple[str, ...] = ("simulated",)
+    """Executors are put on them in turn."""
+    speeds: Mapping[str, float] | None = None
+    """How fast each host is, 1 for those not named."""
+    cold_ms: float = 0.0
+    """What the first task of a cold executor takes on top."""
+    load_ms_per_mib: float = 1.0
+    """What loading state takes."""
+    load_ms: float = 0.0
+    """What it takes besides, however little state a task has."""
+    bytes_per_s: float | None = None
+    """What the link of each executor carries, in and as much out; ``None`` for no limit."""
+    transfer_s: Callable[[Sequence[Volume], float], float] = in_phases_s
+    """How long state that moves together travels over such links."""
+    copy_s: float | None = None
+    """How long it takes to copy state ahead of tasks that will move; ``None``: nobody can, and
+    tasks load their state in the batch that moves them."""
+    pool_s: float = 0.0
+    """How long it takes to bring executors, to warm them, and to take them away, each."""
+    status_s: float = 1.0
+    """How often it is told how it is; seldom makes long runs short."""
+    round_trips_ms: Mapping[tuple[str, str], float] | None = None
+    """How far hosts are from each other, by pairs in either order; ``None``: nobody can tell."""
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_s is not None:
+            positive("bytes_per_s", self.bytes_per_s)
+        non_negative("pool_s", self.pool_s)
+        non_negative("load_ms", self.load_ms)
+        non_negative("copy_s", self.copy_s or 0.0)
+        positive("status_s", self.status_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from elastream.core.ports import Ticket
 from elastream.model.observation import TaskId
 from elastream.placement.transfer.forecast import forecast
 from elastream.testing import ClusterSettings, SimulatedCluster, SimulatedTask, Workload
-from elastream.testing.fair_shares import fairly_shared_s
+from elastream.testing.workload import in_phases_s
+from elastream_lab.studies.transfer.fair_shares import fairly_shared_s
 from elastream_lab.studies.transfer.migrations import Migration
 
 Way = Literal["phases", "at once"]
@@ -62,7 +63,7 @@ def simulated_s(migration: Migration, way: Way, bytes_per_s: float) -> float:
     settings = ClusterSettings(
         executors=migration.nodes,
         bytes_per_s=bytes_per_s,
-        at_once=way == "at once",
+        transfer_s=in_phases_s if way == "phases" else fairly_shared_s,
         load_ms_per_mib=0.0,
     )
     cluster = SimulatedCluster(Workload(tasks, lambda _: 100.0), settings)
