@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TEXTS = [
-    each for each in files("elastream.spark.internals").iterdir() if each.name.endswith(".java")
+    each
+    for package in ("elastream.spark.internals", "elastream.handover.spark")
+    for each in files(package).iterdir()
+    if each.name.endswith(".java")
 ]
 
 

@@ -1,6 +1,6 @@
 """Rows that are numbered within their group, and the windows of rows that are complete.
 
-Spark's own windows are of time only. A processor (``row_windows.java`` next to the private door)
+Spark's own windows are of time only. A processor (``row_windows.java`` next to this file)
 numbers the rows of each group in the order of their time, where the group's state is: groups are
 spread over partitions as in any aggregation, and no row passes through the driver. A row waits
 until the watermark says that none before it can come, as the rows of Spark's own windows do; so its
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from elastream.handover.model import Window
 from elastream.handover.spark.columns import COORDINATE, NUMBER, ROW_NUMBER, TIME
 from elastream.model.errors import ProblemError
-from elastream.spark.internals.grouped_rows import grouped_rows, java_type, row_encoder
-from elastream.spark.internals.shipped_class import shipped_object
+from elastream.spark.internals.row_processors import java_processor, through_processor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +81,6 @@ def numbered_rows(
     begin: Begin | None = None,
 ) -> DataFrame:
     """Return the rows of complete windows of the frames, which have the same groups."""
-    from pyspark.sql import DataFrame as SparkFrame
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructField, StructType
 
@@ -101,19 +99,11 @@ def numbered_rows(
     given = _joined(group, _GIVEN)
     for i, body in enumerate(bodies):
         given = given.add(StructField(f"row{i}", body))
-    jvm: Any = spark.sparkContext._jvm
-    streaming = jvm.org.apache.spark.sql.streaming
-    modes = (streaming.TimeMode.EventTime(), streaming.OutputMode.Append())
     processor = _processor(spark, window, reach_ms, len(keys), bodies, order)
-    grouped, output = grouped_rows(united, group), row_encoder(jvm, given)
-    if begin is None:
-        made = grouped.transformWithState(processor, *modes, output, output)
-    else:
-        counts = _counts(spark, begin, counts_schema(group))
-        first, state = grouped_rows(counts, group), row_encoder(jvm, counts.schema)
-        made = grouped.transformWithState(processor, *modes, first, output, state, output, state)
+    first = None if begin is None else _counts(spark, begin, counts_schema(group))
+    made = through_processor(united, keys, processor, given, event_time=True, first=first)
     late = f.count_if(f.col(ROW_NUMBER) < 0).alias(LATE)
-    return SparkFrame(made.toDF(), spark).observe(LATE, late)
+    return made.observe(LATE, late)
 
 
 def _counts(spark: SparkSession, begin: Begin, schema: StructType) -> DataFrame:
@@ -172,28 +162,25 @@ def _processor(
 ) -> Any:
     from pyspark.sql.types import LongType, StructField, StructType
 
-    gateway: Any = spark.sparkContext._gateway
-    jvm = gateway.jvm
-    stored = gateway.new_array(jvm.org.apache.spark.sql.types.StructType, len(bodies))
     orders = [_places(body, order) for body in bodies]
     most = max(len(each) for each in orders)
-    places = gateway.new_array(jvm.int, len(bodies), most)
-    for i, body in enumerate(bodies):
-        stored[i] = java_type(
-            jvm, StructType([StructField("at_ms", LongType()), StructField("row", body)])
-        )
-        for k in range(most):  # a shorter one repeats its last, which changes no order
-            places[i][k] = orders[i][min(k, len(orders[i]) - 1)]
-    long = jvm.java.lang.Long.valueOf
-    sizes = [long(int(window.length)), long(int(window.slide)), long(reach_ms)]
-    arguments = [
-        *sizes,
-        jvm.java.lang.Integer.valueOf(keys),
-        java_type(jvm, StructType.fromDDL(_HEAD)),
-        stored,
-        places,
+    stored = [
+        StructType([StructField("at_ms", LongType()), StructField("row", body)]) for body in bodies
     ]
-    return shipped_object(spark, "row_windows.java", "elastream.RowWindows", arguments)
+    return java_processor(
+        spark,
+        "elastream.handover.spark",
+        "row_windows.java",
+        "elastream.RowWindows",
+        int(window.length),
+        int(window.slide),
+        reach_ms,
+        keys,
+        StructType.fromDDL(_HEAD),
+        stored,
+        # a shorter one repeats its last, which changes no order
+        [each + each[-1:] * (most - len(each)) for each in orders],
+    )
 
 
 def _places(body: StructType, order: Sequence[str]) -> list[int]:

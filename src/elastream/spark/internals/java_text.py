@@ -1,16 +1,14 @@
-"""The Java texts beside this file, as what Spark's code generator takes."""
+"""The Java texts next to this file, as what Spark's code generator takes."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import MutableMapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from elastream.spark.internals.spark_internals import SparkInternals
-
+from elastream.spark.internals.spark_internals import SparkInternals
 
 _FACTORY: Final = "org.apache.spark.sql.catalyst.expressions.codegen.GeneratedClass"
 _factories: Final[MutableMapping[Any, dict[str, Any]]] = WeakKeyDictionary()

@@ -1,9 +1,9 @@
-"""Values of the driver's JVM in Python: read as JSON, told by their class, and made for a call."""
+"""Values of the driver's JVM in Python: read as JSON, checked for a class, made for a call."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
@@ -17,7 +17,8 @@ class JvmValues:
         self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
         self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
         self._to_seq: Callable[[Any], Any] = jvm.PythonUtils.toSeq
-        self._mapper = _json_mapper(jvm)
+        self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
 
     def json(self, value: Any) -> Any:
         """Return a JVM value as plain Python, in one call however large it is."""
@@ -34,8 +35,14 @@ class JvmValues:
         return self._to_seq(java_list)
 
 
-def _json_mapper(jvm: Any) -> Any:
-    """Return a writer of JSON that knows Scala's types."""
-    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
-    mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
-    return mapper
+def java_array(gateway: Any, of: Any, values: Sequence[Any]) -> Any:
+    """Return an array of the JVM, of a class."""
+    made = gateway.new_array(of, len(values))
+    for place, value in enumerate(values):
+        made[place] = value
+    return made
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what py4j says of a failed call."""
+    return (str(error).strip() or "no reason given").splitlines()[0]

@@ -7,11 +7,10 @@ follows it, up to the next shuffle, runs in its tasks, and they are placed like 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import ProblemError
-from elastream.spark.internals.grouped_rows import grouped_rows, row_encoder
-from elastream.spark.internals.shipped_class import shipped_object
+from elastream.spark.internals.row_processors import java_processor, through_processor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 _GROUP: Final = "_placed_group"
 _GROUPS: Final = 4096
-"""How many groups rows are told apart by: many for each partition, so that these are alike, and few
-beside the rows of a batch, since each is a call of the processor."""
+"""Many for each partition, so that these are alike, and few for the rows of a batch, since each
+group is a call of the processor."""
 _UNHASHED: Final = ("map<", "variant", "geometry", "geography")
 
 
@@ -32,27 +31,20 @@ def placed(rows: DataFrame, *by: str) -> DataFrame:
     It costs a shuffle and a pass through the state store's commit, whatever is done with the rows.
     Rows of a batch computation are returned as they are.
     """
-    from pyspark.sql import DataFrame as SparkFrame
     from pyspark.sql import functions as f
 
-    names = _told_apart_by(rows, by)
+    names = _distinguishing(rows, by)
     if not rows.isStreaming:
         return rows
-    spark = rows.sparkSession
     group = f.pmod(f.xxhash64(*(rows[name] for name in names)), f.lit(_GROUPS))
     grouped = rows.select("*", group.alias(_GROUP))
-    jvm: Any = spark.sparkContext._jvm
-    streaming = jvm.org.apache.spark.sql.streaming
-    made = grouped_rows(grouped, grouped.select(_GROUP).schema).transformWithState(
-        shipped_object(spark, "placed_rows.java", "elastream.PlacedRows", ()),
-        getattr(streaming.TimeMode, "None")(),
-        streaming.OutputMode.Append(),
-        row_encoder(jvm, grouped.schema),
+    processor = java_processor(
+        rows.sparkSession, "elastream.spark.internals", "placed_rows.java", "elastream.PlacedRows"
     )
-    return SparkFrame(made.toDF(), spark).drop(_GROUP)
+    return through_processor(grouped, [_GROUP], processor, grouped.schema).drop(_GROUP)
 
 
-def _told_apart_by(rows: DataFrame, by: tuple[str, ...]) -> list[str]:
+def _distinguishing(rows: DataFrame, by: tuple[str, ...]) -> list[str]:
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     if _GROUP in types:
         raise ProblemError(
@@ -63,11 +55,11 @@ def _told_apart_by(rows: DataFrame, by: tuple[str, ...]) -> list[str]:
             raise ProblemError("by", f"{name!r} is no column of {sorted(types)}")
         if not _hashed(types[name]):
             raise ProblemError("by", f"{name!r}, of type {types[name]}, does not tell rows apart")
-    names = list(by) or [name for name, told in types.items() if _hashed(told)]
+    names = list(by) or [name for name, kind in types.items() if _hashed(kind)]
     if not names:
         raise ProblemError("by", f"no column of {sorted(types)} tells rows apart")
     return names
 
 
-def _hashed(told: str) -> bool:
-    return not any(each in told for each in _UNHASHED)
+def _hashed(kind: str) -> bool:
+    return not any(each in kind for each in _UNHASHED)
