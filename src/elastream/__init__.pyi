@@ -28,6 +28,6 @@ from elastream.model.plan import StepPlan as StepPlan
 from elastream.model.plan import step_plan as step_plan
 from elastream.placement.certificate import certify_step as certify_step
 from elastream.placement.free_step.planner import free_step as free_step
+from elastream.spark.internals.graceful_stop import stop_gracefully as stop_gracefully
 from elastream.spark.sessions.settings import session_settings as session_settings
-from elastream.spark.steer.graceful_stop import stop_gracefully as stop_gracefully
 from elastream.spark.steer.placed import placed as placed

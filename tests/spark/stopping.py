@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from elastream.model.observation import TaskId
-from elastream.spark.steer.graceful_stop import stop_gracefully
+from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream.spark.steer.restarting import QueryRestarter
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from elastream.spark.internals.digest import Digest
-from elastream.spark.internals.reassignment import Reassignment
+from elastream.spark.internals.reassignment import reassign_from
 from elastream.spark.internals.spark_internals import SparkInternals
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_one_that_has_both_is_found() -> None:
 def test_texts_do_not_get_in_each_others_way_in_one_thread(spark: SparkSession) -> None:
     internals = SparkInternals.of(spark)
     for _ in range(2):
-        assert Reassignment(internals).away_from("an executor that never was") == 0
+        assert reassign_from(internals, "an executor that never was") == 0
         Digest(internals, (), 1).close()
         forget_what_was_compiled(internals)
 

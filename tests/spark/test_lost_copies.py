@@ -124,9 +124,9 @@ class Silence:
         self._write = copies._keepers.write
         copies._keepers.write = self.write  # type: ignore[method-assign]
 
-    def write(self, executor: str, word: KeeperCommand) -> None:
+    def write(self, executor: str, command: KeeperCommand) -> None:
         if not self.is_silent:
-            self._write(executor, word)
+            self._write(executor, command)
 
 
 def have_keepers(run: RunningQuery) -> bool:

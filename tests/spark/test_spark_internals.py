@@ -43,7 +43,7 @@ def test_a_door_that_another_version_lacks_is_named(
 ) -> None:
     another = replace(variant_of(spark.version), writer="org.apache.spark.NoSuchWriter")
     monkeypatch.setattr("elastream.spark.internals.spark_internals.variant_of", lambda _: another)
-    with pytest.raises(UnsupportedSparkError, match="StateStoreWriter is missing"):
+    with pytest.raises(UnsupportedSparkError, match="NoSuchWriter is missing"):
         SparkInternals.of(spark)
 
 

@@ -151,7 +151,6 @@ def run(
         embedded_session,
         scratch_folder,
     )
-    from elastream.spark.steer.graceful_stop import stop_gracefully
 
     def begin(doing: str) -> None:
         demo.doing = doing

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
-from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.harness.commit_log import committed_batches
 from elastream_lab.harness.made_posts import make_posts
 from elastream_lab.harness.recording import Recording

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from elastream.model.errors import SparkError
+from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream.spark.observe.endings import ending
-from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream_lab.harness.recording import Recording
 from elastream_lab.harness.replay import ReplayClock
 

@@ -20,8 +20,8 @@ from elastream.handover.spark.row_cuts import RowCuts
 from elastream.handover.spark.sinks import SinkOf
 from elastream.handover.spark.windowed import WindowedQuery, WindowedStream, highest, within
 from elastream.model.errors import SparkError
+from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream.spark.observe.endings import ending
-from elastream.spark.steer.graceful_stop import stop_gracefully
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -154,7 +154,7 @@ class _MeasuredSession(LaunchedSession):
         return []
 
     def _stop(self, query: StreamingQuery) -> None:
-        from elastream.spark.steer.graceful_stop import stop_gracefully
+        from elastream.spark.internals.graceful_stop import stop_gracefully
 
         if query.isActive:
             stop_gracefully(query, timeout_s=_STOP_S)

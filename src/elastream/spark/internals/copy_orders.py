@@ -1,23 +1,18 @@
-"""What a copy of a state store must be told: schemas, encoders and settings, as its owner has them.
+"""What a copy of a state store is opened with: schemas, encoders and settings, as its owner has them.
 
-A stateful operator tells them to the tasks it makes: they are in the RDD that it returns. A join
-opens its stores in another way, and is asked for their schemas. Where neither is known, there is
-no order, and a reason instead.
+A stateful operator hands them to its tasks in the RDD that it returns. A join opens its stores in
+another way, and is asked for their schemas. Where neither is known, the reason is returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from elastream.spark.internals.queries import JOIN, JOIN_STORES
+from elastream.spark.internals.queries import JOIN, JOIN_STORES, RunningQuery
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import ROCKSDB_PROVIDER, STATE
-
-if TYPE_CHECKING:
-    from elastream.spark.internals.queries import RunningQuery
-    from elastream.spark.internals.spark_internals import SparkInternals
-
 
 _BASE_RDD: Final = f"{STATE}.BaseStateStoreRDD"
 _CHANGES: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -40,18 +35,14 @@ def copy_orders(internals: SparkInternals, query: RunningQuery) -> OrderBook:
     """Return the orders for every state store of a query that has run a batch."""
     orders: dict[tuple[int, str], tuple[Any, ...]] = {}
     refused: dict[int, str] = {}
-    settings = query.execution.sparkSession().conf()
+    settings, nodes = query.execution.sparkSession().conf(), internals.queries.writer_nodes(query)
     if settings.get(_CHANGES, "false") != "true":
-        why = f"{_CHANGES} is off"
-        return OrderBook({}, dict.fromkeys(internals.queries.writer_nodes(query), why))
-    for operator, node in internals.queries.writer_nodes(query).items():
-        if node.getClass().getSimpleName() == JOIN:
-            found = _of_join(internals, node)
-        else:
-            found = _of_rdd(internals, node, operator)
+        return OrderBook({}, dict.fromkeys(nodes, f"{_CHANGES} is off"))
+    for operator, node in nodes.items():
+        kind = node.getClass().getSimpleName()
+        found = _of_join(internals, node) if kind == JOIN else _of_rdd(internals, node, operator)
         if not found:
-            refused[operator] = f"a {node.getClass().getSimpleName()} tells no order"
-            continue
+            refused[operator] = f"how a {kind} opens its stores is not known"
         for store, order in found.items():
             _, _, _, _, families, conf, _, _, _ = order
             if conf.providerClass() != ROCKSDB_PROVIDER:
@@ -69,13 +60,10 @@ def _of_rdd(internals: SparkInternals, node: Any, operator: int) -> dict[str, tu
     while waiting:
         rdd = waiting.pop()
         if internals.is_instance(_BASE_RDD, rdd) and internals.field(rdd, "operatorId") == operator:
+            fields = ("keySchema", "valueSchema", "keyStateEncoderSpec", "useColumnFamilies")
             order = (
                 rdd.hadoopConfBroadcast(),
-                *(internals.field(rdd, name) for name in ("keySchema", "valueSchema")),
-                *(
-                    internals.field(rdd, name)
-                    for name in ("keyStateEncoderSpec", "useColumnFamilies")
-                ),
+                *(internals.field(rdd, name) for name in fields),
                 rdd.storeConf(),
                 internals.field(rdd, "useMultipleValuesPerKey", default=False),
                 internals.field(rdd, "stateSchemaBroadcast"),
@@ -102,10 +90,10 @@ def _of_join(internals: SparkInternals, node: Any) -> dict[str, tuple[Any, ...]]
         which = _module(internals, f"{internals.variant.join_sides}${side}")
         schemas = manager.getSchemaForStateStores(which, child.output(), keys, version).toSeq()
         for index in range(schemas.size()):
-            store, (key, value) = schemas.apply(index)._1(), _pair(schemas.apply(index)._2())
+            store, pair = schemas.apply(index)._1(), schemas.apply(index)._2()
+            key, value, none = pair._1(), pair._2(), internals.jvm.scala.Option.empty()
             spec = state.NoPrefixKeyStateEncoderSpec(key)
             place = JOIN_STORES.index(store) if store in JOIN_STORES else 0
-            none = internals.jvm.scala.Option.empty()
             found[store] = (hadoop, key, value, spec, False, conf, False, none, place)
     if version < _FAMILIES_FROM:
         return found
@@ -117,7 +105,3 @@ def _of_join(internals: SparkInternals, node: Any) -> dict[str, tuple[Any, ...]]
 def _module(internals: SparkInternals, class_name: str) -> Any:
     """Return the one instance of a Scala object."""
     return internals.jvm.java.lang.Class.forName(f"{class_name}$").getField("MODULE$").get(None)
-
-
-def _pair(tuple_: Any) -> tuple[Any, Any]:
-    return tuple_._1(), tuple_._2()

@@ -1,13 +1,11 @@
 """Keepers: what holds copies of state in the executors, and how to talk to it.
 
-The keeper is Java, in ``keeper.java`` beside this file, with what the running Spark adds to it
-(:mod:`~elastream.spark.internals.variants`): it needs Spark's own classes in the executor's own
-JVM. Its text travels with a task, and the executor compiles it with the compiler that Spark has for
-generated code: there is no jar to install. The text says how it works.
+The keeper is Java, ``keeper.java`` with what the running Spark adds to it (:mod:`.variants`); it
+says how it works. Its text travels with a task, and the executor compiles it.
 
 Driver and keeper talk through the map of the state-store coordinator, which both reach without a
-task: each writes its last word, a line of JSON, as the host of a store that does not exist, under a
-run of its own. A word takes the place of the one before.
+task: each writes its last message, a line of JSON, as the host of a store that does not exist,
+under a run of its own. A message replaces the one before.
 """
 
 from __future__ import annotations
@@ -16,13 +14,10 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from elastream.spark.internals.java_text import generated_code
-
-if TYPE_CHECKING:
-    from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
-
+from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals, missing_name
 
 CopyState = Literal["waiting", "opening", "ready", "taken", "held", "failed"]
 """``taken``: the provider that Spark knows is this copy now. ``held``: the executor had one that
@@ -58,10 +53,10 @@ class CopyStatus:
 
 @dataclass(frozen=True, slots=True)
 class KeeperReport:
-    """The last word of a keeper."""
+    """The last message of a keeper."""
 
     number: int
-    """The number of the driver's word that it had read."""
+    """The number of the driver's message that it had read."""
     copies: Mapping[str, CopyStatus]
 
 
@@ -69,38 +64,26 @@ class Keepers:
     """The keepers of one attachment, one for each executor that is sent an order."""
 
     lease_s: float = 60.0
-    """A keeper that hears nothing for so long drops all it has, and ends."""
+    """A keeper that receives nothing for this long drops all it has, and ends."""
 
     def __init__(self, internals: SparkInternals) -> None:
         self._internals = internals
         self._mailbox = str(uuid.uuid4())
         self.number = 0
-        """Of the last word that was written."""
+        """Of the last message that was written."""
         self._code: Any = None
 
     def missing_name(self) -> str | None:
         """Return a private name that this Spark lacks; ``None`` where all are there."""
-        from py4j.protocol import Py4JJavaError
-
-        from elastream.spark.internals.spark_internals import names_of
-
-        jvm = self._internals.jvm
-        for class_name, wanted in self._internals.variant.copy_methods.items():
-            try:
-                methods = jvm.java.lang.Class.forName(class_name).getDeclaredMethods()
-            except Py4JJavaError:
-                return class_name
-            found = names_of(jvm, methods)
-            for name in wanted:
-                if name not in found:
-                    return f"{class_name}.{name}"
-        return None
+        needed = self._internals.variant.copy_methods.items()
+        missing = (missing_name(self._internals.jvm, name, methods) for name, methods in needed)
+        return next((each for each in missing if each is not None), None)
 
     def deliver(self, executor: ExecutorEntry, orders: Sequence[Sequence[Any]]) -> str:
         """Send orders for copies to an executor, by a task; return what went wrong, or nothing.
 
-        The driver's word that wants them must have been written before. Where nothing is returned,
-        a keeper that had not ended has taken them.
+        The driver's message that wants them must have been written before. Where nothing is
+        returned, a keeper that had not ended has taken them.
         """
         internals = self._internals
         if self._code is None:
@@ -110,15 +93,15 @@ class Keepers:
         references = [executor.id, self._mailbox, executor.host, self.number, lease_ms, *packed]
         return run_on(internals, executor, self._code, references)
 
-    def write(self, executor: str, word: KeeperCommand) -> None:
-        """Tell an executor's keeper what is wanted from now on."""
+    def write(self, executor: str, command: KeeperCommand) -> None:
+        """Send an executor's keeper what is wanted from now on."""
         self.number += 1
         text = {
             "number": self.number,
-            "alert": word.alert,
-            "committed": dict(word.committed),
-            "keep": list(word.keep),
-            "take": list(word.take),
+            "alert": command.alert,
+            "committed": dict(command.committed),
+            "keep": list(command.keep),
+            "take": list(command.take),
         }
         nothing = self._internals.jvm.PythonUtils.toSeq(self._internals.java_list())
         self._internals.coordinator.reportActiveInstance(
@@ -126,14 +109,14 @@ class Keepers:
         )
 
     def read(self, executor: str) -> KeeperReport | None:
-        """Return the last word of an executor's keeper; ``None`` where there is none yet."""
+        """Return the last message of an executor's keeper; ``None`` where there is none yet."""
         found = self._internals.coordinator.getLocation(self._mail(f"from {executor}"))
         if found.isEmpty():
             return None
         text = str(found.get())
-        told = json.loads(text[text.index("{") : text.rindex("}") + 1])
-        copies = {key: CopyStatus(*status) for key, status in told["copies"].items()}
-        return KeeperReport(told["number"], copies)
+        message = json.loads(text[text.index("{") : text.rindex("}") + 1])
+        copies = {key: CopyStatus(*status) for key, status in message["copies"].items()}
+        return KeeperReport(message["number"], copies)
 
     def close(self) -> None:
         """Take the mailbox away: every keeper drops what it has, and ends."""

@@ -1,7 +1,6 @@
 """Streaming queries inside Spark: which run in the application, and what their plans hold.
 
-A ``StreamExecution`` of the driver's JVM is known here by a :class:`RunningQuery`. All sessions of
-one SparkContext share the map of active queries, so that those of any session are found.
+All sessions of a SparkContext share the map of active queries, so those of any session are found.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from elastream.spark.internals.jvm_values import JvmValues
-from elastream.spark.internals.source_numbers import SourceNumbers
 from elastream.spark.internals.triggers import Trigger, trigger_of_class
 from elastream.spark.internals.variants import Variant
 
@@ -51,7 +49,7 @@ _STATEFUL: Final = frozenset(
         "TransformWithStateInPySpark",
     )
 )
-"""What keeps state in a streaming query, beside a join of two streams."""
+"""What keeps state in a streaming query, in addition to a join of two streams."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +57,8 @@ class RunningQuery:
     """One run of a streaming query."""
 
     id: str
-    """Of the query: the same after a restart from its checkpoint."""
+    """The same after a restart from its checkpoint."""
     run_id: str
-    """Of this run."""
     name: str | None
     execution: Any
     """The JVM's ``StreamExecution``."""
@@ -92,9 +89,9 @@ class StatefulOperator:
     partitions: int
     """How many tasks it really has: 1 for a global aggregate or a limit, whatever Spark says."""
     root: str
-    """Where its state is kept, spelled as the plan spells it."""
+    """Where its state is kept, as the plan spells it."""
     run_id: str
-    """The run of the query; state instances belong to one run."""
+    """State instances belong to one run."""
     group: int
     """Operators of one group share their tasks: no shuffle lies between them."""
     rank: int = 0
@@ -121,11 +118,11 @@ class Queries:
         self._variant = variant
         self._values = values
         self.running = spark._jsparkSession.sharedState().activeStreamingQueries()
-        """The JVM's map of those that run, by id; for this room alone."""
+        """The JVM's map of those that run, by id; for this package alone."""
 
     def active(self) -> tuple[RunningQuery, ...]:
         """Return the queries that run now, in whatever session."""
-        return tuple(self._described(execution) for execution in list(self.running.values()))
+        return tuple(_described(execution) for execution in list(self.running.values()))
 
     def active_ids(self) -> frozenset[str]:
         """Return the ids of the queries that run now, in one call."""
@@ -133,7 +130,7 @@ class Queries:
 
     def of(self, query: StreamingQuery) -> RunningQuery:
         """Return one of PySpark's queries."""
-        return self._described(query._jsq.streamingQuery())
+        return _described(query._jsq.streamingQuery())
 
     def streaming_query(self, query: RunningQuery) -> StreamingQuery | None:
         """Return it as one of PySpark's; ``None`` where it has ended."""
@@ -178,43 +175,36 @@ class Queries:
         """Return what each of the queries does."""
         if not queries:
             return []
-        told = [self._values.json(query.execution.status()) for query in queries]
+        found = [self._values.json(query.execution.status()) for query in queries]
         running = self.active_ids()
-        return [
-            QueryStatus(
-                active=query.id in running,
-                idle=not each["isTriggerActive"] and not each["isDataAvailable"],
-            )
-            for query, each in zip(queries, told, strict=True)
-        ]
+        idle = [not each["isTriggerActive"] and not each["isDataAvailable"] for each in found]
+        return [QueryStatus(query.id in running, idle[i]) for i, query in enumerate(queries)]
 
     def operators(self, query: RunningQuery) -> tuple[StatefulOperator, ...] | None:
         """Return the query's stateful operators by id; ``None`` before it has planned a batch."""
         plan = _planned(query)
         if plan is None:
             return None
-        found = []
-        numbers = SourceNumbers(query.execution)
-        writers = self._writers(plan, numbers)
-        ids = [writer.node.getStateInfo().operatorId() for writer in writers]
-        for rank, writer in enumerate(writers):
-            info = writer.node.getStateInfo()
-            found.append(
-                StatefulOperator(
-                    id=ids[rank],
-                    stores=self._stores(writer.node),
-                    partitions=_partitions(writer.node, info.numPartitions()),
-                    root=info.checkpointLocation(),
-                    run_id=info.queryRunId().toString(),
-                    group=writer.group,
-                    rank=rank,
-                    reader=None if writer.reader is None else ids[writer.reader],
-                    output_step=_output_step(writer.node),
-                    side=writer.side,
-                    sources=tuple(writer.sources),
-                    read_steps=self._read_steps(writer.node),
-                )
+        writers = self._writers(plan, _SourceNumbers(query.execution))
+        infos = [writer.node.getStateInfo() for writer in writers]
+        ids = [info.operatorId() for info in infos]
+        found = [
+            StatefulOperator(
+                id=ids[rank],
+                stores=self._stores(writer.node),
+                partitions=_partitions(writer.node, info.numPartitions()),
+                root=info.checkpointLocation(),
+                run_id=info.queryRunId().toString(),
+                group=writer.group,
+                rank=rank,
+                reader=None if writer.reader is None else ids[writer.reader],
+                output_step=_output_step(writer.node),
+                side=writer.side,
+                sources=tuple(writer.sources),
+                read_steps=self._read_steps(writer.node),
             )
+            for rank, (writer, info) in enumerate(zip(writers, infos, strict=True))
+        ]
         return tuple(sorted(found, key=lambda operator: operator.id))
 
     def scans(self, query: RunningQuery) -> tuple[int, ...]:
@@ -225,8 +215,7 @@ class Queries:
         plan = _planned(query)
         if plan is None:
             return ()
-        numbers = SourceNumbers(query.execution)
-        leaves = plan.collectLeaves()
+        numbers, leaves = _SourceNumbers(query.execution), plan.collectLeaves()
         read = [numbers.of(leaves.apply(index)) for index in range(leaves.size())]
         return tuple(read.count(number) for number in range(numbers.count))
 
@@ -235,15 +224,11 @@ class Queries:
 
         Empty before the first batch; a metric that the state store does not have is left out.
         """
-        plan = _planned(query)
-        writers = [] if plan is None else self._writers(plan)
-        found: dict[str, str] = {}
-        for writer in writers[:1]:
-            metrics = writer.node.metrics()
-            for key in keys:
-                if metrics.contains(key):
-                    found[key] = metrics.apply(key).name().get()
-        return found
+        nodes = tuple(self.writer_nodes(query).values())
+        if not nodes:
+            return {}
+        metrics = nodes[0].metrics()
+        return {key: metrics.apply(key).name().get() for key in keys if metrics.contains(key)}
 
     def writer_nodes(self, query: RunningQuery) -> dict[int, Any]:
         """Return the plan's node of each stateful operator, by the operator's id.
@@ -258,14 +243,6 @@ class Queries:
         """Return the last batch that has committed; ``None`` where none has."""
         found = query.execution.commitLog().getLatestBatchId()
         return None if found.isEmpty() else int(found.get())
-
-    def _described(self, execution: Any) -> RunningQuery:
-        return RunningQuery(
-            execution.id().toString(),
-            execution.runId().toString(),
-            execution.name(),
-            execution,
-        )
 
     def _keeps_state(self, plan: Any, children: Sequence[Any]) -> bool:
         """Tell whether a part of a query's logical plan keeps state."""
@@ -294,7 +271,7 @@ class Queries:
         return int(read[0] - own), int(read[1] - own)
 
     def _rows_read(self, plan: Any) -> int | None:
-        """Return the accumulator of the rows that the nearest shuffle below tells to be read."""
+        """Return the accumulator of the rows that the nearest shuffle below counts."""
         node = plan
         while not self._values.is_instance(_EXCHANGE, node):
             if node.children().size() != 1:
@@ -303,7 +280,7 @@ class Queries:
         metrics = node.metrics()
         return int(metrics.apply(_ROWS_READ).id()) if metrics.contains(_ROWS_READ) else None
 
-    def _writers(self, plan: Any, numbers: SourceNumbers | None = None) -> list[_Writer]:
+    def _writers(self, plan: Any, numbers: _SourceNumbers | None = None) -> list[_Writer]:
         """Return the stateful operators of a plan from its root down, each with its group.
 
         A group is what runs in the same tasks. A shuffle ends it. A union runs its children's
@@ -345,6 +322,40 @@ class _Writer(NamedTuple):
     side: int
     """Which side of that one it is on."""
     sources: list[tuple[int, int]]
+
+
+class _SourceNumbers:
+    """The sources of one query, numbered as its progress reports number them."""
+
+    def __init__(self, execution: Any) -> None:
+        sources = execution.sources()
+        self._sources: list[Any] = []
+        for index in range(sources.size()):
+            source = sources.apply(index)
+            if not any(source.equals(other) for other in self._sources):
+                self._sources.append(source)
+
+    @property
+    def count(self) -> int:
+        return len(self._sources)
+
+    def of(self, leaf: Any) -> int | None:
+        """Return the number of the source that a leaf of an executed plan reads, if any."""
+        from py4j.protocol import Py4JError
+
+        try:
+            stream = leaf.getStream()
+        except Py4JError:  # a leaf of a kind that reads no stream
+            return None
+        if not stream.isDefined():
+            return None
+        read = stream.get()
+        return next((n for n, source in enumerate(self._sources) if source.equals(read)), None)
+
+
+def _described(execution: Any) -> RunningQuery:
+    query, run = execution.id().toString(), execution.runId().toString()
+    return RunningQuery(query, run, execution.name(), execution)
 
 
 def _planned(query: RunningQuery) -> Any | None:

@@ -1,34 +1,43 @@
 """Spark's private interfaces: finding them, and what can be done with them.
 
-Steering needs four things that Spark has and does not publish: where the driver believes state
-lives (the state-store coordinator), which stateful operators a query's plan has
-(:mod:`~elastream.spark.internals.queries`), which executors there are, and what happens
-(:mod:`~elastream.spark.internals.digest`). All of them are objects of the driver's JVM, reached
-through py4j. Each is opened once, and what is missing is named when the Spark version or mode is
-another than those this was written for (:mod:`~elastream.spark.internals.variants`). Everything
-comes out as plain Python values.
+Steering needs four things that Spark does not publish: where the driver believes state lives (the
+state-store coordinator), which stateful operators a query has (:mod:`.queries`), which executors
+there are, and what happens (:mod:`.digest`). All are objects of the driver's JVM, reached through
+py4j, and come out as plain Python values. What this Spark lacks is named.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.internals.jvm_values import JvmValues
+from elastream.spark.internals.jvm_values import JvmValues, java_array
 from elastream.spark.internals.queries import Queries, StatefulOperator
 from elastream.spark.internals.variants import STATE, Variant, variant_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
-_BACKEND: Final = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
-_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    f"{STATE}.StateStoreCoordinatorRef": ("reportActiveInstance", "getLocation"),
+    f"{STATE}.StateStoreProviderId": (),
+    "org.apache.spark.scheduler.LiveListenerBus": ("addToQueue", "removeListener"),
+    "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator": (),
+    "org.apache.spark.sql.classic.SparkSession": ("cloneSession",),
+    "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend": (
+        "executorsPendingDecommission",
+        "isExecutorActive",
+        "getExecutorIds",
+    ),
+}
+"""The classes that are needed in every version, with their methods."""
 _LOCATION_PREFIX: Final = "executor_"
 
 
@@ -55,7 +64,7 @@ class SparkInternals(JvmValues):
         self.spark = spark
         self.variant = variant
         self.context = context
-        """For this room alone, as are the next two."""
+        """For this package alone, as are the next two."""
         self.coordinator = coordinator
         self.running_jobs = context.dagScheduler().activeJobs()
         self._own: dict[str, SparkSession] = {}
@@ -76,48 +85,24 @@ class SparkInternals(JvmValues):
         version = spark.version
         variant = variant_of(version)
         jvm: Any = spark._jvm
-        doors: dict[str, Callable[[], Any]] = {
-            "SparkContext": lambda: spark.sparkContext._jsc.sc(),
-            "state-store coordinator": lambda: (
-                spark._jsparkSession.streams().stateStoreCoordinator()
-            ),
-            "StateStoreCoordinatorRef.reportActiveInstance": lambda: _needs_methods(
-                jvm, f"{STATE}.StateStoreCoordinatorRef", "reportActiveInstance", "getLocation"
-            ),
-            "StateStoreWriter": lambda: _needs_methods(
-                jvm,
-                variant.writer,
-                *(["stateStoreNames"] if variant.names_stores else []),
-                "getStateInfo",
-                "metrics",
-            ),
-            "StateStoreProviderId": lambda: jvm.java.lang.Class.forName(
-                f"{STATE}.StateStoreProviderId"
-            ),
-            "LiveListenerBus.addToQueue": lambda: _needs_methods(
-                jvm, "org.apache.spark.scheduler.LiveListenerBus", "addToQueue", "removeListener"
-            ),
-            "DAGScheduler.activeJobs": lambda: (
-                spark.sparkContext._jsc.sc().dagScheduler().activeJobs().size()
-            ),
-            "code generator's compiler": lambda: jvm.java.lang.Class.forName(
-                "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator"
-            ),
-            "active streaming queries": lambda: (
-                spark._jsparkSession.sharedState().activeStreamingQueries().size()
-            ),
-            "SparkSession.cloneSession": lambda: _needs_methods(jvm, _SESSION, "cloneSession"),
-            "CoarseGrainedSchedulerBackend.executorsPendingDecommission": lambda: _needs_methods(
-                jvm,
-                _BACKEND,
-                "executorsPendingDecommission",
-                "isExecutorActive",
-                "getExecutorIds",
-            ),
-            "status store": lambda: spark.sparkContext._jsc.sc().statusStore().executorList(True),
+        store_names = ("stateStoreNames",) if variant.names_stores else ()
+        needed = {**_NEEDED, variant.writer: ("getStateInfo", "metrics", *store_names)}
+        for class_name, methods in needed.items():
+            missing = missing_name(jvm, class_name, methods)
+            if missing is not None:
+                raise _missing(version, missing)
+        context = _opened("SparkContext", lambda: spark.sparkContext._jsc.sc(), version)
+        session: Any = spark._jsparkSession
+        opened = {
+            name: _opened(name, part, version)
+            for name, part in {
+                "state-store coordinator": lambda: session.streams().stateStoreCoordinator(),
+                "active jobs": lambda: context.dagScheduler().activeJobs().size(),
+                "active queries": lambda: session.sharedState().activeStreamingQueries().size(),
+                "status store": lambda: context.statusStore().executorList(True),
+            }.items()
         }
-        opened = {name: _opened(name, internals, version) for name, internals in doors.items()}
-        return cls(spark, variant, jvm, opened["SparkContext"], opened["state-store coordinator"])
+        return cls(spark, variant, jvm, context, opened["state-store coordinator"])
 
     def cloned_session(self) -> SparkSession:
         """Return a session that knows what this one knows, whose settings are its own.
@@ -137,11 +122,10 @@ class SparkInternals(JvmValues):
     ) -> SparkSession:
         """Return a session for elastream's own jobs, with the settings that the user's has now.
 
-        ``settings`` go before those; ``None`` is one that is not set. Several threads have jobs at
-        a time, so that jobs with settings of their own need a session of their own, by
-        ``purpose``. Every clone leaves a listener on the application's bus for as long as that
-        lives, so one is made for each purpose and kept. It does not know data sources that were
-        registered since: ``anew`` does.
+        ``settings`` go before those; ``None`` is one that is not set. Jobs with settings of their
+        own, in whatever thread, need a session of their own, by ``purpose``. Each is kept, since
+        every clone leaves a listener on the application's bus. ``anew`` makes one that knows data
+        sources that were registered since.
         """
         with self._own_lock:
             if anew or purpose not in self._own:
@@ -185,13 +169,7 @@ class SparkInternals(JvmValues):
         passed_over = set() if leaving else self._without_tasks(entries)
         passed_over |= self._gone(entries)  # afterwards: one may go meanwhile
         found = [
-            ExecutorEntry(
-                entry["id"],
-                host,
-                entry["totalCores"],
-                entry["addTime"],
-                int(port),
-            )
+            ExecutorEntry(entry["id"], host, entry["totalCores"], entry["addTime"], int(port))
             for entry in entries
             # One that has just registered has no address yet, and runs no task before it has.
             for host, _, port in [entry["hostPort"].rpartition(":")]
@@ -205,19 +183,6 @@ class SparkInternals(JvmValues):
             return True
         host = str(self.context.conf().get("spark.driver.host"))
         return all(executor.host == host for executor in executors)
-
-    def executor_times(self) -> tuple[tuple[str, int, int | None], ...]:
-        """Return every executor that was ever there: its id, when it came and when it went.
-
-        In milliseconds since the epoch; ``None`` for one that is there. Of those that went, Spark
-        remembers the last hundred, or what ``spark.ui.retainedDeadExecutors`` says.
-        """
-        entries = self.json(self.context.statusStore().executorList(False))
-        return tuple(
-            (entry["id"], entry["addTime"], entry["removeTime"])
-            for entry in entries
-            if entry["id"] != "driver"
-        )
 
     def _gone(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the executors that the scheduler has removed, and the status store has not yet.
@@ -320,11 +285,24 @@ class SparkInternals(JvmValues):
 
     def java_objects(self, values: Sequence[Any]) -> Any:
         """Return an array of the JVM."""
-        gateway: Any = self.spark.sparkContext._gateway
-        array = gateway.new_array(self.jvm.java.lang.Object, len(values))
-        for place, value in enumerate(values):
-            array[place] = value
-        return array
+        return java_array(self.spark.sparkContext._gateway, self.jvm.java.lang.Object, values)
+
+    def forget_session_of(self, query: StreamingQuery) -> None:
+        """Take the listener of an ended query's own session off the bus.
+
+        A query clones a session for itself. Spark registers a listener of the clone as soon as that
+        is asked for its queries, as any stateful batch does, and never takes it back: it keeps the
+        clone in memory as long as the application lives. Only the query knows the clone.
+        """
+        from py4j.protocol import Py4JError
+
+        try:
+            manager: Any = query._jsq.streamingQuery().sparkSessionForStream().streams()
+            field = manager.getClass().getDeclaredField("listenerBus")
+            field.setAccessible(True)
+            self.listener_bus().removeListener(field.get(manager))
+        except Py4JError:  # a Spark that keeps it elsewhere: then it stays, as with any query
+            return
 
     def preferring(self, executor: ExecutorEntry) -> Any:
         """Return the places that a partition prefers that shall be computed on an executor."""
@@ -347,25 +325,32 @@ def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
     scala_context.schedulerBackend().doKillExecutors(jvm.PythonUtils.toSeq(surplus))
 
 
-def _opened(name: str, internals: Callable[[], Any], version: str) -> Any:
+def _opened(name: str, part: Callable[[], Any], version: str) -> Any:
     from py4j.protocol import Py4JError
 
     try:
-        return internals()
+        return part()
     except (Py4JError, AttributeError, TypeError) as error:
-        raise UnsupportedSparkError(
-            f"Spark {version} does not open the door that elastream needs: {name} is missing"
-        ) from error
+        raise _missing(version, name) from error
 
 
-def _needs_methods(jvm: Any, class_name: str, *methods: str) -> None:
-    found = names_of(jvm, jvm.java.lang.Class.forName(class_name).getMethods())
-    for method in methods:
-        if method not in found:
-            raise AttributeError(method)
+def _missing(version: str, name: str) -> UnsupportedSparkError:
+    return UnsupportedSparkError(f"Spark {version} lacks what elastream needs: {name} is missing")
 
 
-def names_of(jvm: Any, methods: Any) -> frozenset[str]:
+def missing_name(jvm: Any, class_name: str, methods: Iterable[str]) -> str | None:
+    """Return the class, or the first of these methods, public or not, that this Spark lacks."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        found = jvm.java.lang.Class.forName(class_name)
+    except Py4JJavaError:
+        return class_name
+    names = _names_of(jvm, found.getMethods()) | _names_of(jvm, found.getDeclaredMethods())
+    return next((f"{class_name}.{name}" for name in methods if name not in names), None)
+
+
+def _names_of(jvm: Any, methods: Any) -> frozenset[str]:
     """Return the names of methods of the JVM, in a few calls however many they are."""
     anything, number = jvm.java.lang.Class.forName("java.lang.Object"), len(methods)
     objects = jvm.java.lang.reflect.Array.newInstance(anything, number)  # what py4j can pass on

@@ -24,7 +24,7 @@ from elastream.core.ports import Placed, Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.model.words import join_names
-from elastream.spark.internals.reassignment import Reassignment
+from elastream.spark.internals.reassignment import reassign_from
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
@@ -43,7 +43,6 @@ class SparkStatePlacement:
         self._internals = internals
         self._monitor = monitor
         self._copies = copies
-        self._reassignment = Reassignment(internals)
 
     def place(
         self,
@@ -84,7 +83,7 @@ class SparkStatePlacement:
             watched.places.withdraw(unreported)
             raise
         for executor in lost:
-            self._reassignment.away_from(executor)
+            reassign_from(self._internals, executor)
         return Placed(idle and self._is_idle(watched), taken)
 
     def _is_idle(self, watched: WatchedQuery) -> bool:

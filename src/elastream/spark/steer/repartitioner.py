@@ -20,11 +20,11 @@ from elastream.core.clock import steady_s
 from elastream.core.ports import Paused, Ticket
 from elastream.model.errors import QueryRefusedError, QueryStoppedError, SparkError
 from elastream.model.observation import TaskId
+from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream.spark.internals.repartitioning import expect_repartitioning, writes_files
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.observe.own_work import marked
-from elastream.spark.steer.graceful_stop import stop_gracefully
 from elastream.spark.steer.repartitioned import (
     checked_repartitioning,
     checkpoint_files,

@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 from elastream.core.ports import Ticket
 from elastream.model.errors import QueryRefusedError, SparkError
 from elastream.spark.internals.queries import StatefulOperator
-from elastream.spark.internals.session_listeners import forget_session_of
 from elastream.spark.internals.spark_internals import ExecutorEntry, SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.own_work import OWN_NAME, marked
@@ -89,7 +88,7 @@ def warm_up(
             _steer(internals, query, executors, batches, ticket or Ticket())
         finally:
             query.stop()
-            forget_session_of(internals, query)
+            internals.forget_session_of(query)
 
 
 def _start(frame: DataFrame, checkpoint: str | None) -> StreamingQuery:

@@ -16,8 +16,10 @@ class ExecutorWatch:
 
     def lives(self) -> tuple[ExecutorLife, ...]:
         """Return the life of every executor so far."""
-        for executor, came_ms, went_ms in self._internals.executor_times():
-            self._comings[executor] = float(came_ms)
-            if went_ms is not None:
-                self._goings[executor] = float(went_ms)
+        store = self._internals.context.statusStore()
+        for entry in self._internals.json(store.executorList(False)):
+            if entry["id"] != "driver":
+                self._comings[entry["id"]] = float(entry["addTime"])
+                if entry["removeTime"] is not None:
+                    self._goings[entry["id"]] = float(entry["removeTime"])
         return lives_of(self._comings.items(), self._goings.items())

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
-from elastream.spark.steer.graceful_stop import stop_gracefully
+from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream_lab.benchmarks.migration.mechanisms import MECHANISMS, spares
 from elastream_lab.benchmarks.migration.run import StreamRun, run_applications, run_in_session
 from elastream_lab.benchmarks.migration.stored import StoreFigures, store_figures
