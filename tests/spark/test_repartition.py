@@ -38,7 +38,7 @@ from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.settings import PARTITIONS, changed_settings
-from elastream.spark.steer.repartitioned import checkpoint_files, repartition_checkpoint
+from elastream.spark.steer.repartition import checkpoint_files, repartition_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

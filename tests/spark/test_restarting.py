@@ -23,7 +23,7 @@ from elastream.model.errors import ProblemError, QueryStoppedError, SparkError
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.settings import PARTITIONS, changed_settings
-from elastream.spark.steer.repartitioner import SparkRepartitioner
+from elastream.spark.steer.repartition import SparkRepartitioner
 from elastream.spark.steer.restarting import BOUND_S, QueryRestarter, Restart, try_for_a_while
 
 if TYPE_CHECKING:

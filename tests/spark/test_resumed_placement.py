@@ -13,7 +13,7 @@ from elastream.resilience.spark.watching import batches_of
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.steer.resumed_placement import place_resumed
+from elastream.spark.steer.placement import place_resumed
 from elastream_lab.harness.recording import write_recording
 from elastream_lab.harness.replay import ReplayClock
 from elastream_lab.harness.word_count import WordCount

@@ -123,6 +123,6 @@ def test_a_warm_up_leaves_no_listener(spark: SparkSession) -> None:
     internals = SparkInternals.of(spark)
     listening = []
     for _ in range(2):  # the first brings the session that all of them share
-        warm_up(internals, internals.executors()[:1], beside=None, batches=1)
+        warm_up(internals, internals.executors()[:1], batches=1)
         listening.append(int(internals.listener_bus().listeners().size()))
     assert listening[1] == listening[0]

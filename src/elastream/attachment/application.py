@@ -78,7 +78,7 @@ class Application:
         from elastream.spark.steer.copies import SparkStateCopies
         from elastream.spark.steer.executors import SparkExecutorPool
         from elastream.spark.steer.placement import SparkStatePlacement
-        from elastream.spark.steer.repartitioner import SparkRepartitioner
+        from elastream.spark.steer.repartition import SparkRepartitioner
         from elastream.spark.steer.restarting import QueryRestarter
 
         self.internals = internals

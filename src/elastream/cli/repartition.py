@@ -39,7 +39,7 @@ def repartition(
     from elastream.spark.observe.checkpoint import read_checkpoint
     from elastream.spark.sessions.batch_session import batch_session
     from elastream.spark.sessions.settings import local_disk_settings, state_settings
-    from elastream.spark.steer.repartitioned import (
+    from elastream.spark.steer.repartition import (
         checked_repartitioning,
         checkpoint_files,
         repartition_checkpoint,

@@ -162,13 +162,13 @@ class LiveCluster:
     def _placement(self) -> Finding:
         folder, entries = self._folder(), self._internals.executors()
         if self._here:
-            warm_up(self._internals, entries, beside=None, batches=1)
+            warm_up(self._internals, entries, batches=1)
         elif folder is None:
             return _unsteered("nobody says where checkpoints are")
         else:
             name = f"elastream-doctor-{uuid.uuid4().hex}"
             with throw_away(self._internals, folder, name) as own:
-                warm_up(self._internals, entries, beside=f"{own}/query/state", batches=1)
+                warm_up(self._internals, entries, near=f"{own}/query/state", batches=1)
         names = join_names(entry.id for entry in entries)
         found = f"the state of a throw-away query went where it was told: executors {names}"
         return Finding("placement", "ok", found)

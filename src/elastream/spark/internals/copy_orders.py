@@ -1,4 +1,4 @@
-"""What a copy of a state store is opened with: schemas, encoders and settings, as its owner has them.
+"""What a copy of a state store is opened with: schemas, encoders and settings, as for its owner.
 
 A stateful operator hands them to its tasks in the RDD that it returns. A join opens its stores in
 another way, and is asked for their schemas. Where neither is known, the reason is returned.

@@ -69,7 +69,7 @@ def _trained(cluster: EmbeddedCluster, folder: Path) -> str:
         internals = SparkInternals.of(spark)
         (executor,) = internals.executors()
         first_job(internals, executor)
-        warm_up(internals, [executor], beside=None, batches=_BATCHES)
+        warm_up(internals, [executor], batches=_BATCHES)
         _run_python(spark)
         ((class_path,),) = spark.range(1).selectExpr(_CLASS_PATH).collect()
     return str(class_path)

@@ -1,16 +1,14 @@
 """The executors of an application: how they come, get ready for state, and go.
 
 A node that joins a stream in the papers is ready; a JVM is not. Its first stateful task loads
-classes, compiles code and opens RocksDB for seconds, and the batch waits for it. So a new executor
-is warmed by a throw-away query (:mod:`elastream.spark.steer.warm_up`) before it gets state.
+classes, compiles code and opens RocksDB for seconds, so a new executor is warmed first
+(:mod:`elastream.spark.steer.warm_up`).
 
-A node that leaves must be empty: :meth:`ExecutorPool.release` refuses an executor that holds state
-which a query needs that is not idle, whoever's query it is. The others are decommissioned, not
-killed: tasks of stateless stages go wherever a core is free, so that an executor without state may
-still hold shuffle files which a running batch needs; killed in that moment, it costs that batch
-seconds (13 s against 2 s, tried).
+A node that leaves must be empty: :meth:`SparkExecutorPool.release` refuses an executor with state
+that any query needs which is not idle. It is decommissioned, not killed, since it may hold shuffle
+files that a running batch needs: killed in that moment, it costs that batch 13 s against 2 s.
 
-An action that is given up is not carried out later: the ticket is looked at before every request,
+An action that is given up is not carried out later: the ticket is checked before every request,
 and what came of one is given back.
 """
 
@@ -69,10 +67,10 @@ class SparkExecutorPool:
         return self._registry.executors()
 
     def grow(self, total: int, *, timeout_s: float, ticket: Ticket) -> tuple[Executor, ...]:
-        """Ask for ``total`` executors and return those alive when they came, or at the timeout.
+        """Request ``total`` executors; return those alive when they came, or at the timeout.
 
-        Where fewer came, the request is taken back, so that none comes later unasked but one that
-        was started already; where it is given up meanwhile, those that came are given back too.
+        Where fewer came, the request is taken back, so that none comes later but one that was
+        started already; where it is given up meanwhile, those that came are given back too.
         """
         count("total", total, least=1)
         ticket.check()
@@ -92,9 +90,9 @@ class SparkExecutorPool:
         """Make the executors ready for state; returns when they are."""
         cold = [entry for entry in self._entries(ids) if not self._registry.is_warm(entry.id)]
         watched = self._monitor.watched()
-        beside = next((each.operators[0].root for each in watched if each.operators), None)
+        near = next((each.operators[0].root for each in watched if each.operators), None)
         if cold:
-            warm_up(self._internals, cold, self.stream, beside=beside, ticket=ticket)
+            warm_up(self._internals, cold, self.stream, near=near, ticket=ticket)
             self._registry.warmed(entry.id for entry in cold)
 
     def release(self, ids: Sequence[str], *, ticket: Ticket) -> None:
@@ -103,14 +101,16 @@ class SparkExecutorPool:
         names = {entry.id for entry in leaving}
         self._refuse_while_needed(names)
         ticket.check()
-        # Spark takes what nobody has asked for yet, as at the start, for nothing that is wanted:
-        # told to let one go, it would want none, and replace none that is lost meanwhile.
+        # Before the first request, as at the start, Spark takes its target to be zero: it would
+        # replace none that is lost meanwhile.
         self._internals.request_executors(len(self._internals.executors()))
         self._internals.retire_executors([entry.id for entry in leaving])
         deadline = time.monotonic() + _RELEASE_TIMEOUT_S
         while names & {entry.id for entry in self._internals.executors(leaving=True)}:
             if time.monotonic() > deadline:
-                raise SparkError(f"executors {join_names(sorted(names))} did not end when told to")
+                raise SparkError(
+                    f"executors {join_names(sorted(names))} were released and do not end"
+                )
             ticket.wait(_POLL_S)
         self._internals.request_executors(len(self._internals.executors()))
 
@@ -128,8 +128,8 @@ class SparkExecutorPool:
                 break
             if time.monotonic() > deadline:
                 self._internals.request_executors(len(alive))
-                told = f"{len(alive)} of {total} executors came in time"
-                _log.warning("%s: the cluster has no free slot for more", told)
+                came = f"{len(alive)} of {total} executors came in time"
+                _log.warning("%s: the cluster has no free slot for more", came)
                 break
             ticket.wait(_POLL_S)
         for job in first_jobs:
@@ -138,7 +138,7 @@ class SparkExecutorPool:
                 ticket.check()
 
     def _give_back(self, before: set[str]) -> None:
-        """Want no more executors than there were, and let those go that came since."""
+        """Release the executors that came since, and request no more than there were."""
         came = [entry.id for entry in self._internals.executors() if entry.id not in before]
         if came:
             self._internals.retire_executors(came)
@@ -185,14 +185,14 @@ class SparkExecutorPool:
                         f"executors {join_names(sorted(ids))} are not released: {held} tasks of "
                         f"query {own.name} are on them and {heading} are on their way to them"
                     )
-            elif stores := self._stores_on(query, ids):  # nobody has seen where all its tasks are
+            elif stores := self._stores_on(query, ids):  # no batch has shown all its tasks
                 raise StateHeldError(
                     f"executors {join_names(sorted(ids))} are not released: "
                     f"the query {query.label} has {stores} state stores on them"
                 )
 
     def _stores_on(self, query: RunningQuery, ids: set[str]) -> int:
-        """Return how many state stores of a query that nobody steers are on these executors."""
+        """Return how many state stores of a query that is not steered are on these executors."""
         return sum(
             self._internals.location(
                 self._internals.provider_id(operator, partition, operator.stores[0])

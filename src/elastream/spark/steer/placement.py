@@ -1,34 +1,36 @@
-"""How state is made to live elsewhere. It only reports; the loop's migrator verifies and repeats.
+"""Making state live elsewhere. This only reports; the core's migrator verifies and repeats.
 
 Papers 000 (section 5) and 001 (section 3) move a task by changing the routing table, shipping its
 state through a file server, buffering its tuples until the state is there and rerouting those that
-went to the old node. Spark has most of this already:
+went to the old node. In Spark the routing table is the driver's state-store coordinator, which the
+scheduler asks where a task should run; the file server is the checkpoint; the waiting buffer is the
+task's shuffle blocks. The rerouter is not needed: the map is read once a batch.
 
-* the routing table is the driver's state-store coordinator, which remembers the executor that
-  loaded each store last, and which the scheduler asks where a task should run;
-* the file server is the checkpoint; the executor that gets a task loads its state from there;
-* the waiting buffer is the task's shuffle blocks, which are read when the state is loaded.
-
-A move is one entry of that map, changed between two batches. The rerouter is not needed: the map
-is read once a batch, when the stage is scheduled, so that no row ever goes to an old place.
-
-A task reports its own executor to the coordinator as it starts, so that a report made while tasks
-of the same batch are starting can be overwritten. While a query is idle nothing can.
+A task reports its own executor as it starts, so a report made while tasks of the same batch are
+starting can be overwritten. While a query is idle nothing can.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from elastream.core.ports import Placed, Ticket
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
 from elastream.model.observation import TaskId
 from elastream.model.words import join_names
+from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.internals.reassignment import reassign_from
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.task_events import lead_of, tasks_of
 from elastream.spark.observe.watched_query import WatchedQuery
 from elastream.spark.steer.copies import SparkStateCopies
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class SparkStatePlacement:
@@ -89,3 +91,36 @@ class SparkStatePlacement:
     def _is_idle(self, watched: WatchedQuery) -> bool:
         (status,) = self._internals.queries.statuses([watched.query])
         return status.active and status.idle
+
+
+def place_resumed(
+    internals: SparkInternals,
+    query: StreamingQuery,
+    operators: Sequence[StatefulOperator],
+    goal: Mapping[TaskId, str],
+) -> None:
+    """Prefer the executors of ``goal`` for the tasks of a query that has just been started.
+
+    It is a new run, whose state the coordinator does not know: it is called before the first batch
+    is planned. ``operators`` are those of the earlier run. A task that ``goal`` does not name, or
+    whose executor is gone, goes where the fewest others are: with one task of a stage without a
+    preference Spark no longer waits for those of the others. With no executor alive all is left to
+    Spark.
+    """
+    alive = {entry.id: entry for entry in internals.executors()}
+    if not alive:
+        return
+    leads, name = lead_of(operators), query.name or str(query.id)
+    tasks = tasks_of(name, operators)
+    chosen = {task: goal[task] for task in tasks if goal.get(task) in alive}
+    held = Counter(chosen.values())
+    for task in tasks:
+        if task not in chosen:
+            chosen[task] = min(alive, key=lambda executor: held[executor])
+            held[chosen[task]] += 1
+    for operator in operators:
+        resumed = replace(operator, run_id=str(query.runId))
+        for partition in range(operator.partitions):
+            executor = alive[chosen[TaskId(name, leads[operator.id], partition)]]
+            for store in operator.stores:
+                internals.report(internals.provider_id(resumed, partition, store), executor)

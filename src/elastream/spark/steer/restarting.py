@@ -1,12 +1,10 @@
 """Starting a query again that was stopped for a change.
 
-A function of the user's does it: nobody else knows how. It may fail where the next call would not:
-storage cannot be reached for a moment, or the run before has not quite ended. So it is called
-again, with longer and longer waits, for five minutes. A query that stays stopped is reported with
-its checkpoint and what starts it.
-
-Spark returns from a start before the query has opened its sources. A run that fails at that has not
-started either, and is followed by another.
+A function of the user's does it. It may fail where the next call would not: storage cannot be
+reached for a moment, or the run before has not quite ended. So it is called again, with longer and
+longer waits, for five minutes. A query that stays stopped is reported with its checkpoint and what
+starts it. Spark returns from a start before the query has opened its sources: a run that fails at
+that has not started either.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import WatchedQuery
-from elastream.spark.steer.resumed_placement import place_resumed
+from elastream.spark.steer.placement import place_resumed
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -120,7 +118,7 @@ class QueryRestarter:
         self._internals = internals
         self._monitor = monitor
         self._restart_of = restart_of
-        """How a query, by its name, is started again; ``None`` where nobody has said."""
+        """How a query, by its name, is started again; ``None`` where that is not known."""
         self._clock = clock
         self._given_up = threading.Event()
         self._sleep = self._given_up.wait if sleep is None else sleep
@@ -132,7 +130,7 @@ class QueryRestarter:
         return bool(self._stopped) if query is None else query in self._stopped
 
     def give_up(self) -> None:
-        """Let a start that is being tried be the last: the program ends."""
+        """Let a start that is under way be the last: the program ends."""
         self._given_up.set()
 
     def go_on(self) -> None:
@@ -141,7 +139,7 @@ class QueryRestarter:
 
     @contextmanager
     def stopping(self, query: str) -> Iterator[None]:
-        """Let it be known meanwhile that the query is stopped and will be started again."""
+        """Mark the query meanwhile as stopped and to be started again."""
         with self._lock:
             self._stopped = (*self._stopped, query)
         try:
@@ -151,12 +149,12 @@ class QueryRestarter:
                 self._stopped = tuple(other for other in self._stopped if other != query)
 
     def resumable(self, query: str) -> Resumable:
-        """Return the query that the loop calls so; refuse one that could not go on after a stop."""
+        """Return the query of this name; refuse one that could not go on after a stop."""
         watched, restart = self._monitor.named(query), self._restart_of(query)
         if watched is None:
             raise QueryRefusedError(f"query {query} does not take part")
         if restart is None:
-            raise SparkError(f"nobody has said how query {query} is started again")
+            raise SparkError(f"how query {query} is started again is not known")
         running = self._internals.queries.streaming_query(watched.query)
         if running is None:
             raise QueryRefusedError(f"query {query} has ended")
@@ -182,13 +180,16 @@ class QueryRestarter:
         stopped.check()
         tries = 0
 
-        def attempt() -> StreamingQuery:
+        def attempt() -> None:
             nonlocal tries
             tries += 1
             resumed = self._start_once(stopped)
-            self._place(stopped, resumed, operators, places or {})
-            self._await_initialized(stopped, resumed)
-            return resumed
+            if operators:
+                self._place(stopped, resumed, operators, places or {})
+            self._internals.queries.await_initialized(resumed, _INITIALIZED_S)
+            if (fault := resumed.exception()) is not None:
+                name = stopped.watched.name
+                raise SparkError(f"query {name} failed when it was started again: {ending(fault)}")
 
         try:
             try_for_a_while(
@@ -210,21 +211,12 @@ class QueryRestarter:
         operators: Sequence[StatefulOperator],
         places: Mapping[TaskId, str],
     ) -> None:
-        """Say where its tasks shall be, before its first batch is planned."""
-        if not operators:
-            return
+        """Place its tasks before its first batch is planned."""
         try:
             place_resumed(self._internals, resumed, operators, places)
         except Exception:  # its first batch shows where they are
             name = printable(stopped.watched.name)
             _log.warning("the tasks of query %s go where Spark puts them", name, exc_info=True)
-
-    def _await_initialized(self, stopped: Resumable, resumed: StreamingQuery) -> None:
-        """Return when its sources are open; raise where it fails at that."""
-        self._internals.queries.await_initialized(resumed, _INITIALIZED_S)
-        if (fault := resumed.exception()) is not None:
-            name = stopped.watched.name
-            raise SparkError(f"query {name} failed when it was started again: {ending(fault)}")
 
     def _start_once(self, stopped: Resumable) -> StreamingQuery:
         """Return the query when it runs, whoever has started it."""
@@ -234,16 +226,16 @@ class QueryRestarter:
         running = self._running(stopped)
         if running is not None:
             return running
+        resumed, failed = None, None
         try:
             resumed = stopped.restart()
         except Exception as error:
-            running = self._running(stopped)
-            if running is None:
-                raise SparkError(f"query {name} did not start again: {_line(error)}") from error
-            return running
+            failed = error
         running = self._running(stopped)
         if running is not None:
             return running
+        if resumed is None and failed is not None:
+            raise SparkError(f"query {name} did not start again: {_line(failed)}") from failed
         identity = getattr(resumed, "id", None)
         if identity is None:
             raise SparkError(f"query {name} did not start again: its function returned {resumed!r}")

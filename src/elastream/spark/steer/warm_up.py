@@ -1,15 +1,11 @@
 """Warming a new executor, so that neither its first task nor its first state costs a batch.
 
-The first task of a fresh JVM takes seconds: it loads classes, compiles code, opens RocksDB,
-connects to its peers. None of that needs the state that shall move. It happens in two steps:
+The first task of a fresh JVM takes seconds. None of that needs the state that shall move:
 
-* :func:`first_job`, the moment the executor registers: a tiny job on it alone. Spark sends tasks
-  of stateless stages wherever a core is free; while this job holds the core, the query's own tasks
-  go to executors that are quick, and after it a stray one does no harm.
+* :func:`first_job`, the moment the executor registers: a tiny job on it alone. It holds the core,
+  to which Spark would send tasks of stateless stages, and after it a stray one does no harm.
 * :func:`warm_up`, before it gets state: a throw-away stateful query, of the same kind as the real
   one, with its own checkpoint and all its tasks steered to the new executor.
-
-Both are marked as ours: their work counts for nobody, and the query takes no part in the loop.
 """
 
 from __future__ import annotations
@@ -64,21 +60,21 @@ def warm_up(
     executors: Sequence[ExecutorEntry],
     stream: Callable[[SparkSession], DataFrame] = aggregation_stream,
     *,
-    beside: str | None,
+    near: str | None = None,
     batches: int = _BATCHES,
     ticket: Ticket | None = None,
 ) -> None:
     """Run ``batches`` small batches of ``stream`` with all their state on these executors.
 
-    ``beside`` is where a real query keeps its state: the throw-away checkpoint goes next to it, for
-    all executors can reach it there. A temporary folder will do where all are on the driver's host.
+    ``near`` is where a real query keeps its state: all executors can reach a checkpoint next to it.
+    A temporary folder will do where all are on the driver's host.
     """
     from pyspark.errors import AnalysisException
 
     partitions = _PARTITIONS_EACH * len(executors)
-    if beside is not None and beside.startswith("file:") and internals.share_driver_host(executors):
-        beside = None
-    with _checkpoint(internals, beside) as checkpoint, marked(internals.spark):
+    if near is not None and near.startswith("file:") and internals.share_driver_host(executors):
+        near = None
+    with _checkpoint(internals, near) as checkpoint, marked(internals.spark):
         try:
             frame = stream(_session(internals, "warm-up", partitions=partitions))
         except AnalysisException:  # it may know too little: a data source came since
@@ -117,16 +113,16 @@ def _session(
 
 
 @contextlib.contextmanager
-def _checkpoint(internals: SparkInternals, beside: str | None) -> Iterator[str | None]:
+def _checkpoint(internals: SparkInternals, near: str | None) -> Iterator[str | None]:
     """Give a checkpoint for as long as it is needed; ``None`` lets Spark use a temporary one.
 
     What an application left that died in a warm-up goes as well: two never share a checkpoint.
     """
-    if beside is None:
+    if near is None:
         yield None
         return
-    place = beside.removesuffix("/state").rstrip("/")
-    # Beside a checkpoint that is all of a bucket there is only another bucket.
+    place = near.removesuffix("/state").rstrip("/")
+    # Next to a checkpoint that is all of a bucket there is only another bucket.
     beginning = f"{place}{'-' if urlsplit(place).path else '/'}elastream-warm-up-"
     internals.delete_folders(beginning)
     try:

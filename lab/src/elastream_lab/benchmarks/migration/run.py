@@ -118,7 +118,7 @@ def _mechanism(run: StreamRun, stream: RunningStream) -> Iterator[Mechanism]:
 
     def warm(ids: Sequence[str]) -> None:
         cold = [entry for entry in stream.internals.executors() if entry.id in ids]
-        warm_up(stream.internals, cold, like, beside=run.job.uri or run.job.checkpoint.as_uri())
+        warm_up(stream.internals, cold, like, near=run.job.uri or run.job.checkpoint.as_uri())
 
     if run.mechanism == "stock":
         yield Stock(stream)

@@ -1,19 +1,34 @@
-"""Changing the number of partitions in the checkpoint of a stopped query.
+"""Changing the number of partitions of a query's state.
 
 Spark does the work (:mod:`elastream.spark.internals.repartitioning`). What it refuses it refuses
 partly after it has written to the checkpoint, and a query whose repartitioning was begun does not
-start before it has ended. So all of that is looked at before, on files alone: the state store, the
-operators, whether each has as many partitions as it should, and whether the last batch ended.
+start before it has ended. So all of that is checked before, on files alone.
+
+A running query (:class:`SparkRepartitioner`) is stopped at a batch boundary, repartitioned, and
+started again, with its tasks placed before the first batch is planned. It stays stopped only where
+it has failed of itself; where it did not start within the time that starts are tried; and where
+Spark has begun to repartition and failed, twice: then ``elastream repartition`` comes first.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from elastream.core.clock import steady_s
+from elastream.core.ports import Paused, Ticket
 from elastream.model.checks import count
-from elastream.model.errors import ElastreamError, ProblemError, SparkError
+from elastream.model.errors import (
+    ElastreamError,
+    ProblemError,
+    QueryRefusedError,
+    QueryStoppedError,
+    SparkError,
+)
+from elastream.model.observation import TaskId
 from elastream.model.words import join_names
 from elastream.spark.internals.checkpoint_files import (
     CheckpointFiles,
@@ -21,13 +36,24 @@ from elastream.spark.internals.checkpoint_files import (
     LocalFiles,
     local_folder,
 )
-from elastream.spark.internals.repartitioning import key_columns, repartition_state
+from elastream.spark.internals.graceful_stop import stop_gracefully
+from elastream.spark.internals.repartitioning import (
+    expect_repartitioning,
+    key_columns,
+    repartition_state,
+    writes_files,
+)
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import ROCKSDB_PROVIDER
 from elastream.spark.observe.checkpoint import Checkpoint, read_checkpoint
+from elastream.spark.observe.own_work import marked
+from elastream.spark.steer.restarting import QueryRestarter, Resumable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+_log = logging.getLogger(__name__)
 
 MOST_PARTITIONS: Final = 100_000
 """More are a slip of the finger: every one is a task and some files in every batch."""
@@ -169,3 +195,85 @@ def _cut(files: CheckpointFiles, location: str, error: SparkError) -> ElastreamE
         f"{location}: the repartitioning to {unfinished} was begun and has not ended, and its "
         f"query does not start before it has; ask for it again: {error}"
     )
+
+
+class SparkRepartitioner:
+    """Changes the number of partitions of queries that a monitor watches."""
+
+    def __init__(self, internals: SparkInternals, restarter: QueryRestarter) -> None:
+        self._internals = internals
+        self._restarter = restarter
+
+    def repartition(
+        self,
+        query: str,
+        partitions: int,
+        places: Mapping[TaskId, str],
+        *,
+        ticket: Ticket,
+    ) -> Paused:
+        """Return when the query runs again; raise where it was not repartitioned, and say why."""
+        expect_repartitioning()
+        found = self._restarter.resumable(query)
+        watched, location = found.watched, found.location
+        if writes_files(watched.query):
+            why = "it writes to the file sink, whose log would miss a batch: Spark fails on that"
+            raise QueryRefusedError(f"query {query} cannot be repartitioned: {why}")
+        checkpoint = self._checkpoint(location)
+        checked_repartitioning(checkpoint, partitions, running=True)
+        before = checkpoint.partitions
+        ticket.check()
+        operators = [
+            replace(each, partitions=partitions) if each.partitions == before else each
+            for each in watched.operators
+        ]
+        with self._restarter.stopping(query):
+            began_ms, began = round(steady_s() * 1000), time.monotonic()
+            try:
+                stop_gracefully(found.running)
+                found.check()
+                stopped = time.monotonic()
+                self._change(location, partitions)
+            except QueryStoppedError:
+                raise
+            except Exception as error:
+                self._resume(found, error, before)
+                raise
+            changed = time.monotonic()
+            self._restarter.start(found, operators, places, partitions=partitions)
+            spent = {
+                "stop": stopped - began,
+                "repartition": changed - stopped,
+                "start": time.monotonic() - changed,
+            }
+        return Paused(began_ms, spent)
+
+    def _checkpoint(self, location: str) -> Checkpoint:
+        return read_checkpoint(checkpoint_files(location, self._internals.spark), location)
+
+    def _change(self, location: str, partitions: int) -> None:
+        """Let Spark do it; what it has begun is asked for once more."""
+        session = self._internals.own_session()
+        with marked(session):
+            try:
+                repartition_checkpoint(session, location, partitions)
+            except SparkError:
+                repartition_checkpoint(session, location, partitions)
+
+    def _resume(self, stopped: Resumable, failed: Exception, before: int) -> None:
+        """Start a query again that was stopped for nothing, where Spark lets it start."""
+        location, unfinished, changed = stopped.location, None, None
+        try:
+            checkpoint = self._checkpoint(location)
+            unfinished = checkpoint.unfinished
+            if checkpoint.partitions != before:
+                changed = checkpoint.partitions
+        except Exception:  # it cannot be read now, so the query may start
+            _log.debug("the checkpoint cannot be read", exc_info=True)
+        if unfinished is not None:
+            why = (
+                f"repartitioning was begun and failed: {failed}; `elastream repartition "
+                f"{location} {unfinished}` ends what was begun and comes first"
+            )
+            raise stopped.stays_stopped(why) from failed
+        self._restarter.start(stopped, partitions=changed)
