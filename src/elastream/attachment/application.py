@@ -124,7 +124,7 @@ class Application:
     def start(self) -> None:
         """Begin to watch and to decide."""
         try:
-            self.monitor.subscribe(self.copies.heard)
+            self.monitor.subscribe(self.copies.take_in)
             self.controller.start()
             self.monitor.start()
         except BaseException:

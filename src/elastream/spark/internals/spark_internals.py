@@ -145,10 +145,6 @@ class SparkInternals(JvmValues):
         """Return the bus on which Spark tells what happens."""
         return self.context.listenerBus()
 
-    def active_jobs(self) -> int:
-        """Return how many jobs run in the application."""
-        return int(self.running_jobs.size())
-
     def is_alive(self) -> bool:
         """Tell whether the application has not ended."""
         try:

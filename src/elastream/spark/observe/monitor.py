@@ -1,13 +1,10 @@
 """What an application does: its queries, batch by batch, and its executors. The monitor, on Spark.
 
-One thread waits for what queries tell. At each progress report, the boundary between two batches of
-a query, it fetches what all tasks did since, makes an observation of the query's own, and tells its
-subscribers. About every second it looks which queries run, which of them are idle, whether jobs run
-at all, and what executors did for nobody who takes part. A second thread waits for executors that
-are lost, and tells that at once. Nothing of this is in the way of the queries. The Spark UI may be
-off.
-
-What cannot be read of one event, or one batch, costs that event or batch and no more.
+One thread waits for the reports of queries. At each progress report, the boundary between two
+batches, it fetches what all tasks did since, makes an observation, and calls its subscribers. About
+every second it checks which queries run, which of them are idle, whether jobs run, and what
+executors did for other work. A second thread reports lost executors at once. Nothing of this delays
+the queries. The Spark UI may be off. An event or a batch that cannot be read is passed over.
 """
 
 from __future__ import annotations
@@ -43,33 +40,33 @@ from elastream.spark.observe.watched_query import Backlog, WatchedQuery, refusal
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
-"""How often the thread looks around while queries tell nothing."""
+"""How often the thread looks around while queries report nothing."""
 _LOOK_WITH_REPORT_S: Final = 0.5
-"""After so long it does so with the next report, and so wakes up once for both."""
+"""After this time it does so with the next report, and so wakes up once for both."""
 _NO_EXECUTOR_S: Final = 0.1
 """The same while no executor is alive, so that a batch does not wait long for one."""
 _LOSS_S: Final = 10.0
 _JOIN_S: Final = 5.0
 _RESYNC_S: Final = 10.0
-"""Executors are counted anew so often, should an event have been lost."""
+"""How often executors are counted anew, should an event have been lost."""
 _CHANGING_S: Final = 5.0
-"""After one came or went they are counted often for so long: Spark's own count lags."""
+"""How long they are counted often after one came or went: Spark's own count lags."""
 _COUNT_S: Final = 0.5
 """How often that is."""
 _LAG_S: Final = 0.02
 _MOST_STAGES: Final = 10_000
-"""Of so many it is known whose work they are; those of our own jobs do not add up for ever."""
+"""How many stages are remembered; those of our own jobs do not add up for ever."""
 _LATE_S: Final = 60.0
-"""What Spark tells of a batch comes within so long of its end."""
+"""A batch is reported within this time of its end."""
 _MOST_FAULTS: Final = 20
-"""After so many looks in a row that failed the monitor gives up."""
+"""The monitor gives up after this number of looks in a row that failed."""
 
 
 class SparkMonitor:
     """Watches an application from :meth:`start` until :meth:`close` or the driver's end.
 
-    ``wanted`` says of every query that is found whether it takes part; one that does, but cannot
-    be steered, is passed over and told. ``backlog`` reads the rows that wait in the sources.
+    ``wanted`` decides of every query that is found whether it takes part; one that cannot be
+    steered is passed over and reported. ``backlog`` reads the rows that wait in the sources.
     """
 
     def __init__(
@@ -84,13 +81,13 @@ class SparkMonitor:
         self._internals = internals
         self._registry = registry
         self._wanted = wanted
-        self.backlog = backlog
+        self._backlog = backlog
         self._clock = clock
-        self._heard: tuple[Callable[[Fact], None], ...] = ()
+        self._subscribers: tuple[Callable[[Fact], None], ...] = ()
         self._watched: dict[str, WatchedQuery] = {}
         """The queries that take part, by id."""
         self._joined: dict[str, QueryJoined] = {}
-        """What was told when each of them joined."""
+        """The fact of each that has joined."""
         self._passed_over: dict[str, str] = {}
         """The runs that do not take part, by id."""
         self._stages: dict[int, tuple[str | None, int]] = {}
@@ -98,8 +95,8 @@ class SparkMonitor:
         self._other_ms: dict[str, float] = {}
         self._dropped = 0
         self._looked_s = self._synced_s = self._changing_until_s = 0.0
-        self._told_executors: tuple[Executor, ...] = ()
-        self._told_warm: frozenset[str] = frozenset()
+        self._executors: tuple[Executor, ...] = ()
+        self._warm: frozenset[str] = frozenset()
         self._lock = threading.RLock()
         self._tap = EventTap(internals)
         self._closing = threading.Event()
@@ -117,19 +114,20 @@ class SparkMonitor:
         self._losses.start()
         return self
 
-    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
-        """Call ``heard`` with every fact from now on, in the monitor's thread, in order.
+    def subscribe(self, subscriber: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``subscriber`` with every fact from now on, in the monitor's thread, in order.
 
-        The first batch of a query that is told of is the first that was seen whole.
+        The first batch of a query that is reported is the first that was seen whole.
         """
         with self._lock:
             for joined in self._joined.values():
-                heard(joined)
-            self._heard = (*self._heard, heard)
+                subscriber(joined)
+            self._subscribers = (*self._subscribers, subscriber)
 
         def unsubscribe() -> None:
             with self._lock:
-                self._heard = tuple(other for other in self._heard if other is not heard)
+                kept = (other for other in self._subscribers if other is not subscriber)
+                self._subscribers = tuple(kept)
 
         return unsubscribe
 
@@ -139,11 +137,11 @@ class SparkMonitor:
             return tuple(self._watched.values())
 
     def named(self, name: str) -> WatchedQuery | None:
-        """Return the query that the loop calls so."""
+        """Return the query of this name."""
         return next((each for each in self.watched() if each.name == name), None)
 
     def look_again(self) -> None:
-        """Ask anew which queries take part: somebody wants more, or fewer."""
+        """Check anew which queries take part, when ``wanted`` has changed."""
         with self._lock:
             self._passed_over.clear()
             for watched in tuple(self._watched.values()):
@@ -157,7 +155,7 @@ class SparkMonitor:
         if not self._thread.is_alive():
             self._end()
         elif threading.current_thread() is not self._thread:
-            self._hear_no_more()  # and so wait no more
+            self._stop_listening()  # which ends its wait
             self._thread.join(_JOIN_S)
 
     def __enter__(self) -> Self:
@@ -174,7 +172,7 @@ class SparkMonitor:
                 faults = 0
             except Exception:
                 faults += 1
-                if not self._driver_is_alive():
+                if not self._internals.is_alive():
                     break
                 if faults == 1:
                     _log.warning("a look at the application failed", exc_info=True)
@@ -184,55 +182,54 @@ class SparkMonitor:
         self._end()
 
     def _watch_executor_losses(self) -> None:
-        """Tell that an executor was lost at once, and not with the next look."""
+        """Report a lost executor at once, and not with the next look."""
         while not self._closing.is_set() and not self.ended.is_set():
             try:
                 if self._tap.wait_for_a_loss(_LOSS_S):
-                    self._tell_of_a_loss()
+                    self._report_loss()
             except Exception:  # the driver ends, or the look that fails too says what is wrong
                 self._closing.wait(_LOOK_S)
 
-    def _tell_of_a_loss(self) -> None:
-        """Tell who is alive as soon as Spark's own count, which lags a little, shows it."""
-        before = self._told_executors
+    def _report_loss(self) -> None:
+        """Report who is alive as soon as Spark's own count, which lags a little, shows it."""
+        before = self._executors
         for _ in range(round(_LOOK_S / _LAG_S)):
             with self._lock:
                 self._sync_executors(time.monotonic(), anyway=True)
-            if self._told_executors != before or self._closing.wait(_LAG_S):
+            if self._executors != before or self._closing.wait(_LAG_S):
                 return
 
     def _look(self) -> None:
-        alive = bool(self._told_executors)
-        heard = self._tap.wait(self._rest_s() if alive else _NO_EXECUTOR_S)
+        alive = bool(self._executors)
+        poll = self._tap.wait(self._rest_s() if alive else _NO_EXECUTOR_S)
         if self._closing.is_set():
             return
-        events = heard.events
         with self._lock:
             now_s = time.monotonic()
-            progress = [event.fields for event in events if event.kind == "progress"]
+            progress = [event.fields for event in poll.events if event.kind == "progress"]
             since_s = now_s - self._looked_s
             due = since_s >= (_LOOK_WITH_REPORT_S if progress else _LOOK_S) or not alive
-            self._dropped += heard.dropped
-            self._sync_executors(now_s, changed=heard.executors_changed)
-            if due or len(events) > len(progress):
-                self._hear_life(events)
-                self._find_queries(heard.idle.keys())
+            self._dropped += poll.dropped
+            self._sync_executors(now_s, changed=poll.executors_changed)
+            if due or len(poll.events) > len(progress):
+                self._note_lives(poll.events)
+                self._find_queries(poll.idle.keys())
             if due or progress:
                 self._fetch()
             for fields in progress:
                 self._progressed(fields)
             if due:
                 self._looked_s = now_s
-                self._tell_status(heard)
+                self._publish_status(poll)
 
     def _rest_s(self) -> float:
-        """Return how long there is nothing to do where queries tell nothing."""
+        """Return how long there is nothing to do while queries report nothing."""
         now_s = time.monotonic()
         rest_s = max(0.0, self._looked_s + _LOOK_S - now_s)
         return min(rest_s, _COUNT_S) if now_s < self._changing_until_s else rest_s
 
-    def _hear_life(self, events: Iterable[QueryEvent]) -> None:
-        """Take leave of runs that have ended or were replaced by another of the same query."""
+    def _note_lives(self, events: Iterable[QueryEvent]) -> None:
+        """Remove runs that have ended or were replaced by another of the same query."""
         for event in events:
             watched = self._watched.get(event.fields.get("id", ""))
             if watched is None or event.kind == "progress":
@@ -244,7 +241,7 @@ class SparkMonitor:
                 self._leave(watched, "the query was started again")
 
     def _find_queries(self, running: Set[str]) -> None:
-        """Take up queries that are new, take leave of those that are gone."""
+        """Add queries that are new, remove those that have ended."""
         with self._lock:
             for watched in tuple(self._watched.values()):
                 if watched.query.id not in running:
@@ -269,44 +266,38 @@ class SparkMonitor:
         why = refusal(self._internals, query)
         if why is not None:
             self._passed_over[query.id] = query.run_id
-            self._tell(QueryPassedOver(self._now_ms(), query.label, why))
+            self._publish(QueryPassedOver(self._now_ms(), query.label, why))
             return
         taken = {watched.name for watched in self._watched.values()}
         name = query.label if query.label not in taken else f"{query.label} {query.id}"
-        self._watched[query.id] = WatchedQuery(self._internals, query, name, self.backlog)
+        self._watched[query.id] = WatchedQuery(self._internals, query, name, self._backlog)
 
     def _join(self, watched: WatchedQuery) -> None:
-        """Tell that a query takes part, as soon as its operators are known."""
+        """Report that a query takes part, as soon as its operators are known."""
         if watched.query.id in self._joined or not watched.planned():
             return
+        run, interval_ms = watched.query.run_id, watched.trigger.interval_ms
         joined = QueryJoined(
-            self._now_ms(),
-            watched.name,
-            watched.query.run_id,
-            watched.graph,
-            len(watched.tasks),
-            watched.trigger.interval_ms,
+            self._now_ms(), watched.name, run, watched.graph, len(watched.tasks), interval_ms
         )
         self._joined[watched.query.id] = joined
-        self._tell(joined)
+        self._publish(joined)
 
     def _leave_ended(self, watched: WatchedQuery, fault: str | None) -> None:
-        """Take leave of a query that has ended; one that failed before it took part is told too."""
-        why = ending(fault) if fault else None
-        if why is not None and watched.query.id not in self._joined:
-            failed = f"failed before its first batch: {why}"
-            self._tell(QueryPassedOver(self._now_ms(), watched.name, failed))
-        self._leave(
-            watched, "the query has ended" if why is None else f"the query has ended: {why}"
-        )
+        """Remove a query that has ended; one that failed before it took part is reported too."""
+        why = f": {ending(fault)}" if fault else ""
+        if why and watched.query.id not in self._joined:
+            failed = f"failed before its first batch{why}"
+            self._publish(QueryPassedOver(self._now_ms(), watched.name, failed))
+        self._leave(watched, f"the query has ended{why}")
 
     def _leave(self, watched: WatchedQuery, why: str) -> None:
         del self._watched[watched.query.id]
         if self._joined.pop(watched.query.id, None) is not None:
-            self._tell(QueryLeft(self._now_ms(), watched.name, watched.query.run_id, why))
+            self._publish(QueryLeft(self._now_ms(), watched.name, watched.query.run_id, why))
 
     def _fetch(self) -> None:
-        """Take in what tasks did since the last time."""
+        """Fetch what tasks did since the last time."""
         names = set(TASK_COUNTERS)
         for watched in self._watched.values():
             watched.planned()
@@ -327,7 +318,7 @@ class SparkMonitor:
                 self._other_ms[task.executor] = self._other_ms.get(task.executor, 0.0) + task.run_ms
 
     def _progressed(self, progress: Mapping[str, Any]) -> None:
-        """Tell what a batch did; one that cannot be read is passed over."""
+        """Report what a batch did; one that cannot be read is passed over."""
         watched = self._watched.get(progress["id"])
         if watched is None or watched.query.run_id != progress["runId"]:
             return
@@ -347,33 +338,33 @@ class SparkMonitor:
         if observed is not None:
             if self._registry.warmed(task.executor for task in observed.tasks):
                 self._sync_executors(time.monotonic(), anyway=True)
-            self._tell(BatchObserved(observed))
+            self._publish(BatchObserved(observed))
 
     def _sync_executors(self, now_s: float, *, changed: bool = False, anyway: bool = False) -> None:
-        """Tell which executors are alive, where that has changed."""
+        """Report which executors are alive, where that has changed."""
         if changed:
             self._changing_until_s = now_s + _CHANGING_S
         changing = now_s < self._changing_until_s
         warm = self._registry.warm
-        fresh = warm != self._told_warm
-        if changing or anyway or now_s - self._synced_s >= _RESYNC_S or fresh:
-            self._synced_s, self._told_warm = now_s, warm
+        overdue = now_s - self._synced_s >= _RESYNC_S
+        if changing or anyway or overdue or warm != self._warm:
+            self._synced_s, self._warm = now_s, warm
             executors = self._registry.executors()
-            if executors != self._told_executors:
-                self._told_executors = executors
-                self._tell(ExecutorsChanged(self._now_ms(), executors))
+            if executors != self._executors:
+                self._executors = executors
+                self._publish(ExecutorsChanged(self._now_ms(), executors))
 
-    def _tell_status(self, heard: Poll) -> None:
+    def _publish_status(self, poll: Poll) -> None:
         watched = self._watched.values()
-        idle = frozenset(each.name for each in watched if heard.idle.get(each.query.id))
+        idle = frozenset(each.name for each in watched if poll.idle.get(each.query.id))
         other, self._other_ms = self._other_ms, {}
         dropped, self._dropped = self._dropped, 0
-        self._tell(Status(self._now_ms(), idle, heard.jobs, other, dropped))
+        self._publish(Status(self._now_ms(), idle, poll.jobs, other, dropped))
 
-    def _tell(self, fact: Fact) -> None:
-        for heard in self._heard:
+    def _publish(self, fact: Fact) -> None:
+        for subscriber in self._subscribers:
             try:
-                heard(fact)
+                subscriber(fact)
             except Exception:
                 _log.exception("a subscriber failed at %s", type(fact).__name__)
 
@@ -381,28 +372,20 @@ class SparkMonitor:
         return round(self._clock() * 1000)
 
     def _committed_ms(self, progress: Mapping[str, Any]) -> int:
-        """Return when a batch has ended, by our clock: Spark tells it by the machine's.
+        """Return when a batch has ended, by our clock: Spark reports it by the machine's.
 
-        Where that was set in between the two do not fit, and it has ended just now.
+        Where that was set in between, the two do not fit: then it has ended just now.
         """
         began = datetime.fromisoformat(progress["timestamp"])
-        on_the_wall = began.timestamp() + float(progress["batchDuration"]) / 1000
         now_s = self._clock()
-        ago_s = time.time() - on_the_wall
+        ago_s = time.time() - began.timestamp() - float(progress["batchDuration"]) / 1000
         return round(1000 * (now_s - ago_s if 0 <= ago_s <= _LATE_S else now_s))
 
-    def _driver_is_alive(self) -> bool:
-        try:
-            self._internals.active_jobs()
-        except Exception:
-            return False
-        return True
-
     def _end(self) -> None:
-        self._hear_no_more()
+        self._stop_listening()
         self.ended.set()
 
-    def _hear_no_more(self) -> None:
+    def _stop_listening(self) -> None:
         try:
             self._tap.close()
         except Exception:

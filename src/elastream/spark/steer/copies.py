@@ -3,15 +3,13 @@
 The papers' live migration (000, section 5.2) lets tasks go on while state travels. Spark loads the
 state of a moved task inside the batch that moves it. Here a copy travels before: the keeper of the
 target (:mod:`elastream.spark.internals.keepers`) opens the store a second time, follows every batch
-that commits, and hands its provider to Spark between two batches.
+that commits, and hands its provider to Spark between two batches. What was not taken over, or is
+too old, is loaded as ever, so no result can be wrong.
 
-What is wanted is written down as a whole, for each executor, whenever it changes; the keeper does
-what is missing. Nothing of it can make a result wrong: what was not taken over, or is too old, is
-loaded as ever.
-
-A keeper may end: it hears nothing for a minute, or fails. So a copy counts as there only while its
-keeper answers what is written to it and lists the copy. An order that got lost is delivered again;
-copies that were there and are lost are reported to the loop.
+What is wanted of an executor is written as a whole whenever it changes; its keeper does what is
+missing. A keeper may end: it receives nothing for a minute, or fails. So a copy counts as there
+only while its keeper answers and lists it. An order that got lost is delivered again; copies that
+were there and are lost are reported to the core.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ from elastream.spark.observe.own_work import marked
 from elastream.spark.observe.watched_query import StoreOfTask, WatchedQuery
 
 _POLL_S: Final = 0.2
-_LOOK_S: Final = 1.0
+_COUNT_S: Final = 1.0
 """How often executors are counted and keepers asked to report while copies are awaited."""
 _SILENT_S: Final = 15.0
-"""A keeper that has not answered a word after this time is gone."""
+"""A keeper that has not answered a message after this time is gone."""
 _ORDERS: Final = 4
 """How often copies are ordered of an executor before it counts as one where they do not come."""
 _TAKE_S: Final = 1.0
@@ -60,21 +58,16 @@ class _Wish:
 
 @dataclass(slots=True)
 class _Answers:
-    """What one executor's keeper has answered since copies were asked of it."""
+    """What one executor's keeper has answered since copies were ordered of it."""
 
     first: int
-    """The first word written after its orders were delivered; older reports say nothing of them."""
+    """The first message written after its orders were delivered; earlier reports do not count."""
     orders: int
     """How often orders were delivered."""
     last: int = -1
-    """The word that was answered last."""
+    """The message that was answered last."""
     unanswered_s: float | None = None
-    """When the first word after that was written."""
-
-    def wrote(self, now_s: float) -> None:
-        """Note that a word was written."""
-        if self.unanswered_s is None:
-            self.unanswered_s = now_s
+    """When the first message after that was written."""
 
     def listed(self, report: KeeperReport | None, now_s: float) -> Mapping[str, CopyStatus] | None:
         """Return what the keeper has; ``None`` where that is not known."""
@@ -85,7 +78,7 @@ class _Answers:
         return report.copies
 
     def is_silent(self, now_s: float, limit_s: float = _SILENT_S) -> bool:
-        """Whether there is no keeper: a living one answers every word."""
+        """Whether there is no keeper: a living one answers every message."""
         return self.unanswered_s is not None and now_s - self.unanswered_s > limit_s
 
 
@@ -125,7 +118,7 @@ class SparkStateCopies:
         """
         if self._missing is not None:
             return Copied(why=f"this Spark lacks {self._missing}")
-        alive = {executor.id: executor for executor in self._internals.executors()}
+        alive = self._alive()
         wishes, refused = self._wanted({t: e for t, e in wanted.items() if e in alive})
         with self._lock:
             before, self._wishes = self._wishes, wishes
@@ -162,35 +155,28 @@ class SparkStateCopies:
             if not asked:
                 return frozenset()
             self._give(asked)
-            stores = {
-                key: (name, *self._wishes[name].stores[key])
+            stores = [
+                (name, *self._wishes[name].stores[key])
                 for name, keys in asked.items()
                 for key in keys
-            }
-        left = dict(stores)
-        deadline = time.monotonic() + _TAKE_S
+            ]
+        left, deadline = stores, time.monotonic() + _TAKE_S
         while left and time.monotonic() < deadline:
             time.sleep(_TAKE_POLL_S)
-            left = {
-                key: (name, task, store)
-                for key, (name, task, store) in left.items()
-                if self._internals.location(store.id) != name
-            }
-        late = {task for _, task, _ in left.values()}
+            left = [each for each in left if self._internals.location(each[2].id) != each[0]]
         with self._lock:
             self._give(dict.fromkeys(asked, frozenset()))
-        return frozenset(task for _, task, _ in stores.values() if task not in late)
+        return frozenset(task for _, task, _ in stores) - {task for _, task, _ in left}
 
     def drop(self) -> None:
         """Drop every copy that was not taken over."""
         with self._lock:
-            names, self._wishes = tuple(self._wishes), {}
-            self._there = {}
+            names, self._wishes, self._there = tuple(self._wishes), {}, {}
             self._write(names)
             self._committed.clear()
 
-    def heard(self, fact: Fact) -> None:
-        """Tell the keepers of every batch that committed, and now and then that somebody cares.
+    def take_in(self, fact: Fact) -> None:
+        """Pass every batch that committed on to the keepers, and renew their lease now and then.
 
         Copies that were there and are lost are reported.
         """
@@ -217,6 +203,9 @@ class SparkStateCopies:
             self._wishes.clear()
             self._there.clear()
             self._keepers.close()
+
+    def _alive(self) -> dict[str, ExecutorEntry]:
+        return {executor.id: executor for executor in self._internals.executors()}
 
     def _keep_only(
         self, known: Mapping[str, Set[str]], there: dict[str, dict[str, TaskId]]
@@ -245,15 +234,14 @@ class SparkStateCopies:
             if whys:
                 refused[task] = whys[0]
                 continue
-            wish = wishes.setdefault(executor, _Wish())
-            run = watched.query.run_id
+            wish, run = wishes.setdefault(executor, _Wish()), watched.query.run_id
             wish.stores.update({_key(run, store): (task, store) for store in stores})
         return wishes, refused
 
     def _query(self, name: str) -> tuple[WatchedQuery, OrderBook]:
         """Return a query whose last batch is known, and its orders.
 
-        It may leave meanwhile, which the monitor's thread tells: then nothing of it is kept.
+        It may leave meanwhile, in the monitor's thread: then nothing of it is kept.
         """
         watched = self._monitor.named(name)
         if watched is None:
@@ -297,23 +285,19 @@ class SparkStateCopies:
         raise SparkError(f"executor {executor.id} takes no orders: {why}")
 
     def _delivered(self, executor: str, orders: int = 1) -> None:
-        """Write a word that the keeper answers as one that has all its orders."""
+        """Write a message that the keeper answers as one that has all its orders."""
         with self._lock:
             self._answers[executor] = _Answers(self._keepers.number + 1, orders)
             self._write([executor])
 
     def _await(self, wishes: Mapping[str, _Wish], ticket: Ticket) -> dict[str, CopyStatus]:
         """Wait until every copy is there or known not to come; return what became of each."""
-        alive = {each.id: each for each in self._internals.executors()}
-        looked_s = self._clock()
+        alive, counted_s = self._alive(), self._clock()
         known: dict[str, CopyStatus] = {}
         """Those that do not come, and that the keeper does not report as failed."""
         while True:
-            if look := self._clock() - looked_s > _LOOK_S:
-                alive, looked_s = (
-                    {each.id: each for each in self._internals.executors()},
-                    self._clock(),
-                )
+            if is_due := self._clock() - counted_s > _COUNT_S:
+                alive, counted_s = self._alive(), self._clock()
             found, pending = dict(known), False
             for name, wish in wishes.items():
                 listed = self._listed(name)
@@ -329,7 +313,7 @@ class SparkStateCopies:
                 lost = waiting - (listed or {}).keys()
                 if lost and (listed is not None or self._is_silent(name)):
                     known |= self._order_again(alive[name], wish, lost, ticket)
-                elif look:
+                elif is_due:
                     with self._lock:
                         self._write([name])
             if not pending:
@@ -347,12 +331,8 @@ class SparkStateCopies:
         """Return the copies that may come yet: not those of a query that has left."""
         with self._lock:
             runs = set(self._committed)
-        return {
-            key
-            for key in wish.stores
-            if _run(key) in runs
-            and (key not in found or found[key].state in ("waiting", "opening"))
-        }
+        done = {key for key, copy in found.items() if copy.state not in ("waiting", "opening")}
+        return {key for key in wish.stores if _run(key) in runs and key not in done}
 
     def _order_again(
         self, executor: ExecutorEntry, wish: _Wish, keys: Set[str], ticket: Ticket
@@ -382,7 +362,7 @@ class SparkStateCopies:
         return self._answers[executor].is_silent(self._clock(), limit_s)
 
     def _give_up_lost(self) -> dict[TaskId, str]:
-        """Want those copies no more that were there and are lost; return whose they are.
+        """Drop the wish for copies that were there and are lost; return their tasks and executors.
 
         A keeper that is only held up answers within its lease, and has its copies until then.
         """
@@ -404,32 +384,27 @@ class SparkStateCopies:
         return lost
 
     def _statuses(self, wishes: Mapping[str, _Wish]) -> dict[str, CopyStatus]:
-        reports = {name: self._keepers.read(name) for name in wishes}
         return {
             key: status
-            for name, report in reports.items()
-            if report is not None
+            for name, wish in wishes.items()
+            if (report := self._keepers.read(name)) is not None
             for key, status in report.copies.items()
-            if key in wishes[name].stores
+            if key in wish.stores
         }
 
     def _takeable(self, executor: str, wanted: Mapping[TaskId, str]) -> frozenset[str]:
         """Return the keys of the copies there of tasks that shall go there and are whole."""
-        wish = self._wishes[executor]
-        listed = self._listed(executor) or {}
-        keys: dict[TaskId, list[str]] = {}
-        for key, (task, _) in wish.stores.items():
-            keys.setdefault(task, []).append(key)
+        stores, listed = self._wishes[executor].stores, self._listed(executor) or {}
         ready = {key for key, status in listed.items() if status.state == "ready"}
+        partly = {task for key, (task, _) in stores.items() if key not in ready}
         return frozenset(
             key
-            for task, all_keys in keys.items()
-            if wanted.get(task) == executor and ready.issuperset(all_keys)
-            for key in all_keys
+            for key, (task, _) in stores.items()
+            if wanted.get(task) == executor and task not in partly
         )
 
     def _give(self, asked: Mapping[str, frozenset[str]]) -> None:
-        """Write down what executors shall take over now; what they did take is theirs."""
+        """Write what executors shall take over now; what they have taken is theirs."""
         for name, keys in asked.items():
             wish = self._wishes.get(name)
             if wish is not None:
@@ -445,8 +420,9 @@ class SparkStateCopies:
             self._keepers.write(
                 name, KeeperCommand(keep, take, self._committed, alert=self._soon and bool(keep))
             )
-            if name in self._answers:
-                self._answers[name].wrote(self._clock())
+            answers = self._answers.get(name)
+            if answers is not None and answers.unanswered_s is None:
+                answers.unanswered_s = self._clock()
 
 
 def _key(run: str, store: StoreOfTask) -> str:

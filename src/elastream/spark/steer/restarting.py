@@ -226,16 +226,16 @@ class QueryRestarter:
         running = self._running(stopped)
         if running is not None:
             return running
-        resumed, failed = None, None
         try:
             resumed = stopped.restart()
         except Exception as error:
-            failed = error
+            running = self._running(stopped)
+            if running is None:
+                raise SparkError(f"query {name} did not start again: {_line(error)}") from error
+            return running
         running = self._running(stopped)
         if running is not None:
             return running
-        if resumed is None and failed is not None:
-            raise SparkError(f"query {name} did not start again: {_line(failed)}") from failed
         identity = getattr(resumed, "id", None)
         if identity is None:
             raise SparkError(f"query {name} did not start again: its function returned {resumed!r}")
