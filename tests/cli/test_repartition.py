@@ -62,7 +62,7 @@ def test_a_broken_checkpoint_is_refused(refused: Refusal, tmp_path: Path) -> Non
     (made / "offsets/0").write_text("v1\nnonsense")
     assert "a file of the checkpoint cannot be read" in refused(made, 8)
     (made / "offsets/0").write_text('v1\n{"conf":{}}')
-    assert "does not tell how many partitions there are" in refused(made, 8)
+    assert "does not say how many partitions there are" in refused(made, 8)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from elastream.spark.observe.event_tap import (
     QueryEvent,
     TaskEvent,
     Work,
-    heard_in,
+    poll_in,
     work_in,
 )
 from elastream.spark.observe.task_events import TASK_COUNTERS
@@ -100,7 +100,7 @@ def test_everything_that_is_waited_for_is_read_as_it_was_told(
         *(f"running\t{query}\t{int(flag)}" for query, flag in idle.items()),
         *map(event_line, events),
     ]
-    assert heard_in("\n".join(lines)) == Poll(jobs, changed, dropped, idle, tuple(events))
+    assert poll_in("\n".join(lines)) == Poll(jobs, changed, dropped, idle, tuple(events))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_event_of_a_query_that_cannot_be_read_costs_that_event(
 ) -> None:
     started = QueryEvent("started", {"id": "a", "runId": "b"})
     text = f"0\t0\t0\n{torn}\n{event_line(started)}"
-    assert heard_in(text) == Poll(0, False, 0, {}, (started,))
+    assert poll_in(text) == Poll(0, False, 0, {}, (started,))
     assert "cannot be read" in caplog.text
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tests.interleaving import Interrupted, SecondThread, WatchedLock
 
 from elastream import TaskId
-from elastream.spark.observe.task_places import Places, TaskPlaces
+from elastream.spark.observe.watched_query import Places, TaskPlaces
 
 FIRST, SECOND = TaskId("query", 0, 0), TaskId("query", 0, 1)
 

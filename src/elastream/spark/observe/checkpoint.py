@@ -1,4 +1,4 @@
-"""What the checkpoint of a query tells about its state, from its files alone.
+"""What the checkpoint of a query shows of its state, from its files alone.
 
 ``offsets/N`` is written before batch N, ``commits/N`` after it. The second line of an offset file
 is an object whose ``conf`` holds the settings that the query keeps for life, the number of
@@ -75,7 +75,7 @@ def read_checkpoint(files: CheckpointFiles, location: str) -> Checkpoint:
         following = int(_settings(files, started).get(PARTITIONS, partitions))
         version = int(files.text(f"commits/{committed}").splitlines()[0].strip().lstrip("v"))
     except (KeyError, ValueError, IndexError):
-        why = f"{location}: its batch {committed} does not tell how many partitions there are"
+        why = f"{location}: its batch {committed} does not say how many partitions there are"
         raise ProblemError(_FIELD, why) from None
     return Checkpoint(
         location=location,
@@ -105,14 +105,13 @@ def _settings(files: CheckpointFiles, batch: int) -> dict[str, str]:
 
 def _operator(files: CheckpointFiles, number: int) -> StoredOperator:
     folder = f"state/{number}"
-    told: Any = {}
+    versions = _numbers(files, f"{folder}/_metadata/v2")
+    found: Any = {}
     if "metadata" in files.names(f"{folder}/_metadata"):
-        told = _object(files.text(f"{folder}/_metadata/metadata"))
-    else:
-        versions = _numbers(files, f"{folder}/_metadata/v2")
-        if versions:
-            told = _object(files.text(f"{folder}/_metadata/v2/{versions[-1]}"))
-    info = told.get("operatorInfo")
+        found = _object(files.text(f"{folder}/_metadata/metadata"))
+    elif versions:
+        found = _object(files.text(f"{folder}/_metadata/v2/{versions[-1]}"))
+    info = found.get("operatorInfo")
     name = info.get("operatorName") if isinstance(info, dict) else None
     return StoredOperator(number, str(name or ""), frozenset(_numbers(files, folder)))
 

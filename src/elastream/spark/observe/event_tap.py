@@ -1,12 +1,10 @@
 """What happens in an application, fetched from the driver many events at a time.
 
-A listener in the driver's JVM (:mod:`elastream.spark.internals.digest`) keeps what Spark tells:
-started jobs, finished tasks, executors that come and go, and what streaming queries tell of
-themselves. No event calls into Python. What queries tell is waited for, in a call that also tells
-how queries and jobs are; by the time the progress report of a batch is there, all work of the batch
-is there too, and is fetched in one call, however many tasks there were.
-
-Both answers are texts of lines, whose fields tabs keep apart::
+A listener in the driver's JVM (:mod:`elastream.spark.internals.digest`) keeps what Spark reports:
+started jobs, finished tasks, executors that come and go, and reports of streaming queries. No event
+calls into Python. A call waits for reports of queries; when the progress report of a batch is
+there, all its work is too, and is fetched in one call. Both answers are lines of fields that tabs
+separate::
 
     3 1 0                                   jobs that run, executors changed, events dropped
     running <query> 1                       a query that runs, and is idle
@@ -15,9 +13,9 @@ Both answers are texts of lines, whose fields tabs keep apart::
     job 4 5 <query> <batch> <own>           its stages, then its properties, where it has them
     task 4 2 7 1 0:31:135 2:40:9            stage, partition, executor, ended well, counters
 
-The lines of what ended a query are joined by vertical tabs.
-A counter is its number among the names that were asked for, its id, and what the task added.
-A line that cannot be read is passed over, and logged.
+The lines of what ended a query are joined by vertical tabs. A counter is its number among the
+names that were requested, its id, and what the task added. A line that cannot be read is passed
+over, and logged.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", OWN_PROP
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """What a query tells of itself."""
+    """A report of a query."""
 
     kind: Literal["started", "progress", "terminated"]
     fields: Mapping[str, Any]
@@ -53,14 +51,14 @@ class QueryEvent:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What there was to tell at one moment, but for work."""
+    """What there was to report at one moment, but for work."""
 
     jobs: int
     """Jobs that run in the application."""
     executors_changed: bool
-    """Whether executors came or went since the last time."""
+    """Whether executors came or went since the last poll."""
     dropped: int
-    """Events that were lost since the last time: there were too many."""
+    """Events that were lost since the last poll: there were too many."""
     idle: Mapping[str, bool]
     """Of every query that runs, by id, whether it is idle: no batch runs, and the last look at the
     source found no rows for one."""
@@ -116,24 +114,24 @@ class EventTap:
         self._digest = Digest(internals, _PROPERTIES, most)
 
     def wait(self, timeout_s: float) -> Poll:
-        """Return as soon as a query tells something, or executors come or go, or after so long."""
-        return heard_in(self._digest.hear(timeout_s))
+        """Return once a query reports something, or executors come or go, or at the timeout."""
+        return poll_in(self._digest.hear(timeout_s))
 
     def fetch(self, names: Sequence[str]) -> Work:
         """Return the work of all queries since the last call, with the counters of these names."""
         return work_in(self._digest.work(names), names)
 
     def wait_for_a_loss(self, timeout_s: float) -> bool:
-        """Return as soon as an executor went, or nothing happened for so long."""
+        """Return ``True`` once an executor went, ``False`` at the timeout."""
         return self._digest.lost(timeout_s)
 
     def close(self) -> None:
-        """Hear no more; whoever waits, returns."""
+        """Stop listening; calls that wait return."""
         self._digest.close()
 
 
-def heard_in(text: str) -> Poll:
-    """Return what a text tells that was waited for."""
+def poll_in(text: str) -> Poll:
+    """Return what a text reports that was waited for."""
     first, *lines = text.split("\n")
     jobs, changed, dropped = first.split("\t")
     idle: dict[str, bool] = {}
@@ -152,7 +150,7 @@ def heard_in(text: str) -> Poll:
 
 
 def work_in(text: str, names: Sequence[str]) -> Work:
-    """Return what a text tells of work, fetched with the counters of these names."""
+    """Return the work that a text reports, fetched with the counters of these names."""
     jobs: list[JobEvent] = []
     tasks: list[TaskEvent] = []
 

@@ -1,10 +1,8 @@
 """How far the executors' hosts are from each other: a few probes, by a small Spark job.
 
 A probe is a TCP connection from one executor to the port where another serves shuffle blocks, made
-and closed: that takes one round trip (Vivaldi, section 2.3, probes likewise). A task on the probing
-host makes them all, each a few times, and the shortest counts. The job needs Python on the
-executors, as PySpark's own functions do; nothing is written, and nothing is asked of the peer. Its
-work is elastream's own and counts for nobody.
+and closed: that takes one round trip (Vivaldi, section 2.3, probes likewise). The shortest of a few
+counts. The job needs Python on the executors, as PySpark's own functions do.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ class HostProbe:
                 wanted.setdefault(source, []).append(target)
         found: dict[tuple[str, str], float] = {}
         for source, targets in wanted.items():
-            told = self.from_executor(on_host[source], [on_host[target] for target in targets])
-            found |= {(source, target): ms for target, ms in told.items()}
+            times = self.from_executor(on_host[source], [on_host[target] for target in targets])
+            found |= {(source, target): ms for target, ms in times.items()}
         return found
 
     def from_executor(
@@ -49,16 +47,15 @@ class HostProbe:
     ) -> dict[str, float]:
         """Return the round trip from an executor to each host of ``targets`` that answered."""
         addresses = [(target.host, target.port) for target in targets]
-
         tries, timeout_s = _TRIES, _TIMEOUT_S
 
-        def probed(asked: Iterator[Any]) -> Iterator[Any]:  # inside: sent there by value
+        def probed(rows: Iterator[Any]) -> Iterator[Any]:  # inside: sent there by value
             import socket
             import time
 
             import pyarrow as pa
 
-            for _ in asked:
+            for _ in rows:
                 pass
             hosts: list[str] = []
             times: list[float] = []

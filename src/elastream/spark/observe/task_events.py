@@ -1,22 +1,19 @@
-"""What the tasks of a batch did, told by the events of Spark's listener bus; pure functions.
+"""What the tasks of a batch did, by the events of Spark's listener bus; pure functions.
 
-A finished task tells every metric that it raised: its run time, the rows it read, and what its
+A finished task reports every metric that it raised: its run time, the rows it read, and what its
 state stores did. The job that it belongs to names the query and the batch. A task that touched no
-state store is work all the same: of a source, a parser, a sink, or of somebody else's job.
+state store is work all the same: of a source, a parser, a sink, or of another job.
 
 *Whose state?* Operators with no shuffle between them run in the same tasks, and so live and move
-together: they are one operator here, named by the lowest id among them. Their states add up, and
-the run time of a task needs no splitting. Where a query has several such groups, a task's group is
-known by the accumulators that it raised: each operator has its own, and Spark numbers them in the
-order of the plan, batch after batch.
+together: they are one operator here, named by the lowest id among them. Where a query has several
+such groups, a task's group is known by the accumulators that it raised: each operator has its own,
+and Spark numbers them in the order of the plan.
 
-*How large?* What a move of the state costs: the bytes that its new executor has to load. Of RocksDB
-that is the table files, or the rows of the state times the mean size of a row as it is written,
-whichever is more. The files are written only every tenth batch or so and are empty before that; the
-rows written since the monitor began tell nothing of those that were there before and rest. The
-"memory used" of RocksDB is no measure at all: mostly cache and buffers, near 1 MB for an empty
-store, it falls when the state is written out. The in-memory state store counts no written bytes;
-there the memory used is the truth.
+*How large?* The bytes that its new executor has to load. Of RocksDB that is the table files, or the
+rows of the state times the mean size of a row as it is written, whichever is more: the files are
+written only every tenth batch or so, and the rows written since the monitor began do not cover
+those that were there before. RocksDB's "memory used" is mostly cache and buffers. The in-memory
+store counts no written bytes; there the memory used is the truth.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ _FETCH_WAIT: Final = "internal.metrics.shuffle.read.fetchWaitTime"
 _REMOTE_BYTES: Final = "internal.metrics.shuffle.read.remoteBytesRead"
 _LOCAL_BYTES: Final = "internal.metrics.shuffle.read.localBytesRead"
 _READ_OF_ONE: Final = "records read"
-"""What a shuffle of the plan tells in the tasks that read it; a join reads two."""
+"""What a shuffle of the plan counts in the tasks that read it; a join reads two."""
 TASK_COUNTERS: Final = (
     _RUN_TIME,
     *_ROWS_READ,
@@ -58,7 +55,7 @@ TASK_COUNTERS: Final = (
     _LOCAL_BYTES,
     _READ_OF_ONE,
 )
-"""The counters of any task that are read, by the names under which events tell them."""
+"""The counters of any task that are read, by their names in events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +71,9 @@ class FinishedTask:
     """An accumulator of each stateful operator that ran in it, in ascending order; none where
     it touched no state, or failed."""
     metrics: Mapping[str, int]
-    """What it told of each of the :data:`METRICS`, all its operators together.
-
-    Not of the rows put out: many an operator tells them under the same name.
-    """
+    """Each of the :data:`METRICS` but the rows put out, all its operators together."""
     rows_out: Mapping[int, int] = field(default_factory=dict)
-    """Rows put out by each operator that tells them, stateful or not, by its accumulator."""
+    """Rows put out by each operator that counts them, stateful or not, by its accumulator."""
     rows_in: Mapping[int, int] = field(default_factory=dict)
     """Rows read of each shuffle, by its accumulator."""
     fetch_ms: int = 0
@@ -94,9 +88,9 @@ class FinishedTask:
 
 
 def finished_task(event: TaskEvent, names: Mapping[str, str]) -> FinishedTask:
-    """Return the task that an event tells of; one that failed counts as one without state.
+    """Return the task of an event; one that failed counts as one without state.
 
-    ``names`` is the name under which events tell each of the :data:`METRICS`.
+    ``names`` has the name in events of each of the :data:`METRICS`.
     """
     keys = {name: key for key, name in names.items()}
     rows = 0
@@ -167,7 +161,7 @@ class BatchTasks:
     """What the tasks of one batch did."""
 
     tasks: tuple[TaskObservation, ...]
-    """In order; a task that could not be told for certain is left out."""
+    """In order; a task that is not known for certain is left out."""
     ledger: Ledger
     """To be handed in with the next batch."""
     outside_ms: Mapping[str, float]
@@ -187,17 +181,17 @@ def batch_tasks(
     """
     runs: dict[TaskId, list[FinishedTask]] = {}
     stateful = [task for task in finished if task.writers]
-    told = set()
+    known = set()
     for lead, partitions, tasks in _by_lead(stateful, operators):
         placed = _partitions({task.position for task in tasks}, partitions)
         for task in tasks:
             if task.position in placed:
-                told.add(id(task))
+                known.add(id(task))
                 key = TaskId(query, lead, placed[task.position])
                 runs.setdefault(key, []).append(task)
     outside_ms: dict[str, float] = {}
     for task in finished:
-        if id(task) not in told:
+        if id(task) not in known:
             outside_ms[task.executor] = outside_ms.get(task.executor, 0.0) + task.run_ms
     after = {
         key: ledger.get(key, Written()).plus(attempts[-1].metrics) for key, attempts in runs.items()
@@ -225,15 +219,12 @@ def operator_graph(operators: Sequence[StatefulOperator]) -> OperatorGraph:
 def tasks_of(query: str, operators: Sequence[StatefulOperator]) -> tuple[TaskId, ...]:
     """Return the tasks that a whole batch of a query shows, in order."""
     leads = lead_of(operators)
-    return tuple(
-        sorted(
-            {
-                TaskId(query, leads[operator.id], partition)
-                for operator in operators
-                for partition in range(operator.partitions)
-            }
-        )
-    )
+    found = {
+        TaskId(query, leads[operator.id], partition)
+        for operator in operators
+        for partition in range(operator.partitions)
+    }
+    return tuple(sorted(found))
 
 
 def state_bytes(metrics: Mapping[str, int], written: Written) -> int:
@@ -311,7 +302,7 @@ def _observation(
 
 
 def _rows_out(task: FinishedTask, output_step: int | None) -> int | None:
-    """Return what the last stateful operator of the task put out; Spark tells of no zero."""
+    """Return what the last stateful operator of the task put out; Spark reports no zero."""
     if output_step is None:
         return None
     return task.rows_out.get(task.writers[0] + output_step, 0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
@@ -22,12 +23,11 @@ from elastream.spark.observe.task_events import (
     operator_graph,
     tasks_of,
 )
-from elastream.spark.observe.task_places import TaskPlaces
 
 _log = logging.getLogger(__name__)
 
 Backlog = Callable[[Mapping[str, Any]], int | None]
-"""Tells from a progress report, as Spark's JSON, how many rows wait in the sources."""
+"""Reads from a progress report, as Spark's JSON, how many rows wait in the sources."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +41,60 @@ class StoreOfTask:
     """The JVM's name of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the tasks of a query ran, and where they were requested to be since."""
+
+    observed: Mapping[TaskId, str] = field(default_factory=dict)
+    """The executor on which the last batch ran each task."""
+    requested: Mapping[TaskId, str] = field(default_factory=dict)
+    """The executors of tasks that no batch has shown there yet."""
+
+
+class TaskPlaces:
+    """The places of one run's tasks, for any thread.
+
+    The monitor's thread writes what a batch showed, a lane of the core what is requested, and
+    another lane reads both before it releases executors. A request must not be lost in between, and
+    a reader must not see one without the other: it would release an executor that a task is on its
+    way to.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = Places()
+
+    @property
+    def now(self) -> Places:
+        """What is known now; it never changes in the reader's hands."""
+        return self._now
+
+    def request(self, executors: Mapping[TaskId, str]) -> None:
+        """Note where tasks are requested to be."""
+        with self._lock:
+            now = self._now
+            self._now = Places(now.observed, {**now.requested, **executors})
+
+    def withdraw(self, tasks: Collection[TaskId]) -> None:
+        """Note that these tasks are requested nowhere: Spark was not asked."""
+        with self._lock:
+            now = self._now
+            requested = {task: node for task, node in now.requested.items() if task not in tasks}
+            self._now = Places(now.observed, requested)
+
+    def observe(self, executors: Mapping[TaskId, str]) -> None:
+        """Note where a batch ran tasks; requests that it has obeyed are done with."""
+        with self._lock:
+            now = self._now
+            observed = {**now.observed, **executors}
+            requested = {
+                task: executor
+                for task, executor in now.requested.items()
+                if observed.get(task) != executor
+            }
+            self._now = Places(observed, requested)
+
+
 class WatchedQuery:
     """One run of a query, from its events to what its batches did."""
 
@@ -49,7 +103,7 @@ class WatchedQuery:
     ) -> None:
         self.query = query
         self.name = name
-        """What the loop calls it."""
+        """Unique among the queries that take part."""
         self.operators: tuple[StatefulOperator, ...] = ()
         """Empty before it has planned a batch."""
         self.places = TaskPlaces()
@@ -58,7 +112,7 @@ class WatchedQuery:
         self._backlog = backlog or kafka_backlog
         self._metric_names: Mapping[str, str] = {}
         self._finished: list[tuple[int, FinishedTask]] = []
-        """Tasks of batches that are not told yet, each with its batch."""
+        """Tasks of batches that are not reported yet, each with its batch."""
         self._ledger: Ledger = {}
         self._last_end_ms: int | None = None
         self._complained = False
@@ -79,23 +133,16 @@ class WatchedQuery:
 
         None are known before it has planned a batch.
         """
-        operators = self.operators
-        if not operators:
-            return ()
-        if task not in self._stores:
+        operators, provider_id = self.operators, self._internals.provider_id
+        if operators and task not in self._stores:
             leads = lead_of(operators)
             self._stores[task] = tuple(
-                StoreOfTask(
-                    operator.id,
-                    task.partition,
-                    store,
-                    self._internals.provider_id(operator, task.partition, store),
-                )
-                for operator in operators
-                if leads[operator.id] == task.operator and task.partition < operator.partitions
-                for store in operator.stores
+                StoreOfTask(each.id, task.partition, name, provider_id(each, task.partition, name))
+                for each in operators
+                if leads[each.id] == task.operator and task.partition < each.partitions
+                for name in each.stores
             )
-        return self._stores[task]
+        return self._stores.get(task, ())
 
     @property
     def counters(self) -> tuple[str, ...]:
@@ -103,7 +150,7 @@ class WatchedQuery:
         return tuple(self._metric_names.values())
 
     def planned(self) -> bool:
-        """Look whether it has planned a batch, once it has not been known to; tell whether."""
+        """Return whether it has planned a batch, after checking if that is not known."""
         if not self.operators:
             self.operators = self._internals.queries.operators(self.query) or ()
             self._metric_names = self._internals.queries.metric_names(self.query, METRICS)
@@ -144,10 +191,10 @@ class WatchedQuery:
     def _waiting(self, progress: Mapping[str, Any]) -> int | None:
         """Ask how many rows wait; a wrong answer is none."""
         try:
-            told = self._backlog(progress)
-            if told is None or (isinstance(told, int) and told >= 0):
-                return told
-            wrong = f"{told!r} is no number of rows"
+            rows = self._backlog(progress)
+            if rows is None or (isinstance(rows, int) and rows >= 0):
+                return rows
+            wrong = f"{rows!r} is no number of rows"
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
         if not self._complained:
