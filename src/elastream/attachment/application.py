@@ -1,6 +1,6 @@
-"""One application with its loop: the ports that Spark plays, joined to what decides.
+"""One application (a SparkContext) with its controller: the ports on Spark, joined to the core.
 
-Nothing is decided here. An application (a SparkContext) has one loop, which owns its executors.
+Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from elastream.spark.internals.queries import RunningQuery
     from elastream.spark.internals.spark_internals import SparkInternals
-    from elastream.spark.steer.executors import SparkExecutorPool
     from elastream.spark.steer.restarting import Restart
 
 
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 _QUIET: Final = ("hold", "wait")
 _RECENT: Final = 8
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 
 Backlog = Callable[[Mapping[str, Any]], int | None]
 WarmUpStream = Callable[["SparkSession"], "DataFrame"]
@@ -55,7 +54,7 @@ class Wanted:
     """How queries are started again, by name; may grow."""
 
     def wants(self, query: RunningQuery) -> bool:
-        """Tell whether a query shall take part: one that is started again has the same label."""
+        """Whether a query shall take part: one that is started again has the same label."""
         return self.labels is None or query.label in self.labels
 
 
@@ -83,7 +82,7 @@ class Application:
 
         self.internals = internals
         self.id = internals.application_id()
-        """Spark's; asked for while there is somebody to ask."""
+        """Spark's."""
         self.recent: tuple[Decision, ...] = ()
         """What was decided last, holds and waits left out."""
         self._wanted: tuple[Wanted, ...] = ()
@@ -93,9 +92,7 @@ class Application:
         self._over = False
         registry = ExecutorRegistry(internals)
         self.monitor = SparkMonitor(internals, registry, self._wants, backlog=backlog)
-        self.pool: SparkExecutorPool = SparkExecutorPool(
-            internals, registry, self.monitor, stream=stream
-        )
+        self.pool = SparkExecutorPool(internals, registry, self.monitor, stream=stream)
         self.copies = SparkStateCopies(
             internals, self.monitor, lambda lost: self.controller.feed(lost)
         )
@@ -134,7 +131,7 @@ class Application:
 
     @property
     def ends(self) -> bool:
-        """Whether its loop has ended, or is about to: nobody joins it any more."""
+        """Whether its controller has ended, or is about to: it cannot be joined any more."""
         return self._leaving or self.controller.ended.is_set() or self.monitor.ended.is_set()
 
     def hold(self, wanted: Wanted) -> None:
@@ -142,13 +139,14 @@ class Application:
         self._wanted = (*self._wanted, wanted)
 
     def paused(self, query: str | None = None) -> bool:
-        """Tell whether a query is stopped for a change, and not running again yet; or any is."""
+        """Whether a query, or any, is stopped for a change and not running again yet."""
         return _paused(self.controller.state, query) or self.restarter.is_stopping(query)
 
     def let_go(self, wanted: Wanted, *, patient: bool = True) -> None:
-        """Let those queries go that nobody else wants; end with the last. Harmless if repeated.
+        """Release the queries that no other attachment has; end with the last attachment.
 
-        The end of a pause is waited for. ``patient``: whether a start that fails is tried again.
+        Harmless if repeated. Waits for the end of a pause. ``patient``: whether a start that fails
+        is tried again.
         """
         with LOCK:
             if wanted not in self._wanted:
@@ -161,9 +159,10 @@ class Application:
             return
         if not patient:
             self.restarter.give_up()
-        self._await_pause()
+        while self.paused() and self.internals.is_alive():
+            time.sleep(_POLL_S)
         with LOCK:
-            if self._wanted:  # somebody has joined meanwhile
+            if self._wanted:  # another attachment has joined meanwhile
                 self.restarter.go_on()
                 return
             self._leaving = True
@@ -172,17 +171,17 @@ class Application:
     def await_queries(self, timeout_s: float | None = None) -> bool:
         """Return when no query takes part and none is paused; ``False`` at the timeout.
 
-        Where the loop has ended before the queries, they are waited for nonetheless.
+        Where the controller has ended before the queries, they are waited for nonetheless.
         """
         began = time.monotonic()
         while self._goes_on():
             if timeout_s is not None and time.monotonic() - began >= timeout_s:
                 return False
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return True
 
     def end(self, reason: str | None = None) -> None:
-        """End the loop, whatever the reason; returns when it has ended. Harmless if repeated.
+        """End the controller; returns when it has ended. Harmless if repeated.
 
         The queries run on, for which they need an executor.
         """
@@ -191,8 +190,8 @@ class Application:
                 return
             self._over = True
             steps.callback(self._unregister)
-            steps.callback(self._leave_an_executor)
-            steps.callback(self._drop_copies)
+            steps.callback(_unless_it_has_ended, self._leave_an_executor)
+            steps.callback(_unless_it_has_ended, self.copies.close)
             steps.callback(self.monitor.close)
             steps.callback(self.controller.detach, reason)
 
@@ -201,44 +200,25 @@ class Application:
             if APPLICATIONS.get(self.id) is self:
                 del APPLICATIONS[self.id]
 
-    def _drop_copies(self) -> None:
-        try:
-            self.copies.close()
-        except Exception:  # the application has ended
-            _log.debug("copies were not dropped", exc_info=True)
-
     def _leave_an_executor(self) -> None:
-        try:
-            if not self.internals.executors():
-                self.internals.request_executors(1)
-        except Exception:  # the application has ended, or takes no requests
-            _log.debug("no executor was asked for", exc_info=True)
+        if not self.internals.executors():
+            self.internals.request_executors(1)
 
     def _remember(self, entry: LogEntry) -> None:
         if isinstance(entry, Decision) and entry.kind not in _QUIET:
             self.recent = (*self.recent, entry)[-_RECENT:]
 
-    def _await_pause(self) -> None:
-        """Let a query that is paused be started again before nobody looks after it."""
-        while self.paused() and self.internals.is_alive():
-            time.sleep(_LOOK_S)
-
     def _goes_on(self) -> bool:
-        """Tell whether a query runs or is paused."""
+        """Whether a query runs or is paused; a pause may begin during the check."""
+        before = self.controller.state
         try:
-            return self._runs_or_pauses()
+            if self.paused() or any(map(self._wants, self.internals.queries.active())):
+                return True
         except Exception:
             if self.internals.is_alive():
                 raise
             return False
-
-    def _runs_or_pauses(self) -> bool:
-        """Tell the same while the driver is there; a pause may begin while one looks."""
-        before = self.controller.state
-        if self.paused() or any(map(self._wants, self.internals.queries.active())):
-            return True
-        after = self.controller.state
-        return after.paused_ms != before.paused_ms or self.paused()
+        return self.controller.state.paused_ms != before.paused_ms or self.paused()
 
     def _wants(self, query: RunningQuery) -> bool:
         return any(wanted.wants(query) for wanted in self._wanted)
@@ -249,7 +229,7 @@ class Application:
         return next((each for each in functions if each is not None), None)
 
     def _end_with_the_monitor(self) -> None:
-        """End when nothing is watched any more: the driver has ended, or the loop has failed."""
+        """End when the monitor has: the driver has ended, or the controller has failed."""
         self.monitor.ended.wait()
         if self.internals.is_alive():
             self.end("the application can no longer be watched; the queries run on as they are")
@@ -259,7 +239,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class _Lessons:
-    """Has each lesson worked out by the planner that needs it."""
+    """Lets the planner that needs a lesson work it out."""
 
     folder: Path | None
 
@@ -271,9 +251,9 @@ class _Lessons:
 
 @contextmanager
 def registered(application_id: str) -> Iterator[Application | None]:
-    """Keep the applications as they are meanwhile, and give the one that has a loop to join.
+    """Lock the register of applications, and give this one where it can be joined.
 
-    A loop that ends is waited for, so that two never work on one application.
+    One that ends is waited for, so that two controllers never work on one application.
     """
     while True:
         with LOCK:
@@ -282,6 +262,13 @@ def registered(application_id: str) -> Iterator[Application | None]:
                 yield application
                 return
         application.end()
+
+
+def _unless_it_has_ended(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except Exception:  # the application has ended, or takes no requests
+        _log.debug("%s failed", step.__name__, exc_info=True)
 
 
 def _paused(state: LoopState, query: str | None = None) -> bool:

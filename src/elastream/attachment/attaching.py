@@ -1,8 +1,7 @@
 """``attach``: the stateful queries of an application become elastic in three lines.
 
-The one place outside the command line that joins the loop of :mod:`elastream.core` to the ports
-that :mod:`elastream.spark` plays. Nothing is decided here. An application (a SparkContext) has one
-loop, which owns its executors; whoever attaches to it again, with the same policy, joins that one.
+Nothing is decided here. An application (a SparkContext) has one controller, which owns its
+executors; a second attachment with the same policy joins it.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ Restarts = Restart | Mapping[str, Restart] | None
 
 
 class Attachment:
-    """Somebody's hold on an application's loop. Leaving the ``with`` block detaches.
+    """A hold on the controller of an application. Leaving the ``with`` block detaches.
 
-    Several attachments of one application share its loop. Each lets go of what it brought; the
-    loop ends with the last of them, and the queries run on.
+    Several attachments of one application share its controller. Each releases the queries that it
+    brought; the controller ends with the last attachment, and the queries run on.
     """
 
     def __init__(
@@ -77,28 +76,28 @@ class Attachment:
 
     @property
     def queries(self) -> tuple[StreamingQuery, ...]:
-        """The queries that the loop steers now."""
+        """The queries under control now."""
         internals = self._application.internals
         found = (internals.queries.streaming_query(each.query) for each in self.monitor.watched())
         return tuple(query for query in found if query is not None)
 
     @property
     def state(self) -> LoopState:
-        """What the loop knows now; it never changes in the reader's hands."""
+        """What the controller knows now; immutable."""
         return self._application.controller.state
 
     @property
     def monitor(self) -> SparkMonitor:
-        """What the application does, fact by fact: ``subscribe``."""
+        """Reports what the application does, fact by fact: ``subscribe``."""
         return self._application.monitor
 
     @property
     def page(self) -> str | None:
-        """Where its page is; ``None`` where it was attached without one."""
+        """The address of its page; ``None`` where it was attached without one."""
         return None if self._page is None else self._page.url
 
     def explain(self) -> str:
-        """Return in words what the loop would do now and why, and what would make it act."""
+        """Return in words what would be done now and why, and what would have to change."""
         return explained(self.state)
 
     def executors(self) -> tuple[Executor, ...]:
@@ -150,11 +149,11 @@ class Attachment:
         return self._application.await_queries(timeout_s)
 
     def paused(self, query: str | None = None) -> bool:
-        """Tell whether a query, by its name, is stopped for a change and will go on; or any is."""
+        """Whether a query, by its name, or any, is stopped for a change and will go on."""
         return self._application.paused(query)
 
     def detach(self, *, patient: bool = True) -> None:
-        """Let go; the queries run on. Harmless if repeated. Waits for the end of a pause.
+        """Let go; the queries run on. Idempotent. Waits for the end of a pause.
 
         ``patient``: whether a query that does not start again after a pause is tried for minutes.
         """
@@ -194,31 +193,29 @@ def attach(
     """Make running queries elastic within the bounds of ``policy``.
 
     ``target`` is a query, several, or a session: then every stateful query of the application, in
-    whatever session, those started later too. A query that has not run a batch yet joins with its
-    first; one that ends leaves, and joins again when it is started again.
+    any session, those started later too. A query joins with its first batch, and leaves when it
+    ends.
 
     ``log`` takes every decision: a file of JSON lines (``elastream log FILE`` reads it), a
-    function, or several of them. ``backlog`` tells from a progress report how many rows wait in
+    function, or several of them. ``backlog`` reads from a progress report how many rows wait in
     the source, where the source is not Kafka. ``warm_up_stream`` makes the throw-away stream that
     warms new executors; one of the queries' own shape, with their own kind of source, warms best.
-    ``trace`` is a folder in which the loop keeps what it has seen, in bounded space, for itself to
-    learn from. These three are the loop's: where the application is attached already, those of the
-    first attachment hold.
+    ``trace`` is a folder that keeps, in bounded space, what was seen, to learn from. For these
+    three the first attachment of the application counts.
 
-    ``page`` is a port of this machine (0 takes one that is free) on which a browser shows what goes
-    on, and ``/metrics`` tells Prometheus; ``"HOST:PORT"`` lets others look too. It changes nothing.
-    ``page_names`` are host names by which others call it, besides the machine's addresses and its
-    own name: requests for any other name are refused.
+    ``page`` is a port of this machine (0 takes a free one) with a page for browsers and
+    ``/metrics`` for Prometheus; ``"HOST:PORT"`` opens it to other machines. It is read-only.
+    ``page_names`` are further host names of it: requests for unknown names are refused.
 
     ``restart`` starts the query again on its checkpoint and returns it, for a policy with
-    ``repartition``; for several queries, or a session, a function for each by the query's name, in
-    a mapping that may grow as queries are started.
-    Wait for such queries with :meth:`Attachment.await_queries`: a handle of one ends with a pause.
+    ``repartition``; for several queries, or a session, a mapping has a function for each name, and
+    may grow. Wait for such queries with :meth:`Attachment.await_queries`: their handles end with a
+    pause.
 
     Raises :class:`~elastream.model.errors.ElastreamError`, with one line that says what to do,
     where the session, its settings or a query do not allow it, or where the application is
-    attached with another policy. The queries are not touched then. Settings that would only make
-    moves cheaper are advised in a warning to the log of Python.
+    attached with another policy. The queries are untouched then. Settings that only make moves
+    cheaper are advised in a warning.
     """
     from elastream.spark.sessions.settings import advised, wrong_settings
 
@@ -241,11 +238,7 @@ def attach(
             joined = application is not None
             if application is None:
                 application = Application(
-                    internals,
-                    policy,
-                    backlog=backlog,
-                    stream=warm_up_stream,
-                    trace=trace,
+                    internals, policy, backlog=backlog, stream=warm_up_stream, trace=trace
                 )
             application.hold(wanted)
             for write in writers:
@@ -288,9 +281,9 @@ def _writer(log: Log) -> LogWriter:
         return log_writer(log)
     writers = [log_writer(each) for each in log]
 
-    def write(told: LogEntry) -> None:
+    def write(entry: LogEntry) -> None:
         for writer in writers:
-            writer(told)
+            writer(entry)
 
     return write
 

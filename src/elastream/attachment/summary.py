@@ -27,7 +27,7 @@ def summary_html(state: LoopState, decisions: Sequence[Decision], page: str | No
     scene = take_scene(state)
     rows = [_row(scene, name, each) for name, each in scene.executors.items()]
     head = _cells("th", ("executor", "host", "busy", "partitions", "state", "copies"))
-    told = "".join(
+    items = "".join(
         f"<li>{_moment(each)} <b>{each.kind}</b>: {escape(each.reason)}</li>"
         for each in reversed(decisions)
     )
@@ -35,7 +35,7 @@ def summary_html(state: LoopState, decisions: Sequence[Decision], page: str | No
     return (
         f"<p><b>elastream</b>: {escape(_doing(scene))}{link}</p>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        f"<ul>{told}</ul>"
+        f"<ul>{items}</ul>"
     )
 
 

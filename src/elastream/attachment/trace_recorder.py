@@ -1,13 +1,12 @@
-"""What the loop records of itself: samples and changes of size, in bounded space, in a folder.
+"""What an attachment records of itself, in bounded space, in a folder.
 
 ::
 
     FOLDER/samples.jsonl, samples.jsonl.1, …   lines of the decision log: samples, and changes done
     FOLDER/values.parquet                      what was learnt last
 
-The next attachment with the same folder goes on from there: it knows the sizes that followed one
-another, and the load by its times. ``elastream trace from-log`` makes a trace of the file, as of
-any decision log.
+The next attachment with the same folder knows the sizes that followed one another, and the load by
+its times. ``elastream trace from-log`` makes a trace of the file, as of any decision log.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ class TraceRecorder:
         except ProblemError:  # nothing yet
             return
 
-    def write(self, told: LogEntry) -> None:
+    def write(self, entry: LogEntry) -> None:
         """Record a sample, or a change that is done; pass over the rest."""
-        if isinstance(told, Sample) or (isinstance(told, Decision) and told.kind == "done"):
-            self._log.append(told)
+        if isinstance(entry, Sample) or (isinstance(entry, Decision) and entry.kind == "done"):
+            self._log.append(entry)
 
 
 def learning_of(entries: Iterable[Decision | Sample]) -> Learning:
-    """Return the sizes that followed one another, as a log tells them."""
+    """Return the sizes that followed one another in a log."""
     learning = Learning()
     for entry in entries:
         if isinstance(entry, Sample):

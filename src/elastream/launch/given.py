@@ -2,8 +2,8 @@
 
 A setting comes from the program itself (its builder, its ``SparkConf``) or from around it:
 ``spark-defaults.conf``, ``PYSPARK_SUBMIT_ARGS``, ``MASTER``, the options of ``spark-submit``. The
-program's own come first, as in Spark. Before a JVM runs nobody but these files and variables can
-say what is around; afterwards the JVM itself does.
+program's own come first, as in Spark. Before a JVM runs these files and variables are read here;
+afterwards the JVM is asked.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Given:
         )
 
     def needed(self, *, force: bool, master: str | None = None) -> dict[str, str]:
-        """Return what is to be added, the required ones too that are overridden by ``force``.
+        """Return what is to be added, with the required ones that ``force`` overrides.
 
         ``master``: where it shall run, if that is not among the settings.
         """
@@ -90,7 +90,7 @@ class Given:
 
 
 def has_no_executors(master: str) -> bool:
-    """Tell whether the master is the driver's own process."""
+    """Return whether the master is the driver's own process."""
     return master == "local" or master.startswith("local[")
 
 

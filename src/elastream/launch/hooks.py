@@ -1,13 +1,12 @@
-"""Where a program's session is caught: a few methods of PySpark, in this process, for a while.
+"""Running a program with every stateful query attached: a few methods of PySpark are replaced.
 
-Every classic session stands on a SparkContext, however it is asked for: by the builder, by
-``SparkContext(conf=…)``, by ``SparkContext.getOrCreate``. So the context's beginning adds settings,
-the session's beginning attaches, the context's end lets go before Spark ends, and the two methods
-of the builder refuse Spark Connect. Nothing is put into the environment or onto the path of
-modules, so the Python workers of executors know nothing of it.
+Every classic session stands on a SparkContext. The context's beginning adds settings, the session's
+beginning attaches, the context's end detaches before Spark ends, and the two methods of the builder
+refuse Spark Connect. The environment and the path of modules are left alone, so the Python workers
+of executors are not affected.
 
-What is refused is one line on standard error, and ends the program by an exception that is no
-``Exception``: a program that goes on in spite of errors does not go on by mistake.
+A refusal is one line on standard error, and ends the program by an exception that is no
+``Exception``, which a program does not catch by mistake.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def run_attached(program: Program, settings: RunSettings) -> int:
 
 @contextmanager
 def hooked(session: LaunchedSession) -> Iterator[None]:
-    """Let PySpark tell of the sessions that are made meanwhile; refuse one that is no Spark 4."""
+    """Replace the methods meanwhile; refuse a PySpark that is not version 4."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -150,20 +149,20 @@ def _without_connect(build: Callable[[Any], SparkSession]) -> Callable[[Any], Sp
 
 
 def is_connect(options: Mapping[str, Any]) -> bool:
-    """Tell whether PySpark would make a client of Spark Connect."""
+    """Return whether PySpark would make a client of Spark Connect."""
     from pyspark.util import default_api_mode
 
     mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
     if mode not in ("classic", "connect"):
         mode = default_api_mode()
     variables = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-    asked = "spark.remote" in options or any(name in os.environ for name in variables)
-    return asked or mode == "connect"
+    is_remote = "spark.remote" in options or any(name in os.environ for name in variables)
+    return is_remote or mode == "connect"
 
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """End the program where what we do for it cannot be done."""
+    """End the program where it cannot be attached."""
     try:
         yield
     except ElastreamError as error:

@@ -1,10 +1,9 @@
 """A program run as Python itself would run it: its arguments, its ``__main__``, its end.
 
-``python app.py a b`` and :func:`run_program` differ in nothing that a program can see except the
-modules that are loaded already. Python itself ends the process: whatever ends the program is raised
-through to the interpreter, which sets the exit code, waits for threads and calls what is registered
-with ``atexit``. Two things are added: frames of ours are taken out of the traceback of an exception
-that the program did not catch, and ``at_end`` is called after the program's threads have ended.
+A program can see no difference to ``python app.py a b`` except the modules that are loaded already.
+Whatever ends it is raised through to the interpreter, which sets the exit code, waits for threads
+and calls what is registered with ``atexit``. Two things are added: our frames are taken out of the
+traceback of an uncaught exception, and ``at_end`` is called after the program's threads have ended.
 """
 
 from __future__ import annotations

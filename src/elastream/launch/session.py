@@ -1,4 +1,4 @@
-"""The session of a program on its way: built with what steering needs, attached, and let go."""
+"""The session of a program: built with what steering needs, attached, and let go."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class LaunchedSession:
-    """What is known of the program's session while the program runs."""
+    """The program's session while the program runs."""
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class LaunchedSession:
         return {name: self._overridden.get(name, value) for name, value in options.items()}
 
     def environment(self) -> AbstractContextManager[None]:
-        """Let a driver that starts meanwhile find its Java."""
+        """Set the environment in which a driver that starts meanwhile finds its Java."""
         if _jvm_runs():
             return nullcontext()
         if self._cluster is not None:
@@ -76,7 +76,7 @@ class LaunchedSession:
         return environment_with({"JAVA_HOME": str(java_home())})
 
     def begun(self, context: SparkContext) -> None:
-        """Take in that a context has begun."""
+        """Note that a context has begun."""
         self._application = None
         if self._cluster is not None:
             self._cluster.started(context)
@@ -98,12 +98,12 @@ class LaunchedSession:
         )
 
     def _await_executors(self, spark: SparkSession) -> None:
-        """Wait for the first executor of a cluster of our own."""
+        """Wait for the first executors of a cluster of our own."""
         if self._cluster is not None:
             self._cluster.await_first(spark)
 
     def let_go(self) -> None:
-        """Detach; what goes wrong with that is not the program's business.
+        """Detach; a failure of that does not concern the program.
 
         A query that does not start again after a pause is not waited for: it ends with the program.
         """
@@ -162,7 +162,7 @@ def _given(conf: SparkConf | None, master: str | None) -> Given:
 
 
 def _jvm_runs() -> bool:
-    """Tell whether the driver's JVM runs: this process has started it, or ``spark-submit`` has."""
+    """Return whether the driver's JVM runs, started by this process or by ``spark-submit``."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ

@@ -1,4 +1,4 @@
-"""What a run of somebody's program is asked to do; checked when made."""
+"""The settings of ``elastream run``; checked when made."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RunSettings:
             why = "is one process without executors; leave it out for some on this machine"
             raise ProblemError("master", f"{self.master} {why}")
         if self.log is not None:
-            DecisionLog(self.log)  # say before a long run that it cannot be written
+            DecisionLog(self.log)  # refuse before a long run what cannot be written
         checked_names(self.page_names)
         if self.page is not None:
             checked_address(self.page)
