@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from elastream.model.errors import SparkError
+from elastream.spark.internals.reach import check_reach
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.reach import check_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

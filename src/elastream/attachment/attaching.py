@@ -63,11 +63,7 @@ class Attachment:
     """
 
     def __init__(
-        self,
-        application: Application,
-        wanted: Wanted,
-        undo: ExitStack,
-        page: PageServer | None,
+        self, application: Application, wanted: Wanted, undo: ExitStack, page: PageServer | None
     ) -> None:
         self._application = application
         self._wanted = wanted

@@ -22,11 +22,10 @@ from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import ElastreamError, SparkError
 from elastream.model.words import join_names, pluralize
-from elastream.spark.internals.files import throw_away
+from elastream.spark.internals.reach import check_reach, first_reason, throw_away
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.reach import check_reach, first_reason
 from elastream.spark.sessions.interrupts import interrupts_kept
 from elastream.spark.steer.executors import SparkExecutorPool
 from elastream.spark.steer.warm_up import warm_up

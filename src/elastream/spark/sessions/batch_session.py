@@ -45,10 +45,7 @@ _EVERYWHERE = {
 
 @contextmanager
 def batch_session(
-    app_name: str,
-    *,
-    master: str | None = None,
-    config: Mapping[str, str] | None = None,
+    app_name: str, *, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Give a session, and end it."""
     from pyspark import SparkContext

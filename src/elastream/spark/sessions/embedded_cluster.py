@@ -37,11 +37,7 @@ from elastream.spark.sessions.settings import (
     session_settings,
     state_settings,
 )
-from elastream.spark.sessions.spark_home import (
-    application_pattern,
-    remove_applications,
-    spark_home,
-)
+from elastream.spark.sessions.spark_home import application_pattern, remove_applications, spark_home
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

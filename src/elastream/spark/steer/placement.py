@@ -47,12 +47,7 @@ class SparkStatePlacement:
         self._copies = copies
 
     def place(
-        self,
-        query: str,
-        wanted: Mapping[TaskId, str],
-        *,
-        lost: Sequence[str] = (),
-        ticket: Ticket,
+        self, query: str, wanted: Mapping[TaskId, str], *, lost: Sequence[str] = (), ticket: Ticket
     ) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on.
 

@@ -205,12 +205,7 @@ class SparkRepartitioner:
         self._restarter = restarter
 
     def repartition(
-        self,
-        query: str,
-        partitions: int,
-        places: Mapping[TaskId, str],
-        *,
-        ticket: Ticket,
+        self, query: str, partitions: int, places: Mapping[TaskId, str], *, ticket: Ticket
     ) -> Paused:
         """Return when the query runs again; raise where it was not repartitioned, and say why."""
         expect_repartitioning()
