@@ -30,7 +30,6 @@ ALLOWED = {
     f"{_SRC}/spark/sessions/class_training.py": f"{SCRATCH}; and {LOCK}",
     f"{_SRC}/spark/sessions/embedded_cluster.py": f"{SCRATCH}; and {LOG}",
     f"{_SRC}/spark/sessions/java.py": SCRATCH,
-    f"{_SRC}/spark/sessions/program_cluster.py": SCRATCH,
     f"{_SRC}/spark/sessions/spark_home.py": SCRATCH,
     f"{_SRC}/foresight/traces/from_log.py": WITHIN,
     f"{_SRC}/foresight/learner.py": SCRATCH,

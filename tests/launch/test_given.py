@@ -6,7 +6,7 @@ import pytest
 
 from elastream import UnsupportedSparkError, session_settings
 from elastream.launch.given import Given, has_no_executors, settings_around
-from elastream.spark.sessions.program_cluster import megabytes
+from elastream.spark.sessions.embedded_cluster import megabytes
 
 
 def test_all_that_steering_needs_is_added() -> None:

@@ -82,7 +82,6 @@ class Application:
 
         self.internals = internals
         self.id = internals.application_id()
-        """Spark's."""
         self.recent: tuple[Decision, ...] = ()
         """What was decided last, holds and waits left out."""
         self._wanted: tuple[Wanted, ...] = ()

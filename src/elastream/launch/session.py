@@ -15,10 +15,9 @@ from elastream.launch.given import MASTER, Given, settings_around
 from elastream.launch.reporting import report
 from elastream.launch.settings import RunSettings
 from elastream.model.errors import SparkError
-from elastream.spark.sessions.embedded_cluster import environment_with
+from elastream.spark.sessions.embedded_cluster import ProgramCluster, environment_with
 from elastream.spark.sessions.interrupts import interrupts_ignored
 from elastream.spark.sessions.java import java_home
-from elastream.spark.sessions.program_cluster import ProgramCluster
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

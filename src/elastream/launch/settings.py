@@ -26,9 +26,7 @@ class RunSettings:
     force: bool = False
     """Whether the program's settings are overridden where they contradict what steering needs."""
     log: Path | None = None
-    """Takes every decision."""
     page: str | None = None
-    """Port, or host and port, on which a browser shows what goes on."""
     page_names: tuple[str, ...] = ()
     """Further host names by which others call the page."""
 

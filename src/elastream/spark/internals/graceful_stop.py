@@ -64,7 +64,6 @@ def _ending(internals: SparkInternals, execution: Any) -> Any:
 
 
 def _until(done: Callable[[], Any], deadline: float) -> bool:
-    """Look until it is done; ``False`` at the deadline."""
     while not done():
         if time.monotonic() > deadline:
             return False

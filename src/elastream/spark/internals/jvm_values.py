@@ -43,6 +43,6 @@ def java_array(gateway: Any, of: Any, values: Sequence[Any]) -> Any:
     return made
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of what py4j says of a failed call."""
-    return (str(error).strip() or "no reason given").splitlines()[0]
+def first_line(failure: object) -> str:
+    """Return the first line of what a failed call reports."""
+    return " ".join((str(failure).strip() or "no reason given").splitlines()[0].split())

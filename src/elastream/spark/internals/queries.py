@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 JOIN: Final = "StreamingSymmetricHashJoinExec"
-"""The class of a stream-stream join, without its package."""
 JOIN_STORES: Final = (
     "left-keyToNumValues",
     "left-keyWithIndexToValue",
@@ -74,7 +73,6 @@ class QueryStatus:
     """What a query does at one moment."""
 
     active: bool
-    """Whether it has not ended."""
     idle: bool
     """Whether no batch runs and the last look at the source found no rows for one."""
 
@@ -245,7 +243,6 @@ class Queries:
         return None if found.isEmpty() else int(found.get())
 
     def _keeps_state(self, plan: Any, children: Sequence[Any]) -> bool:
-        """Tell whether a part of a query's logical plan keeps state."""
         if self._variant.tells_stateful:
             return bool(plan.isStateful())
         name = plan.getClass().getSimpleName()
@@ -254,7 +251,6 @@ class Queries:
         return name in _STATEFUL and bool(plan.isStreaming())
 
     def _stores(self, node: Any) -> tuple[str, ...]:
-        """Return the names of an operator's state stores."""
         if self._variant.names_stores:
             return tuple(self._values.json(node.stateStoreNames()))
         return JOIN_STORES if node.getClass().getSimpleName() == JOIN else (_DEFAULT_STORE,)
@@ -320,7 +316,6 @@ class _Writer(NamedTuple):
     reader: int | None
     """Place in the list of the nearest stateful operator above it."""
     side: int
-    """Which side of that one it is on."""
     sources: list[tuple[int, int]]
 
 

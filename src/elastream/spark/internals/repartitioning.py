@@ -1,10 +1,9 @@
 """Spark's own offline repartitioning of state: since 4.2, and not published yet.
 
-It adds a batch to the checkpoint that reads no rows: the batch's offsets name the new number of
-partitions, its state is that of the batch before, every row of it written to the partition that
-the new number gives its key. A query that is started again goes on from there. The entry in the
-offset log is written first and the commit last: a repartitioning that was cut in between must be
-asked for again, with the same number, before Spark starts the query.
+It adds a batch to the checkpoint that reads no rows: its offsets name the new number of partitions,
+its state is that of the batch before, with each row in the partition that the new number gives its
+key. The offset log is written first and the commit last: a repartitioning that was cut in between
+must be requested again, with the same number, before Spark starts the query.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import SparkError, UnsupportedSparkError
+from elastream.spark.internals.jvm_values import first_line
 from elastream.spark.internals.queries import RunningQuery
 
 if TYPE_CHECKING:
@@ -65,16 +65,15 @@ def checkpoint_location(query: RunningQuery) -> str:
 
 
 def writes_files(query: RunningQuery) -> bool:
-    """Tell whether a query writes through Spark's file sink.
+    """Return whether a query writes through Spark's file sink.
 
-    That keeps a log of its own with every batch, misses the one that repartitioned, and fails when
-    it next joins its log.
+    Its own log of batches would miss the one that repartitioned, and fail when it is next joined.
     """
     return str(query.execution.sink().getClass().getSimpleName()) == "FileStreamSink"
 
 
 def is_temporary(location: str) -> bool:
-    """Tell whether Spark made the checkpoint up, as none was given: it ends with the query."""
+    """Return whether Spark made the checkpoint, as none was given: it ends with the query."""
     return _TEMPORARY.fullmatch(location.rstrip("/").rpartition("/")[2]) is not None
 
 
@@ -86,10 +85,6 @@ def _errors_in_a_line() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise SparkError(_first_line(error.java_exception.toString())) from error
+        raise SparkError(first_line(error.java_exception.toString())) from error
     except PySparkException as error:
-        raise SparkError(_first_line(str(error))) from error
-
-
-def _first_line(text: str) -> str:
-    return " ".join(text.strip().splitlines()[0].split()) if text.strip() else "no reason given"
+        raise SparkError(first_line(error)) from error

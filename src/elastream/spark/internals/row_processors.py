@@ -78,7 +78,6 @@ def through_processor(
 
 
 def _shipped(spark: SparkSession, package: str, text: str) -> tuple[Any, TemporaryDirectory[str]]:
-    """Compile, pack and ship the text."""
     gateway: Any = spark.sparkContext._gateway
     jvm = gateway.jvm
     parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -16,11 +16,9 @@ class TriggerKind:
     argument: str
     """The argument of PySpark's ``DataStreamWriter.trigger``."""
     spark_class: str
-    """The simple name of its class in the JVM."""
     refusal: str | None = None
     """What a query with it does and what to use instead; ``None`` where it can be steered."""
     has_interval: bool = False
-    """Whether its batches begin at an interval."""
 
 
 TRIGGERS: Final = (

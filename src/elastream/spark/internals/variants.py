@@ -18,9 +18,7 @@ from elastream.model.errors import UnsupportedSparkError
 
 _STREAMING: Final = "org.apache.spark.sql.execution.streaming"
 STATE: Final = f"{_STREAMING}.state"
-"""The package of state stores, in every version."""
 ROCKSDB_PROVIDER: Final = f"{STATE}.RocksDBStateStoreProvider"
-"""The class of Spark's RocksDB state store, in every version."""
 _OPERATORS: Final = f"{_STREAMING}.operators.stateful"
 
 

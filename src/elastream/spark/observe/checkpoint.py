@@ -45,7 +45,6 @@ class Checkpoint:
     next_partitions: int
     """Of the batch that was begun last: another number where that is a repartitioning."""
     provider: str
-    """Class of the state store."""
     format_version: int
     """Of the commits."""
     operators: tuple[StoredOperator, ...]

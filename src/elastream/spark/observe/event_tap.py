@@ -54,7 +54,6 @@ class Poll:
     """What there was to report at one moment, but for work."""
 
     jobs: int
-    """Jobs that run in the application."""
     executors_changed: bool
     """Whether executors came or went since the last poll."""
     dropped: int
@@ -74,7 +73,6 @@ class JobEvent:
     """Id of the query that it works for; ``None`` where there is none."""
     batch: int | None
     own: bool
-    """Whether it is elastream's."""
 
 
 class Added(NamedTuple):

@@ -52,7 +52,6 @@ _RESYNC_S: Final = 10.0
 _CHANGING_S: Final = 5.0
 """How long they are counted often after one came or went: Spark's own count lags."""
 _COUNT_S: Final = 0.5
-"""How often that is."""
 _LAG_S: Final = 0.02
 _MOST_STAGES: Final = 10_000
 """How many stages are remembered; those of our own jobs do not add up for ever."""
@@ -241,7 +240,6 @@ class SparkMonitor:
                 self._leave(watched, "the query was started again")
 
     def _find_queries(self, running: Set[str]) -> None:
-        """Add queries that are new, remove those that have ended."""
         with self._lock:
             for watched in tuple(self._watched.values()):
                 if watched.query.id not in running:
@@ -273,7 +271,6 @@ class SparkMonitor:
         self._watched[query.id] = WatchedQuery(self._internals, query, name, self._backlog)
 
     def _join(self, watched: WatchedQuery) -> None:
-        """Report that a query takes part, as soon as its operators are known."""
         if watched.query.id in self._joined or not watched.planned():
             return
         run, interval_ms = watched.query.run_id, watched.trigger.interval_ms
@@ -297,7 +294,6 @@ class SparkMonitor:
             self._publish(QueryLeft(self._now_ms(), watched.name, watched.query.run_id, why))
 
     def _fetch(self) -> None:
-        """Fetch what tasks did since the last time."""
         names = set(TASK_COUNTERS)
         for watched in self._watched.values():
             watched.planned()

@@ -1,9 +1,7 @@
-"""A session for batch jobs: on this machine's cores, or on whatever cluster the master names.
+"""A session for batch jobs, on this machine's cores or on the cluster that the master names.
 
-Streams need an embedded cluster (:mod:`~elastream.spark.sessions.embedded_cluster`), with executors
-that come and go. Batch jobs do not: ``local[*]`` is one process and starts in seconds. With another
-master the same jobs run there; the executors need elastream installed, for the kernels that run on
-them.
+``local[*]`` is one process and starts in seconds. On another master the executors need elastream
+installed, for the kernels that run on them.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Adaptive execution joins small partitions; large inputs need them small to fit in memory.
     "spark.sql.shuffle.partitions": "64",
-    # On few cores threads that collect garbage beside the job only take its time.
+    # On few cores threads that collect garbage only take time of the job.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
-"""What one machine needs and a cluster's own settings should not be told."""
+"""What one machine needs, and a cluster configures itself."""
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.legacy.parquet.nanosAsLong": "true",

@@ -1,10 +1,9 @@
 """Class-data archives: JVMs of the embedded cluster find their classes parsed and verified.
 
 A new executor reads, parses and verifies nine thousand classes before it may hold state. Java can
-do that once and map the result (application class-data sharing). The archive is made of the list
-of classes that an executor has loaded (:mod:`elastream.spark.sessions.class_training`), kept in
-the cache, and used by every later JVM with the same Java and class path. Java checks that itself:
-an archive that does not fit is passed over, and the JVM starts as it would without.
+do that once and map the result. The archive is made of the list of classes that an executor has
+loaded (:mod:`.class_training`) and kept in the cache, for JVMs with the same Java and class path.
+Java ignores an archive that does not fit.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def archive_options(archive: Path | None) -> str:
     """Return the JVM's options to use the archive; none where it is not there."""
     if archive is None or not archive.is_file():
         return ""
-    with contextlib.suppress(OSError):  # it only tells which archives are used
+    with contextlib.suppress(OSError):  # it only shows which archives are used
         os.utime(archive)
     return f' "-XX:SharedArchiveFile={archive}" -Xlog:cds*=off'
 
@@ -67,28 +66,17 @@ def make_archive(archive: Path, java: Path, folder: Path, class_path: str, optio
     if not lists:
         raise SparkError("no executor has listed its classes")
     made = folder / archive.name
-    command = [
-        str(java / "bin" / "java"),
-        *options.split(),
-        "-Xshare:dump",
-        "-Xlog:cds*=off",
-        f"-XX:SharedClassListFile={lists[-1]}",
-        f"-XX:SharedArchiveFile={made}",
-        "-cp",
-        class_path,
-    ]
+    files = (f"-XX:SharedClassListFile={lists[-1]}", f"-XX:SharedArchiveFile={made}")
+    program = [str(java / "bin" / "java"), *options.split(), "-Xshare:dump", "-Xlog:cds*=off"]
+    command = [*program, *files, "-cp", class_path]
     done = subprocess.run(  # noqa: S603 - the Java that Spark runs on
         command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
     if done.returncode or not made.is_file():
         said = " ".join((done.stdout + done.stderr).split())[-300:]
         raise SparkError(f"Java made no archive of classes: {said or 'it said nothing'}")
-    with replacing(archive, mode=0o600) as beside:  # the scratch may be on another disk
-        shutil.copyfile(made, beside)
-    _forget_old(archive.parent)
-
-
-def _forget_old(cache: Path) -> None:
-    kept = sorted(cache.glob(f"classes-*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
+    with replacing(archive, mode=0o600) as copy:  # the scratch may be on another disk
+        shutil.copyfile(made, copy)
+    kept = sorted(archive.parent.glob(f"classes-*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
     for old in kept[:-_MOST_KEPT]:
         old.unlink(missing_ok=True)

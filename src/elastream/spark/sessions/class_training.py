@@ -1,7 +1,7 @@
 """Making the archive of classes: one executor runs what executors run, and lists what it loads.
 
-It takes a session of its own, once on a machine and Spark; ``python -m`` this module does it
-beforehand. Whoever finds another process at it goes on without the archive.
+It takes a session, once on a machine and Spark; ``python -m`` this module does it beforehand. While
+one process makes the archive, others start without it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def ensure_archive(
 ) -> Path | None:
     """Make the archive for sessions of this cluster where it is missing; return it.
 
-    ``None`` where it could not be made: sessions start without it. ``say`` hears that it begins.
+    ``None`` where it could not be made: sessions start without it. ``say`` is called at its start.
     """
     java = cluster.java or java_home()
     with tempfile.TemporaryDirectory(prefix="elastream-classes-") as name:
@@ -61,7 +61,6 @@ def ensure_archive(
 
 
 def _trained(cluster: EmbeddedCluster, folder: Path) -> str:
-    """Run an executor that lists its classes in ``folder``; return its class path."""
     options = JVM_OPTIONS + recording_options(folder)
     config = {**cluster.config, "spark.executor.extraJavaOptions": options}
     alone = replace(cluster, executors=1, max_executors=1, config=config)
@@ -84,7 +83,7 @@ def _run_python(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _alone(lock: Path) -> Iterator[bool]:
-    """Tell whether nobody else is at it; others are told so until the block ends."""
+    """Hold the lock for the block; give whether it was free."""
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,12 +1,12 @@
-"""The embedded cluster: real executor processes on this machine, from one call.
+"""The embedded cluster: real executor processes on this machine.
 
 ``local-cluster`` is Spark's own standalone cluster inside the driver: each executor is a process
 with its own memory, its own RocksDB and its own death, so that "an executor dies" and "state
 moves" mean the same here as on a real cluster.
 
 ``local-cluster[max,1,memory]`` launches all its executors at once; the surplus is taken away before
-it is up and comes back when the pool grows. Settings favour a quick start on a small machine:
-the first compiler tier only, one collector thread, one core and little memory an executor.
+it is up and comes back when the pool grows. Settings favour a quick start on a small machine.
+:func:`embedded` makes a session; :class:`ProgramCluster` is for a context that a program makes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, SparkError
@@ -40,7 +42,7 @@ from elastream.spark.sessions.settings import (
 from elastream.spark.sessions.spark_home import application_pattern, remove_applications, spark_home
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 
@@ -52,6 +54,15 @@ JVM_OPTIONS = (
 then nothing more is compiled."""
 _LOOPBACK = "127.0.0.1"
 _DYNAMIC = "spark.dynamicAllocation.enabled"
+_MEMORY: Final = "spark.executor.memory"
+_NOT_OURS: Final = ("spark.app.name", "spark.sql.warehouse.dir")
+"""The program's name is its own, and tables that it saves shall outlive it."""
+_FIRM: Final = ("spark.master", _MEMORY, "spark.executor.cores", "spark.deploy.appIdPattern")
+"""What the cluster stands and falls with."""
+_KEPT: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+"""Variables that hold where the user has set them."""
+_UNITS: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "": 1}
+_STARTS_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +70,7 @@ class EmbeddedCluster:
     """What the embedded cluster shall look like; checked when made."""
 
     executors: int = 2
-    """How many executors there are at the start."""
     max_executors: int = 4
-    """How many there can ever be at once."""
     executor_memory_mb: int = 800
     driver_memory_mb: int = 1024
     checkpoint_in_memory: bool = False
@@ -106,10 +115,10 @@ class EmbeddedCluster:
             "spark.local.dir": str(scratch / "local"),
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.deploy.appIdPattern": application_pattern(_token(scratch)),
-            # A peer on this machine that refuses a connection is dead: no use in asking again.
+            # A peer on this machine that refuses a connection is dead: no use in retrying.
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "500ms",
-            # What an executor says of each task takes a tenth of a small batch.
+            # What an executor logs of each task takes a tenth of a small batch.
             "spark.log.level": "WARN",
             "spark.executor.syncLogLevel.enabled": "true",
             "spark.ui.enabled": "false",
@@ -141,7 +150,10 @@ def embedded(cluster: EmbeddedCluster | None = None, *, timeout_s: float = 120.0
     if SparkContext._active_spark_context is not None:
         raise SparkError("a Spark session runs in this process already; stop it first")
     home = cluster.java or java_home()
-    scratch = Path(tempfile.mkdtemp(prefix="elastream-", dir=_scratch_parent(cluster)))
+    shared_memory = "/dev/shm"  # noqa: S108 - a private folder is made inside
+    in_memory = cluster.checkpoint_in_memory and os.access(shared_memory, os.W_OK)
+    parent = shared_memory if in_memory else None
+    scratch = Path(tempfile.mkdtemp(prefix="elastream-", dir=parent))
     links = spark_home(scratch)
     _end_driver()
     settings = cluster.settings(scratch, archive_file(home, links))
@@ -169,9 +181,14 @@ def embedded_session(cluster: EmbeddedCluster) -> Iterator[SparkSession]:
         yield spark
     finally:
         with interrupts_ignored():
-            with contextlib.suppress(Exception):  # a driver that died has nothing to say
-                spark.sparkContext.setLogLevel("OFF")
+            _silence(spark.sparkContext)
             stop(spark)
+
+
+def _silence(context: SparkContext) -> None:
+    """Log nothing more: queries that were left running complain when they are ended."""
+    with contextlib.suppress(Exception):  # a driver that died
+        context.setLogLevel("OFF")
 
 
 def scratch_folder(spark: SparkSession) -> Path:
@@ -231,19 +248,12 @@ def _stop_all() -> None:
 
 
 def await_executors(internals: SparkInternals, wanted: int, timeout_s: float) -> None:
-    """Return when exactly so many executors are alive."""
+    """Return when exactly this number of executors is alive."""
     deadline = time.monotonic() + timeout_s
     while (alive := len(internals.executors())) != wanted:
         if time.monotonic() > deadline:
             raise SparkError(f"{alive} of {wanted} executors came up within {timeout_s:g} s")
         time.sleep(0.05)
-
-
-def _scratch_parent(cluster: EmbeddedCluster) -> str | None:
-    shared_memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
-    if cluster.checkpoint_in_memory and os.access(shared_memory, os.W_OK):
-        return str(shared_memory)
-    return None
 
 
 def spark_environment(java: Path, spark: Path) -> dict[str, str]:
@@ -288,3 +298,63 @@ def _end_driver() -> None:
         driver.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             driver.wait(timeout=20)
+
+
+class ProgramCluster:
+    """The embedded cluster for a context of a program, with ``first`` to ``most`` executors.
+
+    The program finds the cluster in its settings and, while the driver's JVM starts, in the
+    environment. Its own output and settings hold, but for settings that would leave the cluster
+    without executors.
+    """
+
+    def __init__(self, first: int, most: int) -> None:
+        self._first, self._most = first, most
+        self._java = java_home()
+        self._scratch = Path(tempfile.mkdtemp(prefix="elastream-"))
+        self._home = spark_home(self._scratch)
+
+    def settings(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return what the program's session needs in addition to what is given."""
+        memory = megabytes(given.get(_MEMORY, ""))
+        cluster = EmbeddedCluster(executors=self._first, max_executors=self._most)
+        if memory is not None:
+            cluster = replace(cluster, executor_memory_mb=max(memory, 500))
+        archive = archive_file(self._java, self._home)
+        settings = cluster.settings(self._scratch, archive) | {"spark.executor.cores": "1"}
+        left_out = {*_NOT_OURS, *(local_disk_settings() if names_other_storage(given) else ())}
+        return {
+            name: value
+            for name, value in settings.items()
+            if name not in left_out and (name in _FIRM or name not in given)
+        }
+
+    def environment(self) -> AbstractContextManager[None]:
+        """Set the environment in which the driver's JVM finds its Java and its Spark home."""
+        changes = spark_environment(self._java, self._home)
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        return environment_with({**changes, **kept})
+
+    def started(self, context: SparkContext) -> None:
+        """Take the executors away that are not among the first."""
+        keep_first_executors(context, self._first, self._most)
+
+    def await_first(self, spark: SparkSession) -> None:
+        """Wait until the first executors are there, and no other."""
+        await_executors(SparkInternals.of(spark), self._first, _STARTS_S)
+
+    def end(self) -> None:
+        """End the driver and its executors, and remove their files."""
+        from pyspark import SparkContext
+
+        context = SparkContext._active_spark_context
+        with interrupts_ignored():
+            if context is not None:
+                _silence(context)
+            shut_down(self._scratch, self._home)
+
+
+def megabytes(size: str) -> int | None:
+    """Return a size of memory as Spark writes it, such as ``2g``; ``None`` for what is none."""
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)b?", size.strip().lower())
+    return None if match is None else int(int(match[1]) * _UNITS[match[2]])

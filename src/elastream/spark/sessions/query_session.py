@@ -1,4 +1,4 @@
-"""The session of a running query, and what a caller may mean by "queries"."""
+"""The queries that a caller gives, checked, and their session."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ def named(query: StreamingQuery) -> str:
 
 
 def is_session(target: object) -> bool:
-    """Tell whether the target is a session, of whatever kind."""
+    """Return whether the target is a session, of any kind."""
     return hasattr(target, "readStream") and hasattr(target, "streams")
 
 
 def queries_of(target: Any) -> list[StreamingQuery]:
-    """Return the queries that are meant; refuse what is none, has stopped, or is given twice."""
+    """Return the queries; refuse what is none, has stopped, or is given twice."""
     queries = list(target) if isinstance(target, Sequence) else [target]
     if not queries:
         raise QueryRefusedError("there is no query; give those that run, or the session")
     for number, query in enumerate(queries):
         if not hasattr(query, "runId"):
-            raise QueryRefusedError(
-                f"{abbreviate(query)} is neither a streaming query nor a session"
-            )
+            why = "is neither a streaming query nor a session"
+            raise QueryRefusedError(f"{abbreviate(query)} {why}")
         if not hasattr(query, "_jsq"):
             raise UnsupportedSparkError(
                 "the query is of a Spark Connect client, which cannot reach the driver that "

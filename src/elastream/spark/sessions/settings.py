@@ -1,8 +1,8 @@
-"""What steering asks of Spark's settings, as data: the values, and why each is needed.
+"""The settings of Spark that steering needs, as data: the values, and why each is needed.
 
-Placement tells Spark where a task's state lives; these settings make Spark listen, and let
-executors come and go gently. They hold for every master: pass :func:`session_settings` to the
-session's builder. :func:`wrong_settings` checks a session that is already running.
+They make Spark place tasks where their state is, and let executors come and go gently, on every
+master: pass :func:`session_settings` to the session's builder. :func:`wrong_settings` checks a
+session that runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class WrongSetting:
 
     name: str
     value: str
-    """What the session has."""
     wanted: str
     """What to set when the session is built."""
     why: str
@@ -55,9 +54,8 @@ class _Rule:
     required: bool = True
     managers: tuple[str, ...] = ()
     """How masters begin to which it matters; empty: all."""
-
     serves_everywhere: bool = True
-    """Whether it does no harm on masters to which it does not matter."""
+    """Whether it does no harm on other masters."""
 
     def concerns(self, master: str) -> bool:
         return not self.managers or master.startswith(self.managers)
@@ -84,13 +82,14 @@ def _is_quick(value: str) -> bool:
 
 
 def _bears_refusals(value: str) -> bool:
-    """Tell whether all tries of some scale-outs may fail: one a second, a minute each."""
+    """Return whether all tries of some scale-outs may fail: one a second, a minute each."""
     return value.strip().isdigit() and int(value) >= 1000
 
 
 _WAIT: Final = "a task must wait for its executor, or another one takes it and the state follows"
 _HAND_OVER: Final = "an executor that leaves must hand over its shuffle files, or a batch waits"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
+_STORAGE: Final = "spark.storage.decommission"
 _MASTER: Final = "spark.master"
 _CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
 _FILE_SYSTEMS: Final = "spark.hadoop.fs."
@@ -143,16 +142,10 @@ _RULES: Final = (
         required=False,
     ),
     _Rule("spark.decommission.enabled", "true", "false", _HAND_OVER, required=False),
-    _Rule("spark.storage.decommission.enabled", "true", "false", _HAND_OVER, required=False),
+    _Rule(f"{_STORAGE}.enabled", "true", "false", _HAND_OVER, required=False),
+    _Rule(f"{_STORAGE}.shuffleBlocks.enabled", "true", "true", _HAND_OVER, required=False),
     _Rule(
-        "spark.storage.decommission.shuffleBlocks.enabled",
-        "true",
-        "true",
-        _HAND_OVER,
-        required=False,
-    ),
-    _Rule(
-        "spark.storage.decommission.replicationReattemptInterval",
+        f"{_STORAGE}.replicationReattemptInterval",
         "1s",
         "30s",
         "an executor that leaves looks so often whether it has handed over everything",
@@ -186,11 +179,10 @@ _FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def _local_disk_rule() -> _Rule:
-    """Return what serves where checkpoints lie on a local disk.
+    """Return the rule for checkpoints on a local disk.
 
     Not elsewhere: on HDFS the file manager that Spark chooses by itself replaces a file in one
-    step, this one does not; on S3 this one keeps the old file where a new one shall replace it, and
-    tells nobody.
+    step, this one does not; on S3 this one silently keeps the old file.
     """
     return _Rule(
         _FILE_MANAGER,
@@ -209,9 +201,8 @@ def session_settings(*, local_disk: bool = False, master: str | None = None) -> 
     then. ``master``: the session's, where it is known; on Kubernetes one more serves.
     """
     rules = [rule for rule in _RULES if rule.serves_everywhere or rule.concerns(master or "")]
-    return {rule.name: rule.wanted for rule in rules} | (
-        local_disk_settings() if local_disk else {}
-    )
+    found = {rule.name: rule.wanted for rule in rules}
+    return found | local_disk_settings() if local_disk else found
 
 
 def local_disk_settings() -> dict[str, str]:
@@ -220,7 +211,7 @@ def local_disk_settings() -> dict[str, str]:
 
 
 def names_other_storage(settings: Mapping[str, str]) -> bool:
-    """Tell whether settings speak of storage that is no disk of this machine, as S3 or HDFS."""
+    """Return whether settings name storage other than disks of this machine, as S3 or HDFS."""
     if any(name.startswith(_FILE_SYSTEMS) for name in settings):
         return True
     scheme, there, _ = settings.get(_CHECKPOINTS, "").partition("://")
@@ -230,7 +221,7 @@ def names_other_storage(settings: Mapping[str, str]) -> bool:
 
 
 def state_settings() -> dict[str, str]:
-    """Return those of them that say how state is kept, which serve a query nobody steers too."""
+    """Return those of them that say how state is kept, which serve an unsteered query too."""
     return {
         name: value for name, value in session_settings().items() if name.startswith(_STATE_STORE)
     }
@@ -244,10 +235,8 @@ def wrong_among(settings: Mapping[str, str]) -> tuple[WrongSetting, ...]:
     """
     master = settings.get(_MASTER, "")
     here = master.startswith("local") and not names_other_storage(settings)
-    rules = (
-        *(rule for rule in _RULES if rule.concerns(master)),
-        *([_local_disk_rule()] if here else []),
-    )
+    rules = [rule for rule in _RULES if rule.concerns(master)]
+    rules += [_local_disk_rule()] if here else []
     found = ((rule, settings.get(rule.name, rule.default)) for rule in rules)
     return tuple(
         WrongSetting(rule.name, value, rule.wanted, rule.why, rule.required)

@@ -48,8 +48,6 @@ _THERE: Final = ("ready", "taken", "held")
 
 @dataclass(slots=True)
 class _Wish:
-    """What is wanted of one executor."""
-
     stores: dict[str, tuple[TaskId, StoreOfTask]] = field(default_factory=dict)
     """The stores that it shall have copies of, by key."""
     take: frozenset[str] = frozenset()
@@ -63,7 +61,6 @@ class _Answers:
     first: int
     """The first message written after its orders were delivered; earlier reports do not count."""
     orders: int
-    """How often orders were delivered."""
     last: int = -1
     """The message that was answered last."""
     unanswered_s: float | None = None
@@ -101,7 +98,6 @@ class SparkStateCopies:
         self._lock = threading.RLock()
         self._wishes: dict[str, _Wish] = {}
         self._answers: dict[str, _Answers] = {}
-        """By executor."""
         self._there: dict[str, dict[str, TaskId]] = {}
         """The copies that were there when they were last awaited, by executor and key."""
         self._soon = False
@@ -210,7 +206,6 @@ class SparkStateCopies:
     def _keep_only(
         self, known: Mapping[str, Set[str]], there: dict[str, dict[str, TaskId]]
     ) -> None:
-        """Drop all copies but those that there were before."""
         with self._lock:
             self._there = there
             names = tuple(self._wishes)
@@ -321,7 +316,6 @@ class SparkStateCopies:
             ticket.wait(_POLL_S)
 
     def _left(self, wishes: Mapping[str, _Wish]) -> dict[str, CopyStatus]:
-        """Return what became of the copies of queries that have left."""
         keys = {key for wish in wishes.values() for key in wish.stores}
         with self._lock:
             left = {key for key in keys if _run(key) not in self._committed}

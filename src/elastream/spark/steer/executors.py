@@ -192,7 +192,6 @@ class SparkExecutorPool:
                 )
 
     def _stores_on(self, query: RunningQuery, ids: set[str]) -> int:
-        """Return how many state stores of a query that is not steered are on these executors."""
         return sum(
             self._internals.location(
                 self._internals.provider_id(operator, partition, operator.stores[0])

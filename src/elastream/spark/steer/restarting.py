@@ -42,7 +42,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Restart = Callable[[], "StreamingQuery"]
-"""Starts a query again, on its checkpoint, and returns it."""
 
 BOUND_S: Final = 300.0
 """For how long starts are tried."""
@@ -211,7 +210,6 @@ class QueryRestarter:
         operators: Sequence[StatefulOperator],
         places: Mapping[TaskId, str],
     ) -> None:
-        """Place its tasks before its first batch is planned."""
         try:
             place_resumed(self._internals, resumed, operators, places)
         except Exception:  # its first batch shows where they are
@@ -244,7 +242,6 @@ class QueryRestarter:
         return resumed  # it has ended: it had nothing left to do, or it has failed
 
     def _running(self, stopped: Resumable) -> StreamingQuery | None:
-        """Return the query where it runs."""
         for query in self._internals.queries.active():
             if query.id == stopped.watched.query.id and query.execution.isActive():
                 return self._internals.queries.streaming_query(query)
