@@ -31,7 +31,7 @@ class Host:
         self.jvm = self._internals.jvm
         self.mailbox = str(uuid.uuid4())
         self._inbox = self._mail("to driver")
-        nothing = self.jvm.PythonUtils.toSeq(self._internals.java_list())
+        nothing = self._internals.seq(())
         word = '{"number": 0, "alert": true, "committed": {}, "keep": [], "take": []}'
         self._internals.coordinator.reportActiveInstance(self._inbox, word, "driver", nothing)
 

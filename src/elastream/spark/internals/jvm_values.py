@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -14,7 +14,7 @@ class JvmValues:
         self.jvm = jvm
         """py4j's view of the JVM, for this package alone."""
         # A name with dots asks the JVM once a dot: what is used often is looked up here, once.
-        self.java_list: Callable[[], Any] = jvm.java.util.ArrayList
+        self._java_list: Callable[[], Any] = jvm.java.util.ArrayList
         self._class: Callable[[str], Any] = jvm.java.lang.Class.forName
         self._to_seq: Callable[[Any], Any] = jvm.PythonUtils.toSeq
         self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
@@ -28,8 +28,20 @@ class JvmValues:
         """Tell whether a JVM value is of a class."""
         return bool(self._class(class_name).isInstance(value))
 
-    def _seq(self, values: Iterable[str]) -> Any:
-        java_list = self.java_list()
+    def class_tag(self, class_name: str) -> Any:
+        """Return Scala's tag of a class."""
+        return self.jvm.scala.reflect.ClassTag.apply(self._class(class_name))
+
+    def scala_map(self, values: Mapping[Any, Any] | None = None) -> Any:
+        """Return a map of Scala's."""
+        java_map = self.jvm.java.util.HashMap()
+        for key, value in (values or {}).items():
+            java_map.put(key, value)
+        return self.jvm.PythonUtils.toScalaMap(java_map)
+
+    def seq(self, values: Iterable[Any]) -> Any:
+        """Return a sequence of Scala's."""
+        java_list = self._java_list()
         for value in values:
             java_list.add(value)
         return self._to_seq(java_list)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from elastream.spark.internals.java_text import generated_code
@@ -96,16 +96,9 @@ class Keepers:
     def write(self, executor: str, command: KeeperCommand) -> None:
         """Send an executor's keeper what is wanted from now on."""
         self.number += 1
-        text = {
-            "number": self.number,
-            "alert": command.alert,
-            "committed": dict(command.committed),
-            "keep": list(command.keep),
-            "take": list(command.take),
-        }
-        nothing = self._internals.jvm.PythonUtils.toSeq(self._internals.java_list())
+        text = {"number": self.number, **asdict(command)}
         self._internals.coordinator.reportActiveInstance(
-            self._mail(f"to {executor}"), json.dumps(text), executor, nothing
+            self._mail(f"to {executor}"), json.dumps(text), executor, self._internals.seq(())
         )
 
     def read(self, executor: str) -> KeeperReport | None:
@@ -138,17 +131,10 @@ def run_on(
     factory = sql.execution.WholeStageCodegenEvaluatorFactory(
         jvm.scala.util.Right(code), metric, internals.java_objects(references)
     )
-    anything = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
-    one = internals.java_list()
-    one.add(0)
-    places = jvm.java.util.HashMap()
-    places.put(0, internals.preferring(executor))
+    anything = internals.class_tag("java.lang.Object")
+    places = internals.scala_map({0: internals.preferring(executor)})
     rows = jvm.org.apache.spark.rdd.ParallelCollectionRDD(
-        internals.context,
-        jvm.PythonUtils.toSeq(one),
-        1,
-        jvm.PythonUtils.toScalaMap(places),
-        anything,
+        internals.context, internals.seq([0]), 1, places, anything
     )
     answers = rows.mapPartitionsWithEvaluator(factory, anything).toJavaRDD().collect()
     return str(answers.get(0).getUTF8String(0).toString())

@@ -56,9 +56,8 @@ def _check_executor(
 @contextmanager
 def throw_away(internals: SparkInternals, parent: str, name: str) -> Iterator[str]:
     """Give a new folder; it goes with all in it, and so do folders above it that were not there."""
-    folder = internals.jvm.org.apache.hadoop.fs.Path(parent, name)
-    system = folder.getFileSystem(internals.context.hadoopConfiguration())
-    folder = system.makeQualified(folder)
+    system, above = _file_system(internals, parent)
+    folder = system.makeQualified(internals.jvm.org.apache.hadoop.fs.Path(above, name))
     above, made = folder.getParent(), []
     while above is not None and not system.exists(above):
         made.append(above)
@@ -91,10 +90,9 @@ def _read_here(internals: SparkInternals, path: str) -> list[str]:
 
 def _read_there(internals: SparkInternals, executor: ExecutorEntry, path: str) -> list[str]:
     """Return the line of a file of one line, read on this executor."""
-    jvm, placed = internals.jvm, internals.java_list()
-    placed.add(jvm.scala.Tuple2("", internals.preferring(executor)))
-    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
-    there = internals.context.makeRDD(jvm.PythonUtils.toSeq(placed), tag)
+    tag = internals.class_tag("java.lang.String")
+    placed = internals.jvm.scala.Tuple2("", internals.preferring(executor))
+    there = internals.context.makeRDD(internals.seq([placed]), tag)
     pairs = there.zip(internals.context.textFile(path, 1), tag).collect()
     return [str(pair._2()) for pair in pairs]
 

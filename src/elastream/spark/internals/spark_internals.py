@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     f"{STATE}.StateStoreCoordinatorRef": ("reportActiveInstance", "getLocation"),
     f"{STATE}.StateStoreProviderId": (),
+    "org.apache.spark.scheduler.DAGScheduler": ("activeJobs",),
     "org.apache.spark.scheduler.LiveListenerBus": ("addToQueue", "removeListener"),
+    "org.apache.spark.status.AppStatusStore": ("executorList",),
+    "org.apache.spark.sql.internal.SharedState": ("activeStreamingQueries",),
     "org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator": (),
     "org.apache.spark.sql.classic.SparkSession": ("cloneSession",),
     "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend": (
@@ -71,12 +74,14 @@ class SparkInternals(JvmValues):
         """The sessions for elastream's own jobs, by purpose."""
         self._own_lock = threading.Lock()
         self._state = jvm.org.apache.spark.sql.execution.streaming.state
-        self._nothing = self._seq(())
+        self._nothing = self.seq(())
         self.queries = Queries(spark, variant, self)
 
     @classmethod
     def of(cls, spark: SparkSession) -> SparkInternals:
         """Find every private interface, or say which one this Spark version or mode lacks."""
+        from py4j.protocol import Py4JError
+
         if not hasattr(spark, "_jsparkSession"):
             raise UnsupportedSparkError(
                 "the session is a Spark Connect client, which cannot reach the driver that places "
@@ -84,25 +89,21 @@ class SparkInternals(JvmValues):
             )
         version = spark.version
         variant = variant_of(version)
+        try:
+            context = spark.sparkContext._jsc.sc()
+            coordinator = spark._jsparkSession.streams().stateStoreCoordinator()
+        except (Py4JError, AttributeError, TypeError) as error:
+            why = "the coordinator of its state stores is missing"
+            raise UnsupportedSparkError(f"Spark {version} lacks what is needed: {why}") from error
         jvm: Any = spark._jvm
         store_names = ("stateStoreNames",) if variant.names_stores else ()
         needed = {**_NEEDED, variant.writer: ("getStateInfo", "metrics", *store_names)}
         for class_name, methods in needed.items():
             missing = missing_name(jvm, class_name, methods)
             if missing is not None:
-                raise _missing(version, missing)
-        context = _opened("SparkContext", lambda: spark.sparkContext._jsc.sc(), version)
-        session: Any = spark._jsparkSession
-        opened = {
-            name: _opened(name, part, version)
-            for name, part in {
-                "state-store coordinator": lambda: session.streams().stateStoreCoordinator(),
-                "active jobs": lambda: context.dagScheduler().activeJobs().size(),
-                "active queries": lambda: session.sharedState().activeStreamingQueries().size(),
-                "status store": lambda: context.statusStore().executorList(True),
-            }.items()
-        }
-        return cls(spark, variant, jvm, context, opened["state-store coordinator"])
+                why = f"{missing} is missing"
+                raise UnsupportedSparkError(f"Spark {version} lacks what is needed: {why}")
+        return cls(spark, variant, jvm, context, coordinator)
 
     def cloned_session(self) -> SparkSession:
         """Return a session that knows what this one knows, whose settings are its own.
@@ -146,14 +147,14 @@ class SparkInternals(JvmValues):
         return self.context.listenerBus()
 
     def is_alive(self) -> bool:
-        """Tell whether the application has not ended."""
+        """Return whether the application has not ended."""
         try:
             return not self.context.isStopped()
         except Exception:  # its JVM has ended
             return False
 
     def application_id(self) -> str:
-        """Return the name of the application, one for each SparkContext."""
+        """Return the id of the application, one for each SparkContext."""
         return str(self.context.applicationId())
 
     def executors(self, *, leaving: bool = False) -> tuple[ExecutorEntry, ...]:
@@ -174,7 +175,7 @@ class SparkInternals(JvmValues):
         return tuple(sorted(found, key=lambda entry: (entry.added_ms, entry.id)))
 
     def share_driver_host(self, executors: Sequence[ExecutorEntry]) -> bool:
-        """Tell whether these executors are on the driver's host, and so share its disks."""
+        """Return whether these executors are on the driver's host, and so share its disks."""
         if str(self.context.master()).startswith("local"):
             return True
         host = str(self.context.conf().get("spark.driver.host"))
@@ -183,8 +184,8 @@ class SparkInternals(JvmValues):
     def _gone(self, entries: Sequence[Mapping[str, Any]]) -> set[str]:
         """Return the executors that the scheduler has removed, and the status store has not yet.
 
-        The store hears of it by an event. One that was decommissioned would come back to life until
-        then: the scheduler has forgotten that it was leaving.
+        The store gets an event. One that was decommissioned would seem alive until then: the
+        scheduler has forgotten that it was leaving.
         """
         ids = {entry["id"] for entry in entries if entry["id"] != "driver"}
         known = self.json(self.context.schedulerBackend().getExecutorIds()) if ids else ()
@@ -201,17 +202,16 @@ class SparkInternals(JvmValues):
 
     def request_executors(self, total: int) -> bool:
         """Ask the cluster for ``total`` executors; ``False`` where it cannot be asked."""
-        anywhere = self.jvm.PythonUtils.toScalaMap(self.jvm.java.util.HashMap())
-        return bool(self.context.requestTotalExecutors(total, 0, anywhere))
+        return bool(self.context.requestTotalExecutors(total, 0, self.scala_map()))
 
     def retire_executors(self, ids: Sequence[str]) -> None:
         """Let the executors end: no new task goes to them, and they hand over their shuffle files.
 
-        Where decommissioning is switched off they are killed at once, and a batch that needs
-        their shuffle files computes these again. The cluster then wants as many fewer.
+        Where decommissioning is off they are killed, and a batch that needs their shuffle files
+        computes these again. The cluster's target falls by their number.
         """
         if self.spark.conf.get("spark.decommission.enabled", "false") != "true":
-            self.context.killExecutors(self._seq(ids))
+            self.context.killExecutors(self.seq(ids))
             return
         info = self.jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
             "released by elastream", self.jvm.scala.Option.empty()
@@ -224,14 +224,10 @@ class SparkInternals(JvmValues):
         """Return a table of a few words, one a partition, each read on this executor."""
         from pyspark.sql import DataFrame
 
-        jvm = self.jvm
-        location = self.preferring(executor)
-        placed = self.java_list()
-        for number in range(rows):
-            placed.add(jvm.scala.Tuple2(str(number), location))
-        tag = jvm.scala.reflect.ClassTag.apply(self._class("java.lang.String"))
-        words = self.context.makeRDD(self._to_seq(placed), tag)
-        text = jvm.org.apache.spark.sql.Encoders.STRING()
+        pair, location = self.jvm.scala.Tuple2, self.preferring(executor)
+        placed = self.seq(pair(str(number), location) for number in range(rows))
+        words = self.context.makeRDD(placed, self.class_tag("java.lang.String"))
+        text = self.jvm.org.apache.spark.sql.Encoders.STRING()
         return DataFrame(session._jsparkSession.createDataset(words, text).toDF(), session)
 
     def provider_id(self, operator: StatefulOperator, partition: int, store: str) -> Any:
@@ -248,7 +244,7 @@ class SparkInternals(JvmValues):
         return str(found.get()).removeprefix(_LOCATION_PREFIX).rpartition("_")[2]
 
     def report(self, provider_id: Any, executor: ExecutorEntry) -> None:
-        """Tell the coordinator that the executor holds the store, so that its task goes there."""
+        """Report to the coordinator that the executor holds the store: its task goes there."""
         self.coordinator.reportActiveInstance(
             provider_id, executor.host, executor.id, self._nothing
         )
@@ -302,7 +298,7 @@ class SparkInternals(JvmValues):
 
     def preferring(self, executor: ExecutorEntry) -> Any:
         """Return the places that a partition prefers that shall be computed on an executor."""
-        return self._seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
+        return self.seq([f"{_LOCATION_PREFIX}{executor.host}_{executor.id}"])
 
 
 def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
@@ -310,28 +306,10 @@ def keep_first_executors(context: SparkContext, keep: int, total: int) -> None:
 
     The cluster numbers them from 0; called before they register, it spares their start.
     """
-    scala_context = context._jsc.sc()
-    jvm: Any = context._jvm
-    scala_context.requestTotalExecutors(
-        keep, 0, jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
-    )
-    surplus = jvm.java.util.ArrayList()
-    for number in range(keep, total):
-        surplus.add(str(number))
-    scala_context.schedulerBackend().doKillExecutors(jvm.PythonUtils.toSeq(surplus))
-
-
-def _opened(name: str, part: Callable[[], Any], version: str) -> Any:
-    from py4j.protocol import Py4JError
-
-    try:
-        return part()
-    except (Py4JError, AttributeError, TypeError) as error:
-        raise _missing(version, name) from error
-
-
-def _missing(version: str, name: str) -> UnsupportedSparkError:
-    return UnsupportedSparkError(f"Spark {version} lacks what elastream needs: {name} is missing")
+    scala_context, jvm = context._jsc.sc(), JvmValues(context._jvm)
+    scala_context.requestTotalExecutors(keep, 0, jvm.scala_map())
+    surplus = jvm.seq(str(number) for number in range(keep, total))
+    scala_context.schedulerBackend().doKillExecutors(surplus)
 
 
 def missing_name(jvm: Any, class_name: str, methods: Iterable[str]) -> str | None:
