@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from elastream.spark.internals.jvm_values import items
 from elastream.spark.internals.queries import JOIN, JOIN_STORES, RunningQuery
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import ROCKSDB_PROVIDER, STATE
@@ -70,8 +71,7 @@ def _of_rdd(internals: SparkInternals, node: Any, operator: int) -> dict[str, tu
                 0,
             )
             return {"default": order}
-        dependencies = rdd.dependencies()
-        waiting += [dependencies.apply(i).rdd() for i in range(dependencies.size())]
+        waiting += [dependency.rdd() for dependency in items(rdd.dependencies())]
     return {}
 
 
@@ -89,8 +89,8 @@ def _of_join(internals: SparkInternals, node: Any) -> dict[str, tuple[Any, ...]]
     for side, child, keys in sides:
         which = _module(internals, f"{internals.variant.join_sides}${side}")
         schemas = manager.getSchemaForStateStores(which, child.output(), keys, version).toSeq()
-        for index in range(schemas.size()):
-            store, pair = schemas.apply(index)._1(), schemas.apply(index)._2()
+        for schema in items(schemas):
+            store, pair = schema._1(), schema._2()
             key, value, none = pair._1(), pair._2(), internals.jvm.scala.Option.empty()
             spec = state.NoPrefixKeyStateEncoderSpec(key)
             place = JOIN_STORES.index(store) if store in JOIN_STORES else 0

@@ -47,6 +47,11 @@ class JvmValues:
         return self._to_seq(java_list)
 
 
+def items(sequence: Any) -> list[Any]:
+    """Return what is in a sequence of Scala's."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
 def java_array(gateway: Any, of: Any, values: Sequence[Any]) -> Any:
     """Return an array of the JVM, of a class."""
     made = gateway.new_array(of, len(values))

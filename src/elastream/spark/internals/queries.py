@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from elastream.spark.internals.jvm_values import JvmValues
+from elastream.spark.internals.jvm_values import JvmValues, items
 from elastream.spark.internals.triggers import Trigger, trigger_of_class
 from elastream.spark.internals.variants import Variant
 
@@ -158,12 +158,11 @@ class Queries:
         return Trigger(kind, (float(trigger.intervalMs()) if has_interval else 0.0) or None)
 
     def is_stateful(self, query: RunningQuery) -> bool:
-        """Tell whether the query keeps state, before it has run a batch."""
+        """Return whether the query keeps state, also before it has run a batch."""
         waiting = [query.execution.analyzedPlan()]
         while waiting:
             plan = waiting.pop()
-            inner = plan.children()
-            children = [inner.apply(index) for index in range(inner.size())]
+            children = items(plan.children())
             if self._keeps_state(plan, children):
                 return True
             waiting += children
@@ -213,12 +212,12 @@ class Queries:
         plan = _planned(query)
         if plan is None:
             return ()
-        numbers, leaves = _SourceNumbers(query.execution), plan.collectLeaves()
-        read = [numbers.of(leaves.apply(index)) for index in range(leaves.size())]
+        numbers = _SourceNumbers(query.execution)
+        read = [numbers.of(leaf) for leaf in items(plan.collectLeaves())]
         return tuple(read.count(number) for number in range(numbers.count))
 
     def metric_names(self, query: RunningQuery, keys: Sequence[str]) -> dict[str, str]:
-        """Return the name under which events tell each metric of a stateful operator, by key.
+        """Return the name in events of each metric of a stateful operator, by key.
 
         Empty before the first batch; a metric that the state store does not have is left out.
         """
@@ -257,22 +256,20 @@ class Queries:
 
     def _read_steps(self, node: Any) -> tuple[int, int] | None:
         """Return where a join's two shuffles are among the accumulators."""
-        children = node.children()
-        if node.getClass().getSimpleName() != JOIN or children.size() != 2:
+        children = items(node.children())
+        if node.getClass().getSimpleName() != JOIN or len(children) != 2:
             return None
-        own = node.metrics().apply(_INSTANCES).id()
-        read = [self._rows_read(children.apply(side)) for side in (0, 1)]
-        if read[0] is None or read[1] is None:
-            return None
-        return int(read[0] - own), int(read[1] - own)
+        own, left, right = node.metrics().apply(_INSTANCES).id(), *map(self._rows_read, children)
+        return None if left is None or right is None else (int(left - own), int(right - own))
 
     def _rows_read(self, plan: Any) -> int | None:
         """Return the accumulator of the rows that the nearest shuffle below counts."""
         node = plan
         while not self._values.is_instance(_EXCHANGE, node):
-            if node.children().size() != 1:
+            children = items(node.children())
+            if len(children) != 1:
                 return None
-            node = node.children().apply(0)
+            (node,) = children
         metrics = node.metrics()
         return int(metrics.apply(_ROWS_READ).id()) if metrics.contains(_ROWS_READ) else None
 
@@ -295,18 +292,18 @@ class Queries:
                 self._values.is_instance(_UNION, node)
                 and node.outputPartitioning().getClass().getSimpleName() == "UnknownPartitioning"
             )
-            children = node.children()
-            if numbers is not None and reader is not None and children.size() == 0:
+            children = items(node.children())
+            if numbers is not None and reader is not None and not children:
                 number = numbers.of(node)
                 if number is not None:
                     found[reader].sources.append((side, number))
-            joins = reader is not None and found[reader].node is node and children.size() == 2
-            for index in reversed(range(children.size())):
+            joins = reader is not None and found[reader].node is node and len(children) == 2
+            for index in reversed(range(len(children))):
                 if splits:
                     last_group += 1
                 inner = last_group if splits else group
                 below = index if joins else side
-                waiting.append(_Writer(children.apply(index), inner, reader, below, []))
+                waiting.append(_Writer(children[index], inner, reader, below, []))
         return found
 
 
@@ -323,10 +320,8 @@ class _SourceNumbers:
     """The sources of one query, numbered as its progress reports number them."""
 
     def __init__(self, execution: Any) -> None:
-        sources = execution.sources()
         self._sources: list[Any] = []
-        for index in range(sources.size()):
-            source = sources.apply(index)
+        for source in items(execution.sources()):
             if not any(source.equals(other) for other in self._sources):
                 self._sources.append(source)
 

@@ -104,42 +104,40 @@ def checked_repartitioning(
     ``running``: the query runs, so that its last batch may not have ended.
     """
     count("partitions", partitions, least=1, most=MOST_PARTITIONS)
-    where = checkpoint.location
+    where, unfinished = checkpoint.location, checkpoint.unfinished
+    why = _unsplittable(checkpoint)
+    if why is None and unfinished is not None and unfinished != partitions:
+        why = f"a repartitioning to {unfinished} was begun and not ended; ask for {unfinished}"
+        raise ProblemError("partitions", f"{partitions}: {where}: {why} first")
+    if why is None and unfinished is None:
+        if partitions == checkpoint.partitions:
+            raise ProblemError("partitions", f"{where} has {partitions} partitions already")
+        if not running and checkpoint.started != checkpoint.committed:
+            why = (
+                f"batch {checkpoint.started} was begun and not committed: the query runs, or was "
+                "cut. Start it again and end it with elastream.stop_gracefully, or let it run once "
+                "with the trigger availableNow"
+            )
+    if why is not None:
+        raise ProblemError("checkpoint", f"{where}: {why}")
+
+
+def _unsplittable(checkpoint: Checkpoint) -> str | None:
     if checkpoint.provider != ROCKSDB_PROVIDER:
         kind = checkpoint.provider.rpartition(".")[2] or "unknown"
-        why = f"its state store is {kind}; only that of RocksDB can be repartitioned"
-        raise ProblemError("checkpoint", f"{where}: {why}")
+        return f"its state store is {kind}; only that of RocksDB can be repartitioned"
     strange = sorted({each.name for each in checkpoint.operators} - _KNOWN)
     if strange:
         names = join_names([name or "an operator without a name" for name in strange])
-        why = f"the keys of {names} cannot be told from its state, so it cannot be split"
-        raise ProblemError("checkpoint", f"{where}: {why}")
+        return f"the keys of {names} cannot be told from its state, so it cannot be split"
     whole = frozenset(range(checkpoint.partitions))
     for operator in checkpoint.operators:
         if not whole <= operator.folders:
-            why = (
+            return (
                 f"operator {operator.id} has {len(operator.folders & whole)} partitions where "
                 f"there are {checkpoint.partitions}: it has no key, so it cannot be split"
             )
-            raise ProblemError("checkpoint", f"{where}: {why}")
-    _check_batches(checkpoint, partitions, running=running)
-
-
-def _check_batches(checkpoint: Checkpoint, partitions: int, *, running: bool) -> None:
-    where, unfinished = checkpoint.location, checkpoint.unfinished
-    if unfinished is not None and unfinished != partitions:
-        why = f"a repartitioning to {unfinished} was begun and not ended; ask for {unfinished}"
-        raise ProblemError("partitions", f"{partitions}: {where}: {why} first")
-    if unfinished is None and partitions == checkpoint.partitions:
-        raise ProblemError("partitions", f"{where} has {partitions} partitions already")
-    if running or unfinished is not None or checkpoint.started == checkpoint.committed:
-        return
-    why = (
-        f"batch {checkpoint.started} was begun and not committed: the query runs, or was cut. "
-        "Start it again and end it with elastream.stop_gracefully, or let it run once with the "
-        "trigger availableNow"
-    )
-    raise ProblemError("checkpoint", f"{where}: {why}")
+    return None
 
 
 def repartition_checkpoint(
