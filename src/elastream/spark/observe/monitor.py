@@ -75,13 +75,11 @@ class SparkMonitor:
         wanted: Callable[[RunningQuery], bool],
         *,
         backlog: Backlog | None = None,
-        clock: Callable[[], float] = steady_s,
     ) -> None:
         self._internals = internals
         self._registry = registry
         self._wanted = wanted
         self._backlog = backlog
-        self._clock = clock
         self._subscribers: tuple[Callable[[Fact], None], ...] = ()
         self._watched: dict[str, WatchedQuery] = {}
         """The queries that take part, by id."""
@@ -365,7 +363,7 @@ class SparkMonitor:
                 _log.exception("a subscriber failed at %s", type(fact).__name__)
 
     def _now_ms(self) -> int:
-        return round(self._clock() * 1000)
+        return round(steady_s() * 1000)
 
     def _committed_ms(self, progress: Mapping[str, Any]) -> int:
         """Return when a batch has ended, by our clock: Spark reports it by the machine's.
@@ -373,7 +371,7 @@ class SparkMonitor:
         Where that was set in between, the two do not fit: then it has ended just now.
         """
         began = datetime.fromisoformat(progress["timestamp"])
-        now_s = self._clock()
+        now_s = steady_s()
         ago_s = time.time() - began.timestamp() - float(progress["batchDuration"]) / 1000
         return round(1000 * (now_s - ago_s if 0 <= ago_s <= _LATE_S else now_s))
 

@@ -87,13 +87,11 @@ class SparkStateCopies:
         internals: SparkInternals,
         monitor: SparkMonitor,
         lost: Callable[[CopiesLost], None] = lambda _: None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._internals = internals
         self._monitor = monitor
         self._lost = lost
-        self._clock = clock
+        self._clock = time.monotonic
         self._keepers = Keepers(internals)
         self._lock = threading.RLock()
         self._wishes: dict[str, _Wish] = {}
