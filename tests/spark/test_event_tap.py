@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.spark.running_query import PATIENCE_S, until
 
 from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.event_tap import (
+from elastream.spark.internals.event_tap import (
     Added,
     EventTap,
     JobEvent,
@@ -22,6 +21,7 @@ from elastream.spark.observe.event_tap import (
     poll_in,
     work_in,
 )
+from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.task_events import TASK_COUNTERS
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from elastream import (
 from elastream.core.goal import Goal
 from elastream.replication import Replication, Weights
 from elastream.resilience import Resilient
+from elastream.spark.internals.event_tap import EventTap
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.host_delays import HostProbe
 from elastream.spark.observe.task_events import TASK_COUNTERS
 from elastream.spark.sessions.embedded_cluster import scratch_folder

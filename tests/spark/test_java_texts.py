@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from elastream.spark.internals.digest import Digest
+from elastream.spark.internals.event_tap import EventTap
 from elastream.spark.internals.reassignment import reassign_from
 from elastream.spark.internals.spark_internals import SparkInternals
 
@@ -60,7 +60,7 @@ def test_texts_do_not_get_in_each_others_way_in_one_thread(spark: SparkSession) 
     internals = SparkInternals.of(spark)
     for _ in range(2):
         assert reassign_from(internals, "an executor that never was") == 0
-        Digest(internals, (), 1).close()
+        EventTap(internals, most=1).close()
         forget_what_was_compiled(internals)
 
 

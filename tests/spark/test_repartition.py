@@ -34,11 +34,11 @@ from tests.spark.streams import (
 )
 
 from elastream import Decision, ProblemError, attach, stop_gracefully
+from elastream.spark.internals.checkpoint import read_checkpoint
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.checkpoint import read_checkpoint
 from elastream.spark.sessions.embedded_cluster import scratch_folder
 from elastream.spark.sessions.settings import PARTITIONS, changed_settings
-from elastream.spark.steer.repartition import checkpoint_files, repartition_checkpoint
+from elastream.spark.steer.repartition import repartition_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,7 @@ def test_a_stopped_query_goes_on_with_another_number_of_partitions(
     before = files_of(folder)
     with pytest.raises(ProblemError, match="has 8 partitions already"):
         repartition_checkpoint(spark, checkpoint, 8)
-    looked = read_checkpoint(checkpoint_files(checkpoint), checkpoint)
+    looked = read_checkpoint(checkpoint)
     with pytest.raises(ProblemError, match="its query runs, stop it first"):
         repartition_checkpoint(spark, checkpoint, 4, looked=replace(looked, started=1))
     last = looked.committed

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.observation import TaskId, TaskObservation
+from elastream.spark.internals.event_tap import Added, TaskEvent
 from elastream.spark.internals.queries import StatefulOperator
-from elastream.spark.observe.event_tap import Added, TaskEvent
 from elastream.spark.observe.task_events import (
     METRICS,
     FinishedTask,

@@ -34,23 +34,18 @@ def repartition(
     """
     expect_installed("pyspark")
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.spark.internals.checkpoint_files import local_folder
+    from elastream.spark.internals.checkpoint import local_folder, read_checkpoint
     from elastream.spark.internals.repartitioning import expect_repartitioning
-    from elastream.spark.observe.checkpoint import read_checkpoint
     from elastream.spark.sessions.batch_session import batch_session
     from elastream.spark.sessions.settings import local_disk_settings, state_settings
-    from elastream.spark.steer.repartition import (
-        checked_repartitioning,
-        checkpoint_files,
-        repartition_checkpoint,
-    )
+    from elastream.spark.steer.repartition import checked_repartitioning, repartition_checkpoint
 
     expect_repartitioning()
     folder = local_folder(checkpoint)
     here = folder is not None and (master is None or folder.exists())
     looked = None
     if here:
-        looked = read_checkpoint(checkpoint_files(checkpoint), checkpoint)
+        looked = read_checkpoint(checkpoint)
         checked_repartitioning(looked, partitions)
         found = f"{looked.partitions} partitions after batch {looked.committed}"
         say(f"{checkpoint}: {found}; starting Spark", err=True)

@@ -28,10 +28,10 @@ from elastream.core.events import (
 )
 from elastream.model.observation import Executor
 from elastream.model.words import printable
+from elastream.spark.internals.event_tap import EventTap, JobEvent, Poll, QueryEvent
 from elastream.spark.internals.queries import RunningQuery
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
-from elastream.spark.observe.event_tap import EventTap, JobEvent, Poll, QueryEvent
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.own_work import OWN_NAME
 from elastream.spark.observe.task_events import TASK_COUNTERS, finished_task

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from elastream.model.observation import OperatorGraph, TaskId, TaskObservation
+from elastream.spark.internals.event_tap import TaskEvent
 from elastream.spark.internals.queries import StatefulOperator
-from elastream.spark.observe.event_tap import TaskEvent
 
 _INSTANCES: Final = "numStateStoreInstances"
 _ROWS: Final = "numTotalStateRows"

@@ -10,9 +10,9 @@ from typing import Any
 
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.model.words import printable
+from elastream.spark.internals.event_tap import TaskEvent
 from elastream.spark.internals.queries import RunningQuery, StatefulOperator
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.event_tap import TaskEvent
 from elastream.spark.observe.task_events import (
     METRICS,
     FinishedTask,

@@ -30,11 +30,10 @@ from elastream.model.errors import (
 )
 from elastream.model.observation import TaskId
 from elastream.model.words import join_names
-from elastream.spark.internals.checkpoint_files import (
-    CheckpointFiles,
-    HadoopFiles,
-    LocalFiles,
+from elastream.spark.internals.checkpoint import (
+    Checkpoint,
     local_folder,
+    read_checkpoint,
 )
 from elastream.spark.internals.graceful_stop import stop_gracefully
 from elastream.spark.internals.repartitioning import (
@@ -45,7 +44,6 @@ from elastream.spark.internals.repartitioning import (
 )
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.internals.variants import ROCKSDB_PROVIDER
-from elastream.spark.observe.checkpoint import Checkpoint, read_checkpoint
 from elastream.spark.observe.own_work import marked
 from elastream.spark.steer.restarting import QueryRestarter, Resumable
 
@@ -84,16 +82,6 @@ class Repartitioned:
     batch: int
     """The batch that it added to the checkpoint."""
     seconds: float
-
-
-def checkpoint_files(location: str, spark: SparkSession | None = None) -> CheckpointFiles:
-    """Return how a checkpoint is read; one that is not on this machine needs a session."""
-    folder = local_folder(location)
-    if folder is not None and (spark is None or folder.exists()):
-        return LocalFiles(folder)
-    if spark is None:
-        raise SparkError(f"{location} is not on this machine: it takes Spark to read it")
-    return HadoopFiles(spark, location)
 
 
 def checked_repartitioning(
@@ -152,8 +140,7 @@ def repartition_checkpoint(
     folder = local_folder(location)
     if folder is not None and folder.exists():
         location = folder.absolute().as_uri()
-    files = checkpoint_files(location, spark)
-    checkpoint = read_checkpoint(files, location)
+    checkpoint = read_checkpoint(location, spark)
     checked_repartitioning(checkpoint, partitions)
     if looked is not None and looked.started != checkpoint.started:
         why = f"batch {checkpoint.started} has come since; its query runs, stop it first"
@@ -163,9 +150,9 @@ def repartition_checkpoint(
     try:
         repartition_state(spark, location, partitions, format_version=checkpoint.format_version)
     except SparkError as error:
-        raise _cut(files, location, error) from error
+        raise _cut(spark, location, error) from error
     seconds = time.monotonic() - began
-    after = read_checkpoint(files, location)
+    after = read_checkpoint(location, spark)
     if after.committed != after.started or after.partitions != partitions:
         raise SparkError(f"{location} has {after.partitions} partitions, not {partitions}")
     return Repartitioned(checkpoint.partitions, partitions, after.committed, seconds)
@@ -184,9 +171,9 @@ def _expect_keys(spark: SparkSession, checkpoint: Checkpoint) -> None:
             raise ProblemError("checkpoint", f"{checkpoint.location}: {why}")
 
 
-def _cut(files: CheckpointFiles, location: str, error: SparkError) -> ElastreamError:
+def _cut(spark: SparkSession, location: str, error: SparkError) -> ElastreamError:
     """Return what to say where Spark has failed: whether the checkpoint was touched."""
-    unfinished = read_checkpoint(files, location).unfinished
+    unfinished = read_checkpoint(location, spark).unfinished
     if unfinished is None:
         return ProblemError("checkpoint", f"{location}: {error}; nothing was changed")
     return SparkError(
@@ -212,7 +199,7 @@ class SparkRepartitioner:
         if writes_files(watched.query):
             why = "it writes to the file sink, whose log would miss a batch: Spark fails on that"
             raise QueryRefusedError(f"query {query} cannot be repartitioned: {why}")
-        checkpoint = self._checkpoint(location)
+        checkpoint = read_checkpoint(location, self._internals.spark)
         checked_repartitioning(checkpoint, partitions, running=True)
         before = checkpoint.partitions
         ticket.check()
@@ -241,9 +228,6 @@ class SparkRepartitioner:
             }
         return Paused(began_ms, spent)
 
-    def _checkpoint(self, location: str) -> Checkpoint:
-        return read_checkpoint(checkpoint_files(location, self._internals.spark), location)
-
     def _change(self, location: str, partitions: int) -> None:
         """Let Spark do it; what it has begun is asked for once more."""
         session = self._internals.own_session()
@@ -257,7 +241,7 @@ class SparkRepartitioner:
         """Start a query again that was stopped for nothing, where Spark lets it start."""
         location, unfinished, changed = stopped.location, None, None
         try:
-            checkpoint = self._checkpoint(location)
+            checkpoint = read_checkpoint(location, self._internals.spark)
             unfinished = checkpoint.unfinished
             if checkpoint.partitions != before:
                 changed = checkpoint.partitions

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import SparkError
+from elastream.spark.internals.event_tap import EventTap
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.observe.event_tap import EventTap
 from elastream.spark.observe.task_events import METRICS, TASK_COUNTERS, finished_task
 from elastream.spark.sessions.embedded_cluster import (
     EmbeddedCluster,

@@ -1,10 +1,10 @@
 """What happens in an application, fetched from the driver many events at a time.
 
-A listener in the driver's JVM (:mod:`elastream.spark.internals.digest`) keeps what Spark reports:
-started jobs, finished tasks, executors that come and go, and reports of streaming queries. No event
-calls into Python. A call waits for reports of queries; when the progress report of a batch is
-there, all its work is too, and is fetched in one call. Both answers are lines of fields that tabs
-separate::
+``digest.java``, a listener in the driver's JVM, keeps what Spark reports: started jobs, finished
+tasks, executors that come and go, and reports of streaming queries. No event calls into Python. It
+is in one queue of Spark's bus, which keeps the order: when the progress report of a batch is there,
+all its work is too. One call waits for reports of queries, one fetches the work. Both answer with
+lines of fields that tabs separate::
 
     3 1 0                                   jobs that run, executors changed, events dropped
     running <query> 1                       a query that runs, and is idle
@@ -26,13 +26,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from elastream.model.errors import UnsupportedSparkError
 from elastream.model.words import printable
-from elastream.spark.internals.digest import Digest
+from elastream.spark.internals.java_text import compiled
+from elastream.spark.internals.jvm_values import first_line
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.own_work import OWN_PROPERTY
 
 _log = logging.getLogger(__name__)
 
+_QUEUE: Final = "streams"
 _MOST: Final = 50_000
 """Jobs and tasks that may wait; a task takes some 2 kB."""
 _PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", OWN_PROPERTY)
@@ -109,23 +112,34 @@ class EventTap:
     """
 
     def __init__(self, internals: SparkInternals, *, most: int = _MOST) -> None:
-        self._digest = Digest(internals, _PROPERTIES, most)
+        from py4j.protocol import Py4JError
+
+        names = "\n".join(_PROPERTIES)
+        references = [internals.queries.running, internals.running_jobs, names, most]
+        try:
+            self._listener = compiled(internals, "digest.java", references)
+        except Py4JError as error:
+            why = f"this Spark does not compile the listener of its events: {first_line(error)}"
+            raise UnsupportedSparkError(why) from error
+        self._bus = internals.listener_bus()
+        self._bus.addToQueue(self._listener, _QUEUE)
 
     def wait(self, timeout_s: float) -> Poll:
         """Return once a query reports something, or executors come or go, or at the timeout."""
-        return poll_in(self._digest.hear(timeout_s))
+        return poll_in(str(self._listener.hear(round(timeout_s * 1000))))
 
     def fetch(self, names: Sequence[str]) -> Work:
         """Return the work of all queries since the last call, with the counters of these names."""
-        return work_in(self._digest.work(names), names)
+        return work_in(str(self._listener.work("\n".join(names))), names)
 
     def wait_for_a_loss(self, timeout_s: float) -> bool:
         """Return ``True`` once an executor went, ``False`` at the timeout."""
-        return self._digest.lost(timeout_s)
+        return bool(self._listener.lost(round(timeout_s * 1000)))
 
     def close(self) -> None:
         """Stop listening; calls that wait return."""
-        self._digest.close()
+        self._listener.close()
+        self._bus.removeListener(self._listener)
 
 
 def poll_in(text: str) -> Poll:
