@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -55,6 +55,7 @@ Restart = Callable[[], "StreamingQuery"]
 Restarts = Restart | Mapping[str, Restart] | None
 
 
+@dataclass(eq=False, repr=False)
 class Attachment:
     """A hold on the controller of an application. Leaving the ``with`` block detaches.
 
@@ -62,13 +63,10 @@ class Attachment:
     brought; the controller ends with the last attachment, and the queries run on.
     """
 
-    def __init__(
-        self, application: Application, wanted: Wanted, undo: ExitStack, page: PageServer | None
-    ) -> None:
-        self._application = application
-        self._wanted = wanted
-        self._undo = undo
-        self._page = page
+    _application: Application
+    _wanted: Wanted
+    _undo: ExitStack
+    _page: PageServer | None
 
     @property
     def queries(self) -> tuple[StreamingQuery, ...]:

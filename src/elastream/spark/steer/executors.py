@@ -30,6 +30,7 @@ from elastream.spark.internals.spark_internals import ExecutorEntry, SparkIntern
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.own_work import OWN_NAME
+from elastream.spark.observe.watched_query import Places, WatchedQuery
 from elastream.spark.steer.warm_up import aggregation_stream, first_job, warm_up
 
 if TYPE_CHECKING:
@@ -108,9 +109,7 @@ class SparkExecutorPool:
         deadline = time.monotonic() + _RELEASE_TIMEOUT_S
         while names & {entry.id for entry in self._internals.executors(leaving=True)}:
             if time.monotonic() > deadline:
-                raise SparkError(
-                    f"executors {join_names(sorted(names))} were released and do not end"
-                )
+                raise SparkError(f"executors {join_names(sorted(names))} do not end")
             ticket.wait(_POLL_S)
         self._internals.request_executors(len(self._internals.executors()))
 
@@ -164,39 +163,31 @@ class SparkExecutorPool:
 
     def _refuse_while_needed(self, ids: set[str]) -> None:
         """Refuse executors with state that a query needs which is not idle."""
-        running = [
-            query
-            for query in self._internals.queries.active()
-            if not (query.name or "").startswith(OWN_NAME)
-        ]
-        statuses = self._internals.queries.statuses(running)
+        active = self._internals.queries.active()
+        running = [query for query in active if not (query.name or "").startswith(OWN_NAME)]
         watched = {each.query.run_id: each for each in self._monitor.watched()}
+        statuses = self._internals.queries.statuses(running)
         for query, status in zip(running, statuses, strict=True):
-            if status.idle:
-                continue
-            own = watched.get(query.run_id)
-            places = None if own is None else own.places.now
-            if own is not None and places is not None and places.observed.keys() >= set(own.tasks):
-                held = sum(executor in ids for executor in places.observed.values())
-                heading = sum(executor in ids for executor in places.requested.values())
-                leaving = sum(places.observed.get(task) in ids for task in places.requested)
-                if held - leaving > 0 or heading:
-                    raise StateHeldError(
-                        f"executors {join_names(sorted(ids))} are not released: {held} tasks of "
-                        f"query {own.name} are on them and {heading} are on their way to them"
-                    )
-            elif stores := self._stores_on(query, ids):  # no batch has shown all its tasks
-                raise StateHeldError(
-                    f"executors {join_names(sorted(ids))} are not released: "
-                    f"the query {query.label} has {stores} state stores on them"
-                )
+            if not status.idle and (held := self._held(query, watched.get(query.run_id), ids)):
+                names = join_names(sorted(ids))
+                raise StateHeldError(f"executors {names} are not released: {held}")
 
-    def _stores_on(self, query: RunningQuery, ids: set[str]) -> int:
-        return sum(
+    def _held(self, query: RunningQuery, watched: WatchedQuery | None, ids: set[str]) -> str:
+        """Return what a query has on these executors; nothing where it does not need them."""
+        places = Places() if watched is None else watched.places.now
+        if watched is not None and places.observed.keys() >= set(watched.tasks):
+            held = sum(executor in ids for executor in places.observed.values())
+            heading = sum(executor in ids for executor in places.requested.values())
+            leaving = sum(places.observed.get(task) in ids for task in places.requested)
+            name = f"{held} tasks of query {watched.name}"
+            needed = held > leaving or heading
+            return f"{name} are on them and {heading} are on their way to them" if needed else ""
+        locations = [  # no batch has shown all its tasks
             self._internals.location(
                 self._internals.provider_id(operator, partition, operator.stores[0])
             )
-            in ids
             for operator in self._internals.queries.operators(query) or ()
             for partition in range(operator.partitions)
-        )
+        ]
+        stores = sum(executor in ids for executor in locations)
+        return f"the query {query.label} has {stores} state stores on them" if stores else ""
