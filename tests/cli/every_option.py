@@ -77,7 +77,7 @@ _NO_LOADS = {
     f"{_STUDIES}.look_ahead.series.read_series": lambda path: path,
     f"{_STUDIES}.look_ahead.figures.figures": lambda *_: [],
 }
-_SESSION = "elastream.spark.sessions.application_session.application_session"
+_SESSION = "elastream.handover.spark.application_session.application_session"
 _BATCH = "elastream.spark.sessions.batch_session.batch_session"
 _SETTINGS = f"{_LAB}.applications.patterns.settings.TraceSettings"
 _GROWTH = "elastream.foresight.mtm.growth.GrowthSettings"

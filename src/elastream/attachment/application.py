@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from elastream.attachment.trace_recorder import TraceRecorder
 from elastream.core.decision_log import LogEntry
 from elastream.core.decisions import Decision
 from elastream.core.driver import Controller
@@ -21,13 +22,19 @@ from elastream.core.learning import LearningPlanner, Learnt, Lesson
 from elastream.core.policy import Policy, planner_named
 from elastream.core.ports import Runtime, Ticket
 from elastream.core.state import LoopState
+from elastream.spark.internals.queries import RunningQuery
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.executor_registry import ExecutorRegistry
+from elastream.spark.observe.host_delays import HostProbe
+from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.steer.copies import SparkStateCopies
+from elastream.spark.steer.executors import SparkExecutorPool
+from elastream.spark.steer.placement import SparkStatePlacement
+from elastream.spark.steer.repartition import SparkRepartitioner
+from elastream.spark.steer.restarting import QueryRestarter, Restart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from elastream.spark.internals.queries import RunningQuery
-    from elastream.spark.internals.spark_internals import SparkInternals
-    from elastream.spark.steer.restarting import Restart
 
 
 _log = logging.getLogger(__name__)
@@ -70,16 +77,6 @@ class Application:
         stream: WarmUpStream | None,
         trace: Path | str | None,
     ) -> None:
-        from elastream.attachment.trace_recorder import TraceRecorder
-        from elastream.spark.observe.executor_registry import ExecutorRegistry
-        from elastream.spark.observe.host_delays import HostProbe
-        from elastream.spark.observe.monitor import SparkMonitor
-        from elastream.spark.steer.copies import SparkStateCopies
-        from elastream.spark.steer.executors import SparkExecutorPool
-        from elastream.spark.steer.placement import SparkStatePlacement
-        from elastream.spark.steer.repartition import SparkRepartitioner
-        from elastream.spark.steer.restarting import QueryRestarter
-
         self.internals = internals
         self.id = internals.application_id()
         self.recent: tuple[Decision, ...] = ()

@@ -38,13 +38,16 @@ from elastream.model.observation import Executor, TaskId
 from elastream.model.words import join_names
 from elastream.page.run import Run
 from elastream.page.server import PageServer, page_address
+from elastream.spark.internals.repartitioning import expect_repartitioning
+from elastream.spark.internals.spark_internals import SparkInternals
+from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.watched_query import refusal
+from elastream.spark.sessions.query_session import is_session, queries_of, session_of
+from elastream.spark.sessions.settings import advised, wrong_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from elastream.spark.internals.spark_internals import SparkInternals
-    from elastream.spark.observe.monitor import SparkMonitor
 
 
 _log = logging.getLogger(__name__)
@@ -211,8 +214,6 @@ def attach(
     attached with another policy. The queries are untouched then. Settings that only make moves
     cheaper are advised in a warning.
     """
-    from elastream.spark.sessions.settings import advised, wrong_settings
-
     internals, wanted = _opened(target)
     wanted = replace(wanted, restarts=_restarts(policy, wanted, restart))
     for setting in advised(wrong_settings(internals.spark)):
@@ -253,8 +254,6 @@ def attach(
 def _restarts(policy: Policy, wanted: Wanted, restart: Restarts) -> Mapping[str, Restart]:
     """Return how queries are started again, by name; refuse a policy that needs it without."""
     if policy.repartition:
-        from elastream.spark.internals.repartitioning import expect_repartitioning
-
         expect_repartitioning()
     if restart is None:
         if policy.repartition:
@@ -286,10 +285,6 @@ def _opened(
     target: StreamingQuery | Sequence[StreamingQuery] | SparkSession,
 ) -> tuple[SparkInternals, Wanted]:
     """Find the target's application, and refuse queries that cannot be steered."""
-    from elastream.spark.internals.spark_internals import SparkInternals
-    from elastream.spark.observe.watched_query import refusal
-    from elastream.spark.sessions.query_session import is_session, queries_of, session_of
-
     if is_session(target):
         return SparkInternals.of(target), Wanted(None)  # type: ignore[arg-type]
     queries = queries_of(target)

@@ -12,7 +12,7 @@ from elastream_lab.cli.taxi import taxi
 
 @pytest.fixture
 def refused(refusing: Any) -> Any:  # arguments -> the one line
-    return refusing(taxi, "elastream.spark.sessions.embedded_session.embedded")
+    return refusing(taxi, "elastream.spark.sessions.embedded_cluster.embedded")
 
 
 @pytest.mark.parametrize(

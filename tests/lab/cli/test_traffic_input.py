@@ -16,7 +16,6 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("something was started")
 
     monkeypatch.setattr("elastream.spark.sessions.embedded_cluster.embedded", started)
-    monkeypatch.setattr("elastream.spark.sessions.embedded_session.embedded", started)
 
 
 @pytest.mark.parametrize("command", [["traffic"], ["measure", "--out", "problem.json"]])
