@@ -146,6 +146,7 @@ def run(
     """
     from elastream.attachment import attach
     from elastream.demo.word_count import warm_up_stream, wrong_words
+    from elastream.spark.internals.graceful_stop import stop_gracefully
     from elastream.spark.sessions.embedded_cluster import (
         EmbeddedCluster,
         embedded_session,
