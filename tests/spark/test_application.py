@@ -56,7 +56,7 @@ class Application:
         frame: DataFrame,
         mode: str = "update",
         sink: str = "noop",
-        trigger: str = "500 milliseconds",
+        trigger: str = "1 second",
     ) -> StreamingQuery:
         writer = frame.writeStream.format(sink).outputMode(mode).queryName(name)
         writer = writer.option("checkpointLocation", str(self.checkpoint(name)))
@@ -158,7 +158,7 @@ def test_an_overloaded_query_gets_executors_and_gives_them_back_when_all_is_idle
     with attach(spark, policy, log=application.told.append):
         application.start("quiet", files.counts())
         slow = slowed(numbers(spark).repartition("value"), 6000.0, "value")
-        busy = application.start("busy", slow.groupBy("value").count(), trigger="1 second")
+        busy = application.start("busy", slow.groupBy("value").count())
         until(lambda: alive(spark) == 3, "the overload is met")
         until(lambda: "done" in application.kinds(), "the change is done")
         busy.stop()

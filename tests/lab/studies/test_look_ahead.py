@@ -96,7 +96,10 @@ def test_a_file_that_is_no_load_is_refused(tmp_path: Path, text: str, wrong: str
 # Three loops
 
 
-def test_who_looks_ahead_is_ready_for_a_morning_like_those_before() -> None:
+def test_who_looks_ahead_is_ready_for_a_morning_like_those_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backtest, "_TRIGGER_S", 60.0)
     study = LookAheadStudy(days=1, look_ahead_s=900.0, pool_s=300.0)
     load = hours(9, mornings).held_out(1, 4200.0)
     found = {loop: outcome(study, load, loop) for loop in LOOPS}
@@ -114,7 +117,7 @@ def test_who_looks_ahead_is_ready_for_a_morning_like_those_before() -> None:
 def test_one_command_tells_of_every_load(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backtest, "_TRIGGER_S", 120.0)
+    monkeypatch.setattr(backtest, "_TRIGGER_S", 300.0)
     first, second = csv(tmp_path / "calm.csv", 9), csv(tmp_path / "week.csv.gz", 16, mornings)
     told, picture = tmp_path / "ahead.json", tmp_path / "ahead.png"
     options = ["--input", str(first), "--input", str(second), "--days", "1"]

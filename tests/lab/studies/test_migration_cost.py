@@ -117,9 +117,9 @@ OF_ONE_LOAD = [
 
 
 def test_the_study_makes_every_figure_of_every_load_as_the_contract_has_it() -> None:
-    words = CostStudy(month(5), month(6), migrations=8, seeds=3, tasks=12)
+    words = CostStudy(month(5), month(6), migrations=4, seeds=2, tasks=12)
     before, after = (replace(month(seed), name="counts of pairs") for seed in (7, 8))
-    pairs = CostStudy(before, after, migrations=8, seeds=3, tasks=12)
+    pairs = CostStudy(before, after, migrations=4, seeds=2, tasks=12)
     for study in (words, pairs):
         study.check()
     makers = figures([words, pairs], ahead_taus=(0.2, 0.4))
@@ -133,8 +133,8 @@ def test_the_study_makes_every_figure_of_every_load_as_the_contract_has_it() -> 
     for figure in made:
         assert list(figure) == ["study", "figure", "data", "rows", "trend_holds", "says"]
         assert figure["rows"]
-    assert str(made[0]["data"]).startswith("word count of made after made, 8 migrations")
-    assert str(made[10]["data"]).startswith("counts of pairs of made after made, 8 migrations")
+    assert str(made[0]["data"]).startswith("word count of made after made, 4 migrations")
+    assert str(made[10]["data"]).startswith("counts of pairs of made after made, 4 migrations")
 
 
 def test_every_month_and_tau_is_told_whether_looking_ahead_moves_no_more() -> None:
