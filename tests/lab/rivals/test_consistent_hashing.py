@@ -116,9 +116,3 @@ def test_a_ring_without_points_is_refused(nodes: int, points: int, field: str) -
     with pytest.raises(ProblemError) as refused:
         ring_assignment(1, nodes, points=points)
     assert refused.value.field == field
-
-
-def test_an_average_of_no_run_is_refused() -> None:
-    problem = StepProblem.of([1], [1], [[0, 1]], 1, 0)
-    with pytest.raises(ProblemError, match="seeds"):
-        average_cost(problem, seeds=[])

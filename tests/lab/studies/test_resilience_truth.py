@@ -294,7 +294,7 @@ def test_a_run_that_is_cut_short_tells_of_the_points_that_all_placements_had() -
     assert truth_so_far(STUDY, [one for one in GOOD if one.method == "rod"]) == ()
 
 
-def test_the_table_in_the_docs_is_that_of_the_runs_beside_it() -> None:
+def test_the_table_in_the_docs_is_that_of_the_runs_next_to_it() -> None:
     docs = Path(__file__).parents[3] / "lab" / "docs"
     runs = earlier_runs([docs / "figure-14.json"], SparkTruth(seed=0))
     page = (docs / "resilience.md").read_text()

@@ -31,12 +31,12 @@ def skewed_sequence(tasks: int, nodes: tuple[int, ...], tau: float) -> SequenceP
     return SequenceProblem(step.work, step.state, step.current, targets)
 
 
-def uniform(tasks: int, before: int, after: int, tau: float, *, seed: int = 0) -> StepProblem:
+def uniform(tasks: int, before: int, after: int, tau: float) -> StepProblem:
     """Return a migration of ``tasks`` whose load and state are drawn evenly from 1 to 1000.
 
     Every node starts with the same number of tasks, or one more.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     work, state = rng.integers(1, 1001, (2, tasks))
     cuts = [node * tasks // before for node in range(before + 1)]
     return StepProblem.of(work, state, list(pairwise(cuts)), after, tau)

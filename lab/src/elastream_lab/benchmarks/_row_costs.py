@@ -45,9 +45,7 @@ class RowCost:
 
 
 def row_cost(
-    started: Callable[[Path], AbstractContextManager[StreamingQuery]],
-    rows_a_batch: int,
-    batches: int = BATCHES,
+    started: Callable[[Path], AbstractContextManager[StreamingQuery]], rows_a_batch: int
 ) -> RowCost:
     """Start the query in a folder that goes with it, and measure some batches."""
     with (
@@ -56,7 +54,7 @@ def row_cost(
     ):
         first = _await_batch(query, _LEAD_BATCHES)
         began_s, cpu_s = time.monotonic(), cpu_times().spark
-        last = _await_batch(query, first + batches)
+        last = _await_batch(query, first + BATCHES)
         took_s, cpu_s = time.monotonic() - began_s, cpu_times().spark - cpu_s
         batches_ms = [
             each.durationMs["triggerExecution"]

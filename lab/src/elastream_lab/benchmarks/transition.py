@@ -28,6 +28,7 @@ from elastream_lab.rivals.even_split import even_split
 
 SIZES = range(8, 17)
 TAUS = (0.2, 0.4, 0.8, 1.2)
+GAMMA = 0.8
 MIGRATIONS = 1000
 
 
@@ -39,12 +40,12 @@ def run() -> None:
     console.print(_precompute())
 
 
-def skewed_problem(tasks: int, tau: float, gamma: float = 0.8) -> ProjectionProblem:
+def skewed_problem(tasks: int, tau: float) -> ProjectionProblem:
     """Return skewed tasks with a random chain over the sizes."""
     random = np.random.default_rng(1)
     matrix = random.exponential(size=(len(SIZES), len(SIZES)))
     np.fill_diagonal(matrix, 0)
-    chain = MigrationChain.of(list(SIZES), matrix / matrix.sum(axis=1, keepdims=True), gamma)
+    chain = MigrationChain.of(list(SIZES), matrix / matrix.sum(axis=1, keepdims=True), GAMMA)
     step = skewed(tasks, 8, 16, tau, seed=1)
     return ProjectionProblem(step.work, step.state, tau, chain)
 

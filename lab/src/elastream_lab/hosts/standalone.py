@@ -24,6 +24,7 @@ from elastream_lab.hosts.network import Host, Network
 _PORT: Final = 7077
 _START_S: Final = 600.0
 _POLL_S: Final = 0.2
+_MEMORY: Final = "1200m"
 _DEPLOY: Final = "org.apache.spark.deploy"
 _REACH: Final = """
 import socket, sys
@@ -34,13 +35,11 @@ socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()
 class StandaloneCluster:
     """A master that runs, and workers that can be started on other hosts."""
 
-    def __init__(
-        self, net: Network, master: str, folder: Path, *, memory_mb: int, worker_timeout_s: int
-    ) -> None:
+    def __init__(self, net: Network, master: str, folder: Path, *, worker_timeout_s: int) -> None:
         self._net = net
         self._host = net[master]
         self._folder = folder
-        self._room = ("--cores", "1", "--memory", f"{memory_mb}m", "--webui-port", "0")
+        self._room = ("--cores", "1", "--memory", _MEMORY, "--webui-port", "0")
         self._given = (f"-Dspark.worker.timeout={worker_timeout_s}",)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._used: set[Host] = set()
@@ -114,7 +113,6 @@ def standalone(
     master: str,
     workers: Sequence[str],
     folder: Path,
-    memory_mb: int = 1200,
     worker_timeout_s: int = 60,
 ) -> Iterator[StandaloneCluster]:
     """Start a cluster on hosts; its logs go to a folder, one for each host.
@@ -122,9 +120,7 @@ def standalone(
     ``worker_timeout_s``: after so long without a word from a worker the master takes it for lost.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = StandaloneCluster(
-        net, master, folder, memory_mb=memory_mb, worker_timeout_s=worker_timeout_s
-    )
+    cluster = StandaloneCluster(net, master, folder, worker_timeout_s=worker_timeout_s)
     try:
         cluster.start_master()
         for name in workers:

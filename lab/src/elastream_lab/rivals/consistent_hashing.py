@@ -18,18 +18,18 @@ that inherits another planner's assignment would move nearly everything, once.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import blake2b
 
 from elastream.model.assignment import Assignment
 from elastream.model.checks import Number, count
-from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import StepPlan, step_plan
 
 DEFAULT_POINTS = 100
 """Points of a node on the ring; a node's share of it then varies by about a tenth."""
+_RUNS = 100
 
 
 def consistent_hashing(
@@ -59,22 +59,17 @@ def ring_order(
     return tuple(tuple(dict.fromkeys(order)) for order in orders)
 
 
-def average_cost(
-    problem: StepProblem, *, seeds: Iterable[int] = range(100), points: int = DEFAULT_POINTS
-) -> Number:
+def average_cost(problem: StepProblem) -> Number:
     """Return the mean state moved from a ring of ``current.nodes`` nodes to the target's.
 
-    One run a seed, each from its own ring; of ``problem.current`` only the number of nodes
-    counts. The default is the hundred runs of papers 000 and 001.
+    The hundred runs of papers 000 and 001, each from its own ring; of ``problem.current`` only the
+    number of nodes counts.
     """
     costs = []
-    for seed in seeds:
-        start = ring_assignment(len(problem.work), problem.current.nodes, seed, points=points)
-        run = replace(problem, current=start)
-        costs.append(consistent_hashing(run, seed=seed, points=points).cost)
-    if not costs:
-        raise ProblemError("seeds", "is empty; give at least one run")
-    return exact_sum(costs) / len(costs)
+    for seed in range(_RUNS):
+        start = ring_assignment(len(problem.work), problem.current.nodes, seed)
+        costs.append(consistent_hashing(replace(problem, current=start), seed=seed).cost)
+    return exact_sum(costs) / _RUNS
 
 
 def _ring(nodes: int, seed: int, points: int) -> list[tuple[int, int]]:

@@ -88,16 +88,14 @@ def passed_between(samples: Sequence[Sample], begin_ms: float, end_ms: float) ->
     return within[-1].up - within[0].up, within[-1].down - within[0].down
 
 
-def peak_bytes_per_s(samples: Sequence[Sample], *, over_s: float = 1.0) -> float:
-    """Return the most that went through in one direction, over at least so long."""
+def peak_bytes_per_s(samples: Sequence[Sample]) -> float:
+    """Return the most that went through in one direction, over at least a second."""
     peak, first = 0.0, 0
     for last in samples:
-        while samples[first + 1 : first + 2] and (
-            last.at_ms - samples[first + 1].at_ms >= 1000 * over_s
-        ):
+        while samples[first + 1 : first + 2] and (last.at_ms - samples[first + 1].at_ms >= 1000):
             first += 1
         span_s = (last.at_ms - samples[first].at_ms) / 1000
-        if span_s >= over_s:
+        if span_s >= 1:
             most = max(last.up - samples[first].up, last.down - samples[first].down)
             peak = max(peak, most / span_s)
     return peak

@@ -98,14 +98,9 @@ class S3Server:
 
 
 @contextmanager
-def s3_server(
-    program: Path, folder: Path, *, port: int | None = None, owner: Account | None = None
-) -> Iterator[S3Server]:
-    """Start a server whose files are in the folder, give it, and end it.
-
-    With the ``port`` and ``owner`` of an earlier one there it goes on where that ended.
-    """
-    server = S3Server(program, folder, port or _free_port(), owner or Account.new("elastream"))
+def s3_server(program: Path, folder: Path) -> Iterator[S3Server]:
+    """Start a server whose files are in the folder, give it, and end it."""
+    server = S3Server(program, folder, _free_port(), Account.new("elastream"))
     server.root.mkdir(parents=True, exist_ok=True)
     (folder / "accounts").mkdir(exist_ok=True)
     known = {

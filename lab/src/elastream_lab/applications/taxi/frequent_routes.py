@@ -46,9 +46,7 @@ def routes(trips: DataFrame) -> DataFrame:
     return known.select("at", f.concat_ws("-", "start", "end").alias("route"))
 
 
-def frequent_routes(
-    trips: DataFrame, *, late: str = "0 seconds", service_us: float = 0.0
-) -> DataFrame:
+def frequent_routes(trips: DataFrame, *, service_us: float = 0.0) -> DataFrame:
     """Return, for every minute, the best routes: ``minute``, and ``best`` in their order.
 
     An entry of ``best`` has ``trips``, ``latest`` (seconds since the epoch) and ``route``. Works on
@@ -59,7 +57,7 @@ def frequent_routes(
 
     rows = routes(trips)
     if trips.isStreaming:
-        rows = rows.withWatermark("at", late)
+        rows = rows.withWatermark("at", "0 seconds")
     spans = rows.withColumn("span", f.window("at", _LENGTH, _SLIDE))
     if service_us:
         each_us = service_us * SLIDE_S / LENGTH_S

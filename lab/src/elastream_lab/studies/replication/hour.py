@@ -24,7 +24,6 @@ from elastream_lab.studies.look_ahead.series import Series
 from elastream_lab.studies.replication.reference import (
     BALANCED,
     BASELINE,
-    Setting,
     ans_network,
     reference_problem,
 )
@@ -116,7 +115,6 @@ def hour(
     *,
     restricted: bool = False,
     compared: bool = False,
-    setting: Setting | None = None,
     minutes: int = _MINUTES,
     rates: Sequence[float] | None = None,
 ) -> Hour:
@@ -124,7 +122,7 @@ def hour(
 
     ``rates``: tuples a second at the start and after each minute, in place of the paper's.
     """
-    setting = setting or ans_network()
+    setting = ans_network()
     rates = rates or [_rate(number, minutes) for number in range(minutes + 1)]
     rate = rates[0]
     first = reference_problem(setting, rate)

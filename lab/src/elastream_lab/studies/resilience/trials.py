@@ -37,9 +37,9 @@ class Ruler:
         return 0.0 if rows is None else float(ray_values(rows, self.points).mean())
 
 
-def space_of(graph: QueryGraph, nodes: int = NODES) -> Space:
+def space_of(graph: QueryGraph) -> Space:
     """Return the normalised space of the graph on nodes that are all alike."""
-    space = normalise(problem_of(graph, nodes))
+    space = normalise(problem_of(graph, NODES))
     if isinstance(space, Infeasible):  # nodes with capacity, no lower bound
         raise AssertionError(space.reason)
     return space
