@@ -71,7 +71,7 @@ def test_an_executor_that_was_warmed_is_told_whoever_else_reads_the_roll(
             monitor._synced_s = float("inf")  # nor because a while has passed
             monitor._changing_until_s = 0.0
             assert registry.warmed([first])
-            assert registry.is_warm(first)
+            assert first in registry.warm
             assert registry.executors()[0].warm
         told = facts.get(timeout=PATIENCE_S)
         while not isinstance(told, ExecutorsChanged):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from elastream.attachment.trace_recorder import TraceRecorder
 from elastream.core.decision_log import LogEntry
@@ -21,12 +21,12 @@ from elastream.core.driver import Controller
 from elastream.core.learning import LearningPlanner, Learnt, Lesson
 from elastream.core.policy import Policy, planner_named
 from elastream.core.ports import Runtime, Ticket
-from elastream.core.state import LoopState
 from elastream.spark.internals.queries import RunningQuery
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.host_delays import HostProbe
 from elastream.spark.observe.monitor import SparkMonitor
+from elastream.spark.observe.watched_query import Backlog
 from elastream.spark.steer.copies import SparkStateCopies
 from elastream.spark.steer.executors import SparkExecutorPool
 from elastream.spark.steer.placement import SparkStatePlacement
@@ -43,7 +43,6 @@ _QUIET: Final = ("hold", "wait")
 _RECENT: Final = 8
 _POLL_S: Final = 0.2
 
-Backlog = Callable[[Mapping[str, Any]], int | None]
 WarmUpStream = Callable[["SparkSession"], "DataFrame"]
 
 LOCK = threading.RLock()
@@ -136,7 +135,9 @@ class Application:
 
     def paused(self, query: str | None = None) -> bool:
         """Whether a query, or any, is stopped for a change and not running again yet."""
-        return _paused(self.controller.state, query) or self.restarter.is_stopping(query)
+        paused = self.controller.state.phase.paused
+        is_named = paused is not None and query in (None, paused)
+        return is_named or self.restarter.is_stopping(query)
 
     def let_go(self, wanted: Wanted, *, patient: bool = True) -> None:
         """Release the queries that no other attachment has; end with the last attachment.
@@ -265,8 +266,3 @@ def _unless_it_has_ended(step: Callable[[], None]) -> None:
         step()
     except Exception:  # the application has ended, or takes no requests
         _log.debug("%s failed", step.__name__, exc_info=True)
-
-
-def _paused(state: LoopState, query: str | None = None) -> bool:
-    paused = state.phase.paused
-    return paused is not None and query in (None, paused)

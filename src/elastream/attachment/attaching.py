@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Self
 from elastream.attachment.application import (
     APPLICATIONS,
     Application,
-    Backlog,
     Wanted,
     WarmUpStream,
     registered,
@@ -41,9 +40,10 @@ from elastream.page.server import PageServer, page_address
 from elastream.spark.internals.repartitioning import expect_repartitioning
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
-from elastream.spark.observe.watched_query import refusal
+from elastream.spark.observe.watched_query import Backlog, refusal
 from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 from elastream.spark.sessions.settings import advised, wrong_settings
+from elastream.spark.steer.restarting import Restart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,6 @@ _log = logging.getLogger(__name__)
 
 OneLog = Path | str | Callable[[Decision], None]
 Log = OneLog | Sequence[OneLog] | None
-Restart = Callable[[], "StreamingQuery"]
 Restarts = Restart | Mapping[str, Restart] | None
 
 

@@ -15,27 +15,18 @@ class ExecutorRegistry:
     def __init__(self, internals: SparkInternals) -> None:
         self._internals = internals
         self._lock = threading.Lock()
-        self._warm: frozenset[str] = frozenset()
-
-    @property
-    def warm(self) -> frozenset[str]:
+        self.warm: frozenset[str] = frozenset()
         """The executors that have had state, or were warmed; none is ever taken out."""
-        return self._warm
 
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
         return tuple(
-            Executor(entry.id, entry.host, entry.added_ms, entry.id in self._warm, entry.cores)
+            Executor(entry.id, entry.host, entry.added_ms, entry.id in self.warm, entry.cores)
             for entry in self._internals.executors()
         )
 
-    def is_warm(self, executor: str) -> bool:
-        """Tell whether an executor has had state, or was warmed."""
-        return executor in self._warm
-
     def warmed(self, ids: Iterable[str]) -> bool:
-        """Note that these are warm; tell whether that is news."""
+        """Note that these are warm; return whether that is news."""
         with self._lock:
-            before = self._warm
-            self._warm = before.union(ids)
-            return self._warm != before
+            before, self.warm = self.warm, self.warm.union(ids)
+            return self.warm != before

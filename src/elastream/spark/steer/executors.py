@@ -89,7 +89,7 @@ class SparkExecutorPool:
 
     def warm(self, ids: Sequence[str], *, ticket: Ticket) -> None:
         """Make the executors ready for state; returns when they are."""
-        cold = [entry for entry in self._entries(ids) if not self._registry.is_warm(entry.id)]
+        cold = [entry for entry in self._entries(ids) if entry.id not in self._registry.warm]
         watched = self._monitor.watched()
         near = next((each.operators[0].root for each in watched if each.operators), None)
         if cold:
