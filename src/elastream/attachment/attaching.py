@@ -189,8 +189,8 @@ def attach(
     """Make running queries elastic within the bounds of ``policy``.
 
     ``target`` is a query, several, or a session: then every stateful query of the application, in
-    any session, those started later too. A query joins with its first batch, and leaves when it
-    ends.
+    any session, those started later too. A query joins with its first batch, leaves when it ends,
+    and joins again when it is started again.
 
     ``log`` takes every decision: a file of JSON lines (``elastream log FILE`` reads it), a
     function, or several of them. ``backlog`` reads from a progress report how many rows wait in
