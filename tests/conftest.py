@@ -13,8 +13,7 @@ import pytest
 import typer
 from hypothesis import HealthCheck, settings
 
-from elastream.cli.companions import with_companions
-from elastream.cli.option_names import with_option_names
+from elastream.cli.command_rules import with_rules
 from elastream.model.errors import ElastreamError
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Refusal]:
     def of(command: Callable[..., None], starts: str) -> Refusal:
         app = typer.Typer()
         app.command()(command)
-        named = with_option_names(with_companions(typer.main.get_command(app)))
+        named = with_rules(typer.main.get_command(app))
 
         def started(*_: object, **__: object) -> None:
             pytest.fail("something was started")

@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import get_data
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
@@ -19,9 +18,9 @@ _LINE: Final = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that has a stub."""
-    stub = (get_data(package, "__init__.pyi") or b"").decode()
-    modules = {name: module for module, name in _LINE.findall(stub)}
     names = vars(sys.modules[package])
+    stub = names["__loader__"].get_data(f"{names['__path__'][0]}/__init__.pyi").decode()
+    modules = {name: module for module, name in _LINE.findall(stub)}
 
     def get(name: str) -> Any:
         if name not in modules:

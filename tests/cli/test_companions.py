@@ -8,7 +8,7 @@ import pytest
 import typer
 from tests.cli.test_every_option import COMMANDS
 
-from elastream.cli.companions import companions, with_companions
+from elastream.cli.command_rules import companions, with_rules
 from elastream.cli.main import main
 from elastream.model.errors import ProblemError
 
@@ -52,7 +52,7 @@ def asked(*arguments: str) -> str:
         return f"{one} {two} {either} {both} {free}"
 
     try:
-        called = with_companions(typer.main.get_command(app))
+        called = with_rules(typer.main.get_command(app))
         return str(called(args=list(arguments), standalone_mode=False))
     except ProblemError as error:
         return str(error)

@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from elastream.cli.option_names import fields_of_a_file, with_option_names
+from elastream.cli.command_rules import fields_of_a_file, with_rules
 from elastream.model.errors import ProblemError
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def raised_by(error: ProblemError, *, in_file: bool = False) -> str:
                 raise error
         raise error
 
-    named = with_option_names(typer.main.get_command(app))
+    named = with_rules(typer.main.get_command(app))
     with pytest.raises(ProblemError) as raised:
         named(args=[], standalone_mode=False)
     return str(raised.value)

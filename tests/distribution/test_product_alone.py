@@ -10,6 +10,7 @@ from tests.distribution.conftest import Environment, MakeEnvironment, project
 from tests.replication.test_commands import PROBLEM as REPLICATION
 
 from elastream.cli.main import main
+from elastream.extras import INSTALL_LAB, install_command
 
 pytestmark = pytest.mark.xdist_group("distribution")  # the wheels are built once
 
@@ -67,7 +68,7 @@ def test_a_planner_in_the_base_says_what_it_says_with_all_libraries(
     ended = base.run("plan", *planner.split(), str(problem))
     code = main(["plan", *planner.split(), str(problem)])
     assert ended.returncode == code == 0, ended.stderr
-    assert all(line.endswith('"elastream[fast]"') for line in ended.stderr.splitlines())
+    assert all(line.endswith(install_command("fast")) for line in ended.stderr.splitlines())
     plans = [json.loads(out) for out in (ended.stdout, capsys.readouterr().out)]
     alone, together = [{**plan, "solve_s": None} for plan in plans]
     assert alone == together
@@ -90,7 +91,7 @@ def test_a_command_of_the_lab_says_what_to_install(
     base: Environment, command: str, arguments: tuple[str, ...]
 ) -> None:
     line = base.refusal(*command.split(), *arguments)
-    assert line == f"elastream: elastream {command} comes with the lab: pip install elastream-lab"
+    assert line == f"elastream: elastream {command} comes with the lab: {INSTALL_LAB}"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_command_that_needs_spark_says_what_to_install(
     )
     (base.site / "queries.py").write_text("from pyspark.sql import functions\n")
     line = base.refusal(*(str(problem) if each == "PROBLEM" else each for each in arguments))
-    assert line == f'elastream: {library} is not installed: pip install "elastream[spark]"'
+    assert line == f"elastream: {library} is not installed: {install_command('spark')}"
 
 
 def test_the_doctor_says_what_to_install(base: Environment) -> None:
@@ -119,7 +120,7 @@ def test_the_doctor_says_what_to_install(base: Environment) -> None:
     assert ended.returncode == 2
     first = json.loads(ended.stdout)["findings"][0]
     assert (first["name"], first["verdict"]) == ("spark", "fail")
-    assert first["todo"] == 'pip install "elastream[spark]"'
+    assert first["todo"] == install_command("spark")
     assert ended.stderr.count("\n") == 1
 
 
@@ -128,7 +129,7 @@ def test_a_picture_that_could_not_be_drawn_is_refused_before_the_run(
     with_spark: Environment, picture: tuple[str, ...]
 ) -> None:
     line = with_spark.refusal("demo", *picture)
-    assert line == 'elastream: matplotlib is not installed: pip install "elastream[demo]"'
+    assert line == f"elastream: matplotlib is not installed: {install_command('demo')}"
 
 
 def test_a_plug_in_that_cannot_be_loaded_breaks_no_other_command(base: Environment) -> None:

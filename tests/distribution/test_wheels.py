@@ -14,7 +14,7 @@ from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from tests.distribution.conftest import ROOT, Wheels, project
 
-from elastream.cli.extras import EXTRAS
+from elastream.extras import EXTRAS
 
 pytestmark = pytest.mark.xdist_group("distribution")  # the wheels are built once
 

@@ -70,6 +70,11 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
 
             print(f"elastream {version('elastream')}")
             return 0
+        if given[:1] in ([], ["--help"]):
+            from elastream.cli.command_table import root_help
+
+            print(root_help(), file=sys.stdout if given else sys.stderr)
+            return 0 if given else BAD_INPUT
         return _command(given)
     except ElastreamError as error:
         return _fail(str(error), BAD_INPUT)
@@ -103,8 +108,8 @@ def _command(arguments: list[str]) -> int | Callable[[], int]:
 
 def _broken(error: Exception) -> int:
     """Print one line: a missing extra, a path that cannot be used, else a fault of our own."""
-    from elastream.cli.extras import what_to_install
     from elastream.cli.quiet import text_of
+    from elastream.extras import what_to_install
 
     missing = what_to_install(error) if isinstance(error, ImportError) else None
     if missing is not None:

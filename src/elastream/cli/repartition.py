@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from elastream.cli.exits import BROKEN
-from elastream.cli.extras import expect_installed
 from elastream.cli.terminal import say
+from elastream.extras import expect_installed
 from elastream.model.errors import SparkError
 
 _CHECKPOINT = typer.Argument(

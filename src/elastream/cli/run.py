@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli.extras import expect_installed
 from elastream.cli.page import PAGE_NAME
+from elastream.extras import expect_installed
 from elastream.model.errors import ProblemError
 from elastream.registry import PROGRAMS, load
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elastream.atomic_io import write_json
-from elastream.cli.extras import expect_installed
 from elastream.cli.quiet import line_of_failure
+from elastream.extras import expect_installed
 from elastream.model.errors import ProblemError
 
 _PICTURES = (".png", ".svg", ".pdf")

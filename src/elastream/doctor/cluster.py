@@ -17,6 +17,7 @@ from elastream.core.ports import Ticket
 from elastream.doctor.cluster_managers import on_this_machine
 from elastream.doctor.findings import Check, Finding, Verdict
 from elastream.doctor.settings import DoctorSettings
+from elastream.extras import install_command
 from elastream.goals.by_hand import ByHand
 from elastream.launch.session import LaunchedSession
 from elastream.launch.settings import RunSettings
@@ -68,7 +69,7 @@ class LiveCluster:
         start = f"starting a session on {self._where}"
         ask = f"asking for {pluralize(self._settings.executors, 'executor')}"
         told = "ELASTREAM_DEBUG=1 shows what Java says"
-        unsteered = 'pip install "elastream[spark]" brings a Spark whose doors open'
+        unsteered = f"install a Spark that can be steered: {install_command('spark')}"
         return (
             check(self._start, "session", start, *needs, todo=told),
             check(self._doors, "doors", "opening the doors", "session", todo=unsteered),

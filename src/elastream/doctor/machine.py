@@ -12,6 +12,7 @@ from typing import Final
 
 from elastream.doctor.findings import Finding
 from elastream.doctor.program_text import ProgramText
+from elastream.extras import install_command
 from elastream.launch.given import MASTER, Given
 from elastream.model.errors import UnsupportedSparkError
 from elastream.model.words import join_names, pluralize
@@ -29,10 +30,10 @@ def spark_version(version: str | None, required: str = "") -> Finding:
     by itself: the doors say whether they open.
     """
     if version is None:
-        todo = 'pip install "elastream[spark]"'
+        todo = install_command("spark")
         return Finding("spark", "fail", "PySpark is not installed", todo)
     if _numbers(version) < _OLDEST:
-        todo = f'Spark {_OLDEST[0]} or newer has the doors: pip install "elastream[spark]"'
+        todo = f"Spark {_OLDEST[0]} or newer can be steered: {install_command('spark')}"
         return Finding("spark", "fail", f"PySpark {version}", todo)
     if not _within(version, required):
         todo = f"elastream was tried on PySpark {required}; the check of the doors decides"

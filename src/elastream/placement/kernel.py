@@ -20,6 +20,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar, cast
 
+from elastream.extras import install_command
+
 _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
@@ -65,7 +67,7 @@ class Kernel(Generic[P, R]):
         if run is self.plain and operations >= _SLOW_OPERATIONS:
             _report_once(
                 "this plan takes long without Numba, up to 100 times as long as with it: "
-                'pip install "elastream[fast]"'
+                + install_command("fast")
             )
         return run
 

@@ -128,7 +128,7 @@ def test_a_machine_without_any_java_is_told_what_to_install(
         "elastream.spark.sessions.java.installed_variant", lambda: variant_of("4.3.0")
     )
     with pytest.raises(
-        UnsupportedSparkError, match=r'Java 17 or newer .* "elastream\[demo\]"'
+        UnsupportedSparkError, match=r'Java 17 or newer .* "elastream\[demo\]",'
     ) as refused:
         java_home(bare)
     assert "\n" not in str(refused.value)

@@ -116,9 +116,9 @@ def _measured_program(
     app: str, arguments: list[str], out: Path, batches: int, lower_bound: bool, executors: int
 ) -> Callable[[], int]:
     """Return what runs somebody's program and measures its queries."""
-    from elastream.cli.extras import expect_installed
     from elastream.cli.run_summaries import checked_target
     from elastream.core.policy import Policy
+    from elastream.extras import expect_installed
     from elastream.launch.program import Program
     from elastream.launch.settings import RunSettings
     from elastream.resilience.spark.trial import ProgramTrial, run_measured

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastream.cli.option_names import fields_of_a_file
+from elastream.cli.command_rules import fields_of_a_file
 from elastream.cli.plan.printing import refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.cli.terminal import say

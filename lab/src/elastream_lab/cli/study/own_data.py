@@ -10,7 +10,7 @@ from elastream_lab.cli.traffic_settings import TrafficSettings
 
 def resilience_of(file: Path, seed: int, json_file: Path | None, picture: Path | None) -> None:
     """Make figure 14 of the graph of a problem file, as `elastream plan resilient` reads it."""
-    from elastream.cli.option_names import fields_of_a_file
+    from elastream.cli.command_rules import fields_of_a_file
     from elastream.cli.problem_files import read_fields
     from elastream.resilience.commands import resilient_problem
     from elastream_lab.studies.resilience.given import of_one_graph

@@ -1,8 +1,10 @@
-"""Libraries that come with an extra: where one is missing, one line says what to install."""
+"""Libraries that come with an extra, and the line that says what to install where one is missing.
+
+The package is not on PyPI yet, so the line also says what to install in a checkout.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Final
 
@@ -17,6 +19,13 @@ EXTRAS: Final = {
     "pyspark": "spark",
 }
 """The extra that brings a library which the product imports; a test compares pyproject.toml."""
+
+INSTALL_LAB: Final = "pip install elastream-lab, in a checkout pip install ./lab"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f'pip install "elastream[{extra}]", in a checkout pip install ".[{extra}]"'
 
 
 def what_to_install(error: ImportError) -> str | None:
@@ -35,6 +44,9 @@ def expect_installed(library: str) -> None:
 
 
 def _line(library: str) -> str:
-    there = find_spec(library) is not None
-    which = f"{library} {version(library)} is too old" if there else f"{library} is not installed"
-    return f'{which}: pip install "elastream[{EXTRAS[library]}]"'
+    which = f"{library} is not installed"
+    if find_spec(library) is not None:
+        from importlib.metadata import version
+
+        which = f"{library} {version(library)} is too old"
+    return f"{which}: {install_command(EXTRAS[library])}"
