@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from elastream.model.errors import UnsupportedSparkError
@@ -99,77 +100,53 @@ _FEW_FAILURES: Final = "twice the first executors"
 _KUBERNETES: Final = "k8s://"
 _BY_FILE_CONTEXT: Final = "Spark's own choice"
 
+_FOLLOWS: Final = "a task must follow its state, not the bulk of its input"
+_TAKES_AWAY: Final = "Spark's own allocation takes executors away that hold state"
+_SECOND_COPY: Final = "a speculative copy of a task takes the state to another executor"
+_LARGE: Final = "RocksDB holds and loads states that are larger than memory"
+_CHANGES: Final = "a batch then writes its changes and not a snapshot"
+_ISOLATED: Final = (
+    "with it each query has compiled code of its own on each executor, and none can be warmed"
+)
+_CHECKS: Final = "an executor that leaves checks this often whether it has handed over everything"
+_FORGETS: Final = (
+    "Spark ends an application that has lost three executors, or twice as many as it began "
+    "with; without it all count that were ever lost"
+)
+_QUOTA: Final = (
+    "a pod that a quota refuses counts as a lost executor from Spark 4.2 on, and is tried for "
+    "every second: a namespace without room would end the application"
+)
+_IN_MEMORY: Final = "the in-memory HDFSBackedStateStoreProvider"
+
+_advice = partial(_Rule, required=False)
 _RULES: Final = (
     _Rule("spark.locality.wait", "30s", "3s", _WAIT, _waits_long_enough),
     _Rule("spark.locality.wait.process", "30s", "30s", _WAIT, _waits_long_enough),
-    _Rule(
-        "spark.shuffle.reduceLocality.enabled",
-        "false",
-        "true",
-        "a task must follow its state, not the bulk of its input",
-    ),
-    _Rule(
-        "spark.dynamicAllocation.enabled",
-        "false",
-        "false",
-        "Spark's own allocation takes executors away that hold state",
-    ),
-    _Rule(
-        "spark.speculation",
-        "false",
-        "false",
-        "a speculative copy of a task takes the state to another executor",
-    ),
-    _Rule(
-        f"{_STATE_STORE}.providerClass",
-        ROCKSDB_PROVIDER,
-        "the in-memory HDFSBackedStateStoreProvider",
-        "RocksDB holds and loads states that are larger than memory",
-        required=False,
-    ),
-    _Rule(
-        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled",
-        "true",
-        "false",
-        "a batch then writes its changes and not a snapshot",
-        required=False,
-    ),
-    _Rule(
-        "spark.sql.artifact.isolation.enabled",
-        "false",
-        "true",
-        "with it each query has compiled code of its own on each executor, and none can be warmed",
-        required=False,
-    ),
-    _Rule("spark.decommission.enabled", "true", "false", _HAND_OVER, required=False),
-    _Rule(f"{_STORAGE}.enabled", "true", "false", _HAND_OVER, required=False),
-    _Rule(f"{_STORAGE}.shuffleBlocks.enabled", "true", "true", _HAND_OVER, required=False),
-    _Rule(
-        f"{_STORAGE}.replicationReattemptInterval",
-        "1s",
-        "30s",
-        "an executor that leaves looks so often whether it has handed over everything",
-        _is_quick,
-        required=False,
-    ),
-    _Rule(
+    _Rule("spark.shuffle.reduceLocality.enabled", "false", "true", _FOLLOWS),
+    _Rule("spark.dynamicAllocation.enabled", "false", "false", _TAKES_AWAY),
+    _Rule("spark.speculation", "false", "false", _SECOND_COPY),
+    _advice(f"{_STATE_STORE}.providerClass", ROCKSDB_PROVIDER, _IN_MEMORY, _LARGE),
+    _advice(f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled", "true", "false", _CHANGES),
+    _advice("spark.sql.artifact.isolation.enabled", "false", "true", _ISOLATED),
+    _advice("spark.decommission.enabled", "true", "false", _HAND_OVER),
+    _advice(f"{_STORAGE}.enabled", "true", "false", _HAND_OVER),
+    _advice(f"{_STORAGE}.shuffleBlocks.enabled", "true", "true", _HAND_OVER),
+    _advice(f"{_STORAGE}.replicationReattemptInterval", "1s", "30s", _CHECKS, _is_quick),
+    _advice(
         "spark.executor.failuresValidityInterval",
         "1h",
         _FOR_EVER,
-        "Spark ends an application that has lost three executors, or twice as many as it began "
-        "with; without it all count that were ever lost",
+        _FORGETS,
         lambda value: value != _FOR_EVER,
-        required=False,
         managers=("yarn", _KUBERNETES),
     ),
-    _Rule(
+    _advice(
         "spark.executor.maxNumFailures",
         "10000",
         _FEW_FAILURES,
-        "a pod that a quota refuses counts as a lost executor from Spark 4.2 on, and is tried for "
-        "every second: a namespace without room would end the application",
+        _QUOTA,
         _bears_refusals,
-        required=False,
         managers=(_KUBERNETES,),
         serves_everywhere=False,
     ),
