@@ -44,6 +44,8 @@ _TAKE_POLL_S: Final = 0.01
 _DELIVERIES: Final = 3
 """How often a task is sent to an executor before it counts as one that cannot be reached."""
 _THERE: Final = ("ready", "taken", "held")
+_ENDED: Final = ("taken", "held", "failed")
+"""The keeper has such a copy no more, so that it takes a new order for it."""
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ class SparkStateCopies:
             before, self._wishes = self._wishes, wishes
             there, self._there = self._there, {}
             self._soon = soon
-            ended = {key for key, status in self._statuses(before).items() if _ended(status)}
+            ended = self._ended(before)
             known = {name: wish.stores.keys() - ended for name, wish in before.items()}
             self._write(before.keys() | wishes.keys())
         try:
@@ -375,13 +377,13 @@ class SparkStateCopies:
             wish.stores = {key: of for key, of in wish.stores.items() if of[0] not in gone}
         return lost
 
-    def _statuses(self, wishes: Mapping[str, _Wish]) -> dict[str, CopyStatus]:
+    def _ended(self, wishes: Mapping[str, _Wish]) -> set[str]:
         return {
-            key: status
+            key
             for name, wish in wishes.items()
             if (report := self._keepers.read(name)) is not None
-            for key, status in report.copies.items()
-            if key in wish.stores
+            for key, copy in report.copies.items()
+            if key in wish.stores and copy.state in _ENDED
         }
 
     def _takeable(self, executor: str, wanted: Mapping[TaskId, str]) -> frozenset[str]:
@@ -431,11 +433,6 @@ def _is_there(found: Mapping[str, CopyStatus], key: str) -> bool:
 
 def _is_lost(listed: Mapping[str, CopyStatus] | None, key: str) -> bool:
     return listed is None or key not in listed or listed[key].state == "failed"
-
-
-def _ended(status: CopyStatus) -> bool:
-    """Whether the keeper has this copy no more, so that it takes a new order for it."""
-    return status.state in ("taken", "held", "failed")
 
 
 def _copied(
