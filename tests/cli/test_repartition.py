@@ -69,7 +69,7 @@ def test_a_broken_checkpoint_is_refused(refused: Refusal, tmp_path: Path) -> Non
     ("made", "says"),
     [
         ({"provider": "a.b.HDFSBackedStateStoreProvider"}, "its state store is HDFSBacked"),
-        ({"operator": "globalLimit"}, "the keys of globalLimit cannot be told from its state"),
+        ({"operator": "globalLimit"}, "the keys of globalLimit are not known from their state"),
         ({"found": 1}, "it has no key, so it cannot be split"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_stopped_query_goes_on_with_another_number_of_partitions(
         repartition_checkpoint(spark, checkpoint, 8)
     looked = read_checkpoint(checkpoint)
     with pytest.raises(ProblemError, match="its query runs, stop it first"):
-        repartition_checkpoint(spark, checkpoint, 4, looked=replace(looked, started=1))
+        repartition_checkpoint(spark, checkpoint, 4, before=replace(looked, started=1))
     last = looked.committed
     began = folder / "checkpoint" / "offsets" / str(last + 1)
     text = (folder / "checkpoint" / "offsets" / str(last)).read_text()

@@ -54,7 +54,7 @@ def repartition(
     with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
         say(f"{checkpoint}: repartitioning to {partitions}", err=True)
         try:
-            done = repartition_checkpoint(spark, checkpoint, partitions, looked=looked)
+            done = repartition_checkpoint(spark, checkpoint, partitions, before=looked)
         except SparkError as error:
             say(f"elastream: {error}", err=True)
             raise typer.Exit(BROKEN) from None

@@ -1,1 +1,1 @@
-"""Launching: a program of somebody else runs as it is, and its stateful queries are attached."""
+"""Launching: a program runs as it is, and its stateful queries are attached."""

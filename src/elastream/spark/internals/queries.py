@@ -351,7 +351,7 @@ def _described(execution: Any) -> RunningQuery:
 def _planned(query: RunningQuery) -> Any | None:
     """Return the plan of the query's last batch; ``None`` where there is none, or it has failed.
 
-    Spark plans a batch when somebody first asks, and tells whoever asks next of the same failure.
+    Spark plans a batch at the first request, and repeats the same failure at the next ones.
     The query ends with it by itself.
     """
     from py4j.protocol import Py4JJavaError

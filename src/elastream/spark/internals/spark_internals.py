@@ -143,7 +143,7 @@ class SparkInternals(JvmValues):
         return session
 
     def listener_bus(self) -> Any:
-        """Return the bus on which Spark tells what happens."""
+        """Return the bus of Spark's listeners."""
         return self.context.listenerBus()
 
     def is_alive(self) -> bool:

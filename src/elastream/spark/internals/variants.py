@@ -1,9 +1,8 @@
 """What Spark's private names are called in each version: the one place that knows.
 
-Spark 4.1 moved much of its streaming into packages of their own and taught operators to name their
-stores, 4.3 taught the parts of a query to tell whether they keep state; the texts in Java that keep
-copies of state differ from version to version, for they extend Spark's own stores. All else behind
-the private interfaces are the same from 4.0 on.
+Spark 4.1 moved much of streaming into packages of their own, and its operators name their stores;
+in 4.3 the parts of a query say whether they keep state. The Java texts that keep copies of state
+differ by version, for they extend Spark's own stores. All else is the same from 4.0 on.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Variant:
     writer: str
     """What every stateful operator of a plan is."""
     names_stores: bool
-    """Whether an operator tells the names of its state stores; else they follow from its class."""
+    """Whether an operator has the names of its state stores; else they follow from its class."""
     tells_stateful: bool
-    """Whether a part of a query tells that it keeps state; else that follows from its class."""
+    """Whether a part of a query says that it keeps state; else that follows from its class."""
     terminated: str
     """The state of a query that shall begin no other batch."""
     file_manager: str
@@ -43,7 +42,7 @@ class Variant:
     newest_java: int | None
     """The last Java that it runs on; ``None`` where none is known to be too new."""
     keeper: tuple[str, ...]
-    """The texts that make the keeper of copies, beside this file."""
+    """The texts that make the keeper of copies, next to this file."""
     copy_methods: Mapping[str, tuple[str, ...]]
     """The methods that the keeper and its delivery need, public or not, by class."""
 

@@ -26,7 +26,7 @@ def ending(fault: object) -> str:
     function raised. ``None`` is a query that ended without any exception.
     """
     if fault is None:
-        return "nobody knows why"
+        return "the reason is not known"
     lines = str(fault).partition(_PLAN)[0].strip().splitlines() or [""]
     traced = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
     first = _raised(lines[traced[-1] + 1 :]) if traced else ""

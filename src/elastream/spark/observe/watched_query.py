@@ -146,7 +146,7 @@ class WatchedQuery:
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """The names under which events tell what its stateful operators count."""
+        """The names in events of what its stateful operators count."""
         return tuple(self._metric_names.values())
 
     def planned(self) -> bool:
@@ -163,7 +163,7 @@ class WatchedQuery:
     def observed(self, progress: Mapping[str, Any], end_ms: int) -> BatchObservation | None:
         """Return what a batch did; ``None`` for one that was not seen whole at the beginning.
 
-        ``end_ms``: when it ended, by the clock of whoever watches.
+        ``end_ms``: when it ended, by the clock of the monitor.
         """
         batch = progress["batchId"]
         finished = [task for of, task in self._finished if of == batch]

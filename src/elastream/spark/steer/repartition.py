@@ -117,7 +117,7 @@ def _unsplittable(checkpoint: Checkpoint) -> str | None:
     strange = sorted({each.name for each in checkpoint.operators} - _KNOWN)
     if strange:
         names = join_names([name or "an operator without a name" for name in strange])
-        return f"the keys of {names} cannot be told from its state, so it cannot be split"
+        return f"the keys of {names} are not known from their state, so it cannot be split"
     whole = frozenset(range(checkpoint.partitions))
     for operator in checkpoint.operators:
         if not whole <= operator.folders:
@@ -129,11 +129,11 @@ def _unsplittable(checkpoint: Checkpoint) -> str | None:
 
 
 def repartition_checkpoint(
-    spark: SparkSession, location: str, partitions: int, *, looked: Checkpoint | None = None
+    spark: SparkSession, location: str, partitions: int, *, before: Checkpoint | None = None
 ) -> Repartitioned:
     """Change the number of partitions of a stopped query; it uses them when it is started again.
 
-    ``looked``: how the checkpoint was some time ago. Where its batches have gone on since, the
+    ``before``: how the checkpoint was some time ago. Where its batches have gone on since, the
     query runs, and nothing is touched. Raises ``ProblemError`` where nothing was changed, and
     ``SparkError`` where it was begun and has not ended: then it must be asked for again.
     """
@@ -142,7 +142,7 @@ def repartition_checkpoint(
         location = folder.absolute().as_uri()
     checkpoint = read_checkpoint(location, spark)
     checked_repartitioning(checkpoint, partitions)
-    if looked is not None and looked.started != checkpoint.started:
+    if before is not None and before.started != checkpoint.started:
         why = f"batch {checkpoint.started} has come since; its query runs, stop it first"
         raise ProblemError("checkpoint", f"{location}: {why}")
     _expect_keys(spark, checkpoint)

@@ -217,7 +217,7 @@ class QueryRestarter:
             _log.warning("the tasks of query %s go where Spark puts them", name, exc_info=True)
 
     def _start_once(self, stopped: Resumable) -> StreamingQuery:
-        """Return the query when it runs, whoever has started it."""
+        """Return the query when it runs, also where something else has started it."""
         name = stopped.watched.name
         if not self._internals.is_alive():  # the function might begin another application
             raise _HopelessError("the application has ended")
