@@ -13,6 +13,7 @@ from tests.cli.test_every_option import COMMANDS
 
 from elastream.cli import command_table, commands
 from elastream.cli.main import main
+from elastream.registry import GOALS, PLANNERS, installed
 
 GROUPS = [name for name, command in COMMANDS.items() if hasattr(command, "commands")]
 HEAVY = ("numpy", "scipy", "numba", "pyspark", "pyarrow", "matplotlib", "rich", "py4j")
@@ -113,3 +114,13 @@ def test_a_command_that_cannot_be_loaded_says_why_when_it_is_called(
     error = capsys.readouterr().err
     assert error.startswith("elastream: the command other of others_command:command cannot be load")
     assert "nowhere_at_all" in error
+
+
+def test_the_help_of_run_lists_the_goals_and_planners_that_are_installed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "--help"]) == 0
+    text = "".join(capsys.readouterr().out.split())
+    for group in (GOALS, PLANNERS):
+        *others, last = sorted(installed(group))
+        assert f"{','.join(others)}or{last}" in text

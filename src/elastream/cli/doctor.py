@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from elastream.cli.conf import Conf, settings_of
+from elastream.cli.options import Conf, settings_of
 from elastream.model.errors import ElastreamError
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elastream.cli.options import LogFile
 from elastream.cli.terminal import say
 from elastream.core.decision_log import read_decisions
 from elastream.core.decisions import Decision, line_of
@@ -43,7 +43,6 @@ _STYLES = {
     "wait": "dim",
 }
 
-LogFile = Annotated[Path, typer.Argument(metavar="FILE", help="A decision log (JSON lines).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print every record as a line of JSON.")]
 
 

@@ -36,14 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _unheard(INTERRUPTED)
+        return _silenced(INTERRUPTED)
     except OSError as error:
         return _unwritten(error)
     return code
 
 
 def _on_unwritable(errors: str) -> str:
-    """Set what standard output does with what it cannot write; return what it did before."""
+    """Set how standard output handles what it cannot encode; return the former handler."""
     if not isinstance(sys.stdout, io.TextIOWrapper):
         return errors
     before = sys.stdout.errors or "strict"
@@ -53,11 +53,11 @@ def _on_unwritable(errors: str) -> str:
 
 def _unwritten(error: OSError) -> int:
     _fail(f"standard output cannot be written: {error.strerror or error}", BROKEN)
-    return _unheard(BROKEN)
+    return _silenced(BROKEN)
 
 
-def _unheard(code: int) -> int:
-    """Let nothing more be written to a standard output that takes nothing."""
+def _silenced(code: int) -> int:
+    """Send the rest of standard output nowhere, as it takes nothing more; return the code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
@@ -81,7 +81,7 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has left, such as `| head`
-        return _unheard(INTERRUPTED)
+        return _silenced(INTERRUPTED)
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
             return _unwritten(error)

@@ -1,34 +1,16 @@
-"""``elastream page FILE``: a run in the browser, as it goes on or as its log tells it."""
+"""``elastream page FILE``: the page over a decision log."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from elastream.cli.options import PAGE_NAME, PAGE_PORT, LogFile
 from elastream.cli.terminal import say
 
-_PORT: Final = 4060
-"""Where a page is unless told otherwise; Spark's own begin at 4040."""
-
-PAGE = typer.Option(
-    "--page",
-    metavar="[PORT]",
-    help=f"Show the run in a browser, on this port of this machine ({_PORT}; 0 takes one that is "
-    "free); HOST:PORT lets others look too.",
-)
-
-PAGE_NAME = typer.Option(
-    "--page-name",
-    metavar="NAME",
-    help="A host name by which others call the page, besides the machine's addresses and its own "
-    "name; may be given several times.",
-)
-
-LogFile = Annotated[Path, typer.Argument(metavar="FILE", help="A decision log (JSON lines).")]
 At = Annotated[
     str,
     typer.Option(
@@ -41,7 +23,7 @@ At = Annotated[
 
 def page(
     file: LogFile,
-    port: At = str(_PORT),
+    port: At = str(PAGE_PORT),
     page_names: Annotated[list[str] | None, PAGE_NAME] = None,
 ) -> None:
     """Show a decision log in the browser: where state was, and why.
@@ -72,7 +54,7 @@ def page(
 def with_port(arguments: Sequence[str]) -> list[str]:
     """Return the arguments, with the usual port where ``--page`` stands without one.
 
-    Those of ``run`` are left as they are: behind its own are a program's.
+    Those of ``run`` are unchanged: behind its own are a program's.
     """
     given: list[str] = []
     if arguments[:1] == ["run"]:
@@ -82,5 +64,5 @@ def with_port(arguments: Sequence[str]) -> list[str]:
         if argument == "--":
             return [*given, *arguments[len(given) :]]
         if argument == "--page" and following.startswith("-"):
-            given.append(str(_PORT))
+            given.append(str(PAGE_PORT))
     return given

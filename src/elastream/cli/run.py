@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli.page import PAGE_NAME
+from elastream.cli.options import GOAL, LOG, PAGE_NAME, PLANNER
 from elastream.extras import expect_installed
 from elastream.model.errors import ProblemError
 from elastream.registry import PROGRAMS, load
@@ -21,20 +21,10 @@ _MASTER = typer.Option(
     "--master",
     help="The Spark master. Without it the program's own; without that, executors of this machine.",
 )
-_GOAL = typer.Option(
-    "--goal",
-    help="What shall be achieved: an installed goal, such as utilisation, resilient or by-hand; or "
-    "module:name, such as a Schedule of yours. Modules in the program's folder are found too.",
-)
-_PLANNER = typer.Option(
-    "--planner",
-    help="How the tasks that move are chosen: free-step, free-ahead, single-step or transition.",
-)
 _ADVISE = typer.Option("--advise-only", help="Decide and log, but change nothing.")
 _FORCE = typer.Option(
     "--force", help="Override settings of the program with which nothing can be steered."
 )
-_LOG = typer.Option("--log", help="Write every decision as JSON lines; elastream log reads them.")
 _PAGE = typer.Option(
     "--page",
     metavar="PORT",
@@ -58,11 +48,11 @@ def run(
     max_executors: Annotated[int | None, _MOST] = None,
     min_executors: Annotated[int, _LEAST] = 1,
     master: Annotated[str | None, _MASTER] = None,
-    goal: Annotated[str, _GOAL] = "utilisation",
-    planner: Annotated[str, _PLANNER] = "free-step",
+    goal: Annotated[str, GOAL] = "utilisation",
+    planner: Annotated[str, PLANNER] = "free-step",
     advise_only: Annotated[bool, _ADVISE] = False,
     force: Annotated[bool, _FORCE] = False,
-    log: Annotated[Path | None, _LOG] = None,
+    log: Annotated[Path | None, LOG] = None,
     page: Annotated[str | None, _PAGE] = None,
     page_names: Annotated[list[str] | None, PAGE_NAME] = None,
     measure: Annotated[Path | None, _MEASURE] = None,

@@ -9,24 +9,19 @@ from typing import Annotated
 import typer
 
 from elastream.cli.exits import BROKEN
-from elastream.cli.page import PAGE
+from elastream.cli.options import LOG, PAGE, PLANNER
 
 _LONG = typer.Option("--long", help="A whole day with bursts, on up to 4 executors: 4 minutes.")
-_PLANNER = typer.Option(
-    "--planner",
-    help="How the tasks that move are chosen: free-step, free-ahead, single-step or transition.",
-)
 _JSON = typer.Option("--json", help="Write the summary as JSON.")
 _PICTURE = typer.Option("--picture", help="Where to draw the run: .png, .svg or .pdf.")
-_LOG = typer.Option("--log", help="Write every decision as JSON lines; elastream log reads them.")
 
 
 def demo(
     long: Annotated[bool, _LONG] = False,
-    planner: Annotated[str, _PLANNER] = "free-step",
+    planner: Annotated[str, PLANNER] = "free-step",
     json_file: Annotated[Path | None, _JSON] = None,
     picture: Annotated[Path, _PICTURE] = Path("elastream-demo.png"),
-    log: Annotated[Path | None, _LOG] = None,
+    log: Annotated[Path | None, LOG] = None,
     page: Annotated[str | None, PAGE] = None,
 ) -> None:
     """Watch a stream scale out and in by itself, on this machine.

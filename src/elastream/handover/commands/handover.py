@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elastream.cli.conf import Conf, settings_of
+from elastream.cli.options import Conf, settings_of
 from elastream.cli.terminal import say
 from elastream.handover.commands.manage import manage
 from elastream.handover.commands.query_named import ms_of, query_named
