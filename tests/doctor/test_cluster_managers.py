@@ -28,7 +28,7 @@ def given(**settings: str) -> Given:
         ("yarn", {}, "fail", "nothing says where it is"),
         ("yarn", {"HADOOP_CONF_DIR": "nowhere"}, "ok", "listens at 0.0.0.0:8032"),
         ("k8s://https://there:1", {}, "fail", "nothing says what executors run"),
-        ("mesos://there:1", {}, "fail", "no master that elastream knows"),
+        ("mesos://there:1", {}, "fail", "not a master that elastream knows"),
         ("local[2]", {}, "fail", "one process without executors"),
         ("local", {}, "fail", "one process without executors"),
     ],
@@ -107,7 +107,7 @@ def test_a_configuration_that_cannot_be_read_fails(tmp_path: Path) -> None:
     (tmp_path / "yarn-site.xml").write_text("<configuration>")
     finding = cluster_manager(given(), "yarn", {"HADOOP_CONF_DIR": str(tmp_path)})
     assert finding.verdict == "fail"
-    assert "is no configuration" in finding.found
+    assert "is not a configuration" in finding.found
 
 
 @pytest.mark.parametrize(

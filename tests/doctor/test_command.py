@@ -14,7 +14,7 @@ from elastream.doctor.findings import Finding, Report
 EXAMINED = "elastream.doctor.examination.examined"
 WELL = Report((Finding("java", "ok", "Java 17"), Finding("room", "warn", "little", "give `app`")))
 ILL = Report((Finding("java", "fail", "none\nat all", "install one"),))
-LIVE = ("session", "doors", "attach", "executors", "checkpoint", "placement")
+LIVE = ("session", "internals", "attach", "executors", "checkpoint", "placement")
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_settings_around_count_too(
     ("arguments", "says"),
     [
         (["--conf", "speculation"], "--conf: 'speculation' is not KEY=VALUE"),
-        (["--conf", "speculation=true"], "--conf: 'speculation' is no setting of Spark"),
+        (["--conf", "speculation=true"], "--conf: 'speculation' is not a setting of Spark"),
         (["--executors", "0"], "--executors: 0 is too small"),
         (["--patience", "0"], "--patience: 0 is not positive"),
         (["--patience", "nan"], "--patience: nan is not finite"),

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,7 +19,6 @@ from elastream.model.errors import ElastreamError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from elastream.cli.screen import Screen
     from elastream.doctor.findings import Report
 
 
@@ -58,9 +58,9 @@ def doctor(
 ) -> None:
     """Check whether elastream works here, and what to do if not.
 
-    Looks for PySpark and Java, reads settings, starts a session, opens the doors, attaches, asks
-    for executors, and lets them and the driver share a folder. Nothing of it stays. The exit code
-    is 0 only where attaching would work, else 2.
+    Looks for PySpark and Java, reads settings, starts a session, attaches, asks for executors, and
+    lets them and the driver share a folder. Nothing of it stays. The exit code is 0 only where
+    attaching would work, else 2.
 
       elastream doctor
       elastream doctor --master spark://master:7077 --checkpoint hdfs://name/checkpoints
@@ -83,7 +83,10 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(_as_data(report), indent=2))
     else:
-        _print(report, Screen())
+        console = Screen()
+        console.print(_table(report))
+        if report.would_attach:
+            console.print("attaching would work here", style="bold green")
     failure = report.first_failure
     if failure is not None:
         raise ElastreamError(f"attaching would not work here: {failure.name}: {failure.found}")
@@ -91,7 +94,7 @@ def doctor(
 
 @contextmanager
 def _warnings_in_findings() -> Iterator[None]:
-    """Keep the loop's own warnings off the screen: what they say is among the findings."""
+    """Keep the loop's own warnings off the screen: the findings have them."""
     ours = logging.getLogger("elastream")
     before = ours.level
     ours.setLevel(logging.ERROR)
@@ -99,12 +102,6 @@ def _warnings_in_findings() -> Iterator[None]:
         yield
     finally:
         ours.setLevel(before)
-
-
-def _print(report: Report, console: Screen) -> None:
-    console.print(_table(report))
-    if report.would_attach:
-        console.print("attaching would work here", style="bold green")
 
 
 def _table(report: Report) -> Table:
@@ -118,27 +115,17 @@ def _table(report: Report) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("found, and what to do", overflow="fold", ratio=1)
     for finding in report.findings:
-        told = literal(finding.found)
+        found = literal(finding.found)
         if finding.todo:
-            told.append_text(literal(f"\n→ {_spelled(finding.todo)}", "italic"))
+            found.append_text(literal(f"\n→ {_spelled(finding.todo)}", "italic"))
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
-        table.add_row(finding.name, verdict, told)
+        table.add_row(finding.name, verdict, found)
     return table
 
 
 def _as_data(report: Report) -> dict[str, object]:
-    return {
-        "would_attach": report.would_attach,
-        "findings": [
-            {
-                "name": finding.name,
-                "verdict": finding.verdict,
-                "found": finding.found,
-                "todo": _spelled(finding.todo),
-            }
-            for finding in report.findings
-        ],
-    }
+    findings = [{**asdict(each), "todo": _spelled(each.todo)} for each in report.findings]
+    return {"would_attach": report.would_attach, "findings": findings}
 
 
 def _spelled(text: str) -> str:

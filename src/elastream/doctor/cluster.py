@@ -1,7 +1,7 @@
-"""What only a running session can tell: one method a check, each on what the ones before opened.
+"""Checks that need a running session: a method each, in order.
 
-The session is built, attached and let go as ``elastream run`` does it for a program, and executors
-come and are steered as the loop does it for a query. So what is well here is well there.
+The session is built, attached and released as ``elastream run`` does it for a program, and
+executors come and are steered as the loop does it for a query.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ROOM: Final = (
 
 
 class LiveCluster:
-    """A session that is built for the doctor alone; :meth:`close` ends it."""
+    """A session for the doctor alone; :meth:`close` ends it."""
 
     def __init__(
         self, settings: DoctorSettings, given: Mapping[str, str], master: str | None
@@ -59,21 +59,21 @@ class LiveCluster:
         self._internals: SparkInternals
 
     def checks(self, needs: tuple[str, ...]) -> tuple[Check, ...]:
-        """Return what is looked at, in order; ``needs`` are the checks before any of them."""
+        """Return the checks, in order; ``needs`` are those before any of them."""
 
         def check(
             look: Callable[[], Finding], name: str, doing: str, *needs: str, todo: str = ""
         ) -> Check:
-            return Check(name, doing, lambda: _looked(look, name, todo), needs)
+            return Check(name, doing, lambda: _finding_of(look, name, todo), needs)
 
         start = f"starting a session on {self._where}"
         ask = f"asking for {pluralize(self._settings.executors, 'executor')}"
-        told = "ELASTREAM_DEBUG=1 shows what Java says"
+        debug = "ELASTREAM_DEBUG=1 shows what Java says"
         unsteered = f"install a Spark that can be steered: {install_command('spark')}"
         return (
-            check(self._start, "session", start, *needs, todo=told),
-            check(self._doors, "doors", "opening the doors", "session", todo=unsteered),
-            check(self._attach, "attach", "attaching", "doors"),
+            check(self._start, "session", start, *needs, todo=debug),
+            check(self._find, "internals", "finding Spark's internals", "session", todo=unsteered),
+            check(self._attach, "attach", "attaching", "internals"),
             check(self._executors, "executors", ask, "attach", todo=_ROOM),
             check(
                 self._checkpoint,
@@ -118,9 +118,9 @@ class LiveCluster:
             return Finding("session", "warn", f"{found}, under PySpark {client}", todo)
         return Finding("session", "ok", found)
 
-    def _doors(self) -> Finding:
+    def _find(self) -> Finding:
         self._internals = SparkInternals.of(self._spark)
-        return Finding("doors", "ok", "every part of Spark that steering needs is there")
+        return Finding("internals", "ok", "every part of Spark that steering needs is there")
 
     def _attach(self) -> Finding:
         if self._session is not None:
@@ -148,7 +148,7 @@ class LiveCluster:
         folder = self._folder()
         if folder is None:
             todo = "give `checkpoint`, the folder where your queries keep theirs"
-            return Finding("checkpoint", "warn", "not tried: nobody says where it is", todo)
+            return Finding("checkpoint", "warn", "not tried: its place is not known", todo)
         entries = self._internals.executors()
         if folder == _TEMPORARY:
             with tempfile.TemporaryDirectory(prefix="elastream-doctor-") as own:
@@ -164,23 +164,23 @@ class LiveCluster:
         if self._here:
             warm_up(self._internals, entries, batches=1)
         elif folder is None:
-            return _unsteered("nobody says where checkpoints are")
+            return _unsteered("the place of checkpoints is not known")
         else:
             name = f"elastream-doctor-{uuid.uuid4().hex}"
             with throw_away(self._internals, folder, name) as own:
                 warm_up(self._internals, entries, near=f"{own}/query/state", batches=1)
         names = join_names(entry.id for entry in entries)
-        found = f"the state of a throw-away query went where it was told: executors {names}"
+        found = f"the state of a throw-away query went where it was sent: executors {names}"
         return Finding("placement", "ok", found)
 
     def _folder(self) -> str | None:
-        """Return where checkpoints are; ``None`` where nobody says."""
+        """Return where checkpoints are; ``None`` where that is not known."""
         said = self._settings.checkpoint or self._spark.conf.get(_CHECKPOINT, None)
         return said or (_TEMPORARY if self._here else None)
 
 
 _TEMPORARY: Final = ""
-"""Stands for a folder of this machine that is made for it."""
+"""A folder of this machine that is made for the check."""
 
 
 def _unsteered(why: str) -> Finding:
@@ -188,8 +188,8 @@ def _unsteered(why: str) -> Finding:
     return Finding("placement", "warn", f"not tried: {why}", todo)
 
 
-def _looked(look: Callable[[], Finding], name: str, todo: str) -> Finding:
-    """Return what was found; what Spark or elastream refuses is a finding too."""
+def _finding_of(look: Callable[[], Finding], name: str, todo: str) -> Finding:
+    """Return what a check found; what Spark or elastream refuses is a finding too."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

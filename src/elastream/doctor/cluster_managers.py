@@ -1,4 +1,4 @@
-"""Who would be asked for executors, and whether there is somebody to ask: no Java starts for it."""
+"""Which cluster manager would grant executors, and whether it answers, without any Java."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from elastream.model.errors import ProblemError, UnsupportedSparkError
 _CONNECT_S: Final = 5.0
 _KUBERNETES: Final = "k8s://"
 _IMAGES: Final = ("spark.kubernetes.executor.container.image", "spark.kubernetes.container.image")
-_BEGIN_GENTLY: Final = (
-    "we have tried it on a stand-in for the API server alone: begin with advise_only"
-)
+_BEGIN_GENTLY: Final = "it was tried only on an imitation of the API server: begin with advise_only"
 
 Reached = Callable[[str], str | None]
-"""Tells why nobody can be reached at ``HOST:PORT``; ``None`` where somebody listens."""
+"""Returns why ``HOST:PORT`` cannot be reached; ``None`` where it can."""
 
 
 def answers(address: str) -> str | None:
-    """Return why nobody can be reached at ``HOST:PORT``; ``None`` where somebody listens."""
+    """Return why ``HOST:PORT`` cannot be reached; ``None`` where it can."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return "is not HOST:PORT"
@@ -36,7 +34,7 @@ def answers(address: str) -> str | None:
 
 
 def on_this_machine(master: str | None) -> bool:
-    """Tell whether all executors would be on the driver's machine."""
+    """Return whether all executors would be on the driver's machine."""
     return master is None or master.startswith("local")
 
 
@@ -46,7 +44,7 @@ def cluster_manager(
     environ: Mapping[str, str],
     reached: Reached = answers,
 ) -> Finding:
-    """Tell who would be asked for executors, and whether there is somebody to ask."""
+    """Check which cluster manager would grant executors, and whether it answers."""
     try:
         master = given.master(option, force=False)
     except UnsupportedSparkError as error:
@@ -63,7 +61,7 @@ def cluster_manager(
     if master.startswith(_KUBERNETES):
         return _kubernetes(master, given.all, reached)
     todo = "give a `master` such as spark://HOST:PORT, yarn or k8s://https://HOST:PORT; or none"
-    return _finding("fail", f"{master} is no master that elastream knows", todo)
+    return _finding("fail", f"{master} is not a master that elastream knows", todo)
 
 
 def _finding(verdict: Verdict, found: str, todo: str = "") -> Finding:
@@ -75,7 +73,7 @@ def _standalone(master: str, reached: Reached) -> Finding:
     if None in missed.values():
         return _finding("ok", f"standalone, {master}")
     todo = "start the master, or give another `master`; is its port open to this machine?"
-    return _finding("fail", f"no standalone master answers at {_told(missed)}", todo)
+    return _finding("fail", f"no standalone master answers at {_reasons(missed)}", todo)
 
 
 def _yarn(environ: Mapping[str, str], reached: Reached) -> Finding:
@@ -86,16 +84,16 @@ def _yarn(environ: Mapping[str, str], reached: Reached) -> Finding:
     try:
         addresses = resource_managers(environ)
     except ProblemError as error:
-        return _finding("fail", f"YARN: {error}", f"mend it, or let {variables} name another")
+        return _finding("fail", f"YARN: {error}", f"fix it, or let {variables} name another")
     if addresses is None:
-        todo = "the session decides; a ResourceManager that is not there is waited for long"
+        todo = "the session decides; Spark tries a missing ResourceManager for a quarter of an hour"
         return _finding("warn", "YARN, whose address cannot be read from its configuration", todo)
     missed = {each: reached(each) for each in addresses}
     there = [address for address, why in missed.items() if why is None]
     if there:
         return _finding("ok", f"YARN, its ResourceManager listens at {there[0]}")
     todo = f"start it, or let {variables} name the folder of another yarn-site.xml"
-    return _finding("fail", f"no ResourceManager answers at {_told(missed)}", todo)
+    return _finding("fail", f"no ResourceManager answers at {_reasons(missed)}", todo)
 
 
 def _kubernetes(master: str, settings: Mapping[str, str], reached: Reached) -> Finding:
@@ -106,7 +104,7 @@ def _kubernetes(master: str, settings: Mapping[str, str], reached: Reached) -> F
     parts = urlsplit(url if "://" in url else f"https://{url}")
     try:
         address = f"{parts.hostname or ''}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
-    except ValueError:  # a port that is none
+    except ValueError:  # not a port
         address = parts.netloc
     why = reached(address)
     if why is not None:
@@ -115,5 +113,5 @@ def _kubernetes(master: str, settings: Mapping[str, str], reached: Reached) -> F
     return _finding("warn", f"Kubernetes, {master}", _BEGIN_GENTLY)
 
 
-def _told(missed: Mapping[str, str | None]) -> str:
+def _reasons(missed: Mapping[str, str | None]) -> str:
     return "; ".join(f"{address}: {why}" for address, why in missed.items())

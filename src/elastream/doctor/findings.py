@@ -1,4 +1,4 @@
-"""What was found of each thing that attaching needs: as data, from whatever it was found by."""
+"""Checks of what attaching needs, and what they found, as data."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ Verdict = Literal["ok", "warn", "fail", "not tried"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one thing."""
+    """The result of one check."""
 
     name: str
     verdict: Verdict
     found: str
     todo: str = ""
-    """What to do about it; also where all is well, for a case that was not looked at. An option of
-    the command that was called stands between backquotes, by its name as a parameter."""
+    """What to do about it; also where all is well, for a case that was not checked. An option of
+    the command stands between backquotes, by its name as a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at."""
+    """One check."""
 
     name: str
     doing: str
     """What a person reads meanwhile."""
     look: Callable[[], Finding]
     needs: tuple[str, ...] = ()
-    """The names of those without which there is nothing to look at."""
+    """The checks without which there is nothing to look at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that was found, in the order in which it was looked at."""
+    """All findings, in the order of the checks."""
 
     findings: tuple[Finding, ...]
 
@@ -47,20 +47,20 @@ class Report:
 
     @property
     def first_failure(self) -> Finding | None:
-        """What to do something about first."""
+        """The first finding to do something about."""
         failures = (finding for finding in self.findings if finding.verdict == "fail")
         return next(failures, None)
 
 
-def report_of(checks: Iterable[Check], telling: Callable[[Check], None] = lambda _: None) -> Report:
-    """Look at one thing after the other; what needs something that failed is not tried."""
+def report_of(checks: Iterable[Check], on_check: Callable[[Check], None]) -> Report:
+    """Run the checks in order; what needs something that failed is not tried."""
     findings: dict[str, Finding] = {}
     for check in checks:
         missing = [name for name in check.needs if not _serves(findings[name])]
         if missing:
             finding = Finding(check.name, "not tried", f"needs: {', '.join(missing)}")
         else:
-            telling(check)
+            on_check(check)
             finding = check.look()
         findings[check.name] = finding
     return Report(tuple(findings.values()))

@@ -1,7 +1,6 @@
-"""Where YARN is, by the files that Spark's driver would read: ``yarn-site.xml`` and its like.
+"""Where YARN is, by the files that Spark's driver would read, such as ``yarn-site.xml``.
 
-Spark's own client looks for a ResourceManager that does not answer for a quarter of an hour; who
-is asked beforehand says so at once.
+Spark's own client tries a ResourceManager that does not answer for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ YARN_VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 """Name the folders of YARN's configuration; the first that has a file counts."""
 _FILES: Final = ("core-site.xml", "yarn-site.xml")
 _MANAGER: Final = "yarn.resourcemanager"
-_DEFAULTS: Final = {f"{_MANAGER}.hostname": "0.0.0.0"}  # noqa: S104 - what YARN itself takes
+_DEFAULTS: Final = {f"{_MANAGER}.hostname": "0.0.0.0"}  # noqa: S104 - YARN's own default
 _PORT: Final = 8032
 _NAMED: Final = re.compile(r"\$\{([^}]+)\}")
 _DEPTH: Final = 20
@@ -28,7 +27,7 @@ _DEPTH: Final = 20
 def resource_managers(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return where ResourceManagers listen, as ``HOST:PORT``; ``None`` where the files do not say.
 
-    Several stand in for one another. Refused is a file that is no configuration.
+    Several are a high-availability group. A file that is not a configuration is refused.
     """
     settings = _DEFAULTS | _settings(environ)
     ids = [""]
@@ -66,6 +65,6 @@ def _read(file: Path) -> dict[str, str]:
     try:
         root = ElementTree.parse(file).getroot()  # noqa: S314 - the machine's own configuration
     except (OSError, ElementTree.ParseError) as error:
-        raise ProblemError(str(file), f"is no configuration: {error}") from None
+        raise ProblemError(str(file), f"is not a configuration: {error}") from None
     pairs = ((each.findtext("name"), each.findtext("value")) for each in root.iter("property"))
     return {name.strip(): value for name, value in pairs if name and value is not None}

@@ -1,13 +1,12 @@
-"""What can be told of a machine and its settings before any Java starts: one function a check.
+"""Checks of a machine and its settings that need no Java: a function each.
 
-Each is a function of what it is given, so that it can be asked about machines that are not here.
-What is refused is what ``elastream run`` and ``attach`` refuse, by their own rules.
+They refuse what ``elastream run`` and ``attach`` refuse, by their own rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from elastream.doctor.findings import Finding
@@ -18,16 +17,16 @@ from elastream.model.errors import UnsupportedSparkError
 from elastream.model.words import join_names, pluralize
 from elastream.spark.internals.triggers import TRIGGERS, trigger_of_argument
 from elastream.spark.sessions.java import java_home, system_java_home
-from elastream.spark.sessions.settings import local_disk_settings, wrong_among
+from elastream.spark.sessions.settings import WrongSetting, local_disk_settings, wrong_among
 
 _OLDEST: Final = (4,)
 
 
 def spark_version(version: str | None, required: str = "") -> Finding:
-    """Tell whether the PySpark that is installed is one that the doors were tried on.
+    """Check whether elastream was tried on the PySpark that is installed.
 
-    ``required`` is what the package asks for, such as ``>=4.3,<4.4``. Another Spark 4 is no fault
-    by itself: the doors say whether they open.
+    ``required`` is what the package requires, such as ``>=4.3,<4.4``. Another Spark 4 is no fault
+    by itself: the check of Spark's internals decides.
     """
     if version is None:
         todo = install_command("spark")
@@ -36,7 +35,7 @@ def spark_version(version: str | None, required: str = "") -> Finding:
         todo = f"Spark {_OLDEST[0]} or newer can be steered: {install_command('spark')}"
         return Finding("spark", "fail", f"PySpark {version}", todo)
     if not _within(version, required):
-        todo = f"elastream was tried on PySpark {required}; the check of the doors decides"
+        todo = f"elastream was tried on PySpark {required}; the check of its internals decides"
         return Finding("spark", "warn", f"PySpark {version}", todo)
     return Finding("spark", "ok", f"PySpark {version}")
 
@@ -54,7 +53,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def java(environ: Mapping[str, str]) -> Finding:
-    """Tell which Java the driver would start on."""
+    """Check which Java the driver would start on."""
     own = system_java_home(environ)
     if own is not None:
         return Finding("java", "ok", f"that of this machine, in {own}")
@@ -68,7 +67,7 @@ def java(environ: Mapping[str, str]) -> Finding:
 
 
 def mode(*, connect: bool) -> Finding:
-    """Tell whether the session would be a classic one, in the driver's own process."""
+    """Check whether the session would be a classic one, in the driver's own process."""
     if not connect:
         return Finding("mode", "ok", "a classic session, in the driver's own process")
     todo = "build it without SPARK_REMOTE, remote(...) and spark.api.mode=connect"
@@ -77,46 +76,49 @@ def mode(*, connect: bool) -> Finding:
 
 
 def settings(given: Given, master: str | None) -> Finding:
-    """Tell which settings, from wherever they come, are against what steering needs.
+    """Check which settings, from wherever they come, contradict what steering needs.
 
-    Those that nobody has set are no fault: they are added by ``elastream run`` and by whoever
-    builds a session with ``session_settings``.
+    Those that are not set are no fault: ``elastream run`` and ``session_settings`` add them.
     """
     against = given.contradictions()
     if against:
         todo = "; ".join(f"set {each.name} to {each.wanted}: {each.why}" for each in against)
-        told = ", ".join(f"{each.name} is {each.value}" for each in against)
-        return Finding("settings", "fail", told, todo)
+        return Finding("settings", "fail", _values(against), todo)
     added = given.needed(force=False, master=master)
     held = (local_disk_settings() if master is None else {}) | added | given.all
     costly = wrong_among(held if master is None else held | {MASTER: master})
     if costly:
         todo = "; ".join(f"better {each.wanted}: {each.why}" for each in costly)
-        told = ", ".join(f"{each.name} is {each.value}" for each in costly)
-        return Finding("settings", "warn", told, todo)
-    told = f"none is against steering; {pluralize(len(added), 'is', 'are')} to be added"
+        return Finding("settings", "warn", _values(costly), todo)
+    found = f"none is against steering; {pluralize(len(added), 'is', 'are')} to be added"
     todo = "elastream run adds them; in your own session elastream.session_settings() does"
-    return Finding("settings", "ok", told, todo if added else "")
+    return Finding("settings", "ok", found, todo if added else "")
+
+
+def _values(settings: Iterable[WrongSetting]) -> str:
+    return ", ".join(f"{each.name} is {each.value}" for each in settings)
 
 
 def triggers(text: ProgramText | None) -> Finding:
-    """Tell whether queries have batches between which state can move."""
+    """Check whether queries have batches between which state can move."""
     if text is None:
-        told = "queries need batches: processingTime, availableNow, or no trigger at all"
+        found = "queries need batches: processingTime, availableNow, or no trigger at all"
         refused = join_names(each.argument for each in TRIGGERS if each.refusal is not None)
         todo = f"a query with {refused} as its trigger cannot be scaled; give `app` to look"
-        return Finding("triggers", "ok", told, todo)
+        return Finding("triggers", "ok", found, todo)
     refusals = {argument: _refusal(argument) for argument, _ in text.triggers}
     wrong = [(argument, line) for argument, line in text.triggers if refusals[argument]]
     if not wrong:
-        told = join_names(f"{argument} in line {line}" for argument, line in text.triggers)
-        return Finding("triggers", "ok", f"all can be steered: {told}")
-    told = join_names(f"{argument} in line {line}" for argument, line in wrong)
+        return Finding("triggers", "ok", f"all can be steered: {_lines(text.triggers)}")
     todo = "; ".join(f"a query that {refusals[argument]}" for argument in dict(wrong))
     none_left = len(wrong) == len(text.triggers)
-    return Finding("triggers", "fail" if none_left else "warn", told, todo)
+    return Finding("triggers", "fail" if none_left else "warn", _lines(wrong), todo)
 
 
 def _refusal(argument: str) -> str | None:
     kind = trigger_of_argument(argument)
     return None if kind is None else kind.refusal
+
+
+def _lines(triggers: Iterable[tuple[str, int]]) -> str:
+    return join_names(f"{argument} in line {line}" for argument, line in triggers)

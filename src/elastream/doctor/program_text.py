@@ -1,7 +1,6 @@
-"""What the text of a program says of its session and its queries, without running it.
+"""The settings and triggers that a program's text has written out, without running it.
 
-Settings and triggers that are written out are seen; those that are computed are not. What is not
-seen is found when the program runs, by the same rules.
+Those that are computed are found when the program runs, by the same rules.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CONTEXT: Final = "SparkContext"
 
 @dataclass(frozen=True, slots=True)
 class ProgramText:
-    """What is written in a program."""
+    """The settings and triggers of a program."""
 
     settings: Mapping[str, str]
     """Of the sessions that it builds."""
@@ -33,18 +32,18 @@ class ProgramText:
 
     @classmethod
     def read(cls, file: Path) -> ProgramText:
-        """Return what the file says; refused where it is not Python."""
+        """Return those of a file; raises ``ProblemError`` where it is not Python."""
         try:
             return cls.of(file.read_bytes())
         except SyntaxError as error:
             where = "" if error.lineno is None else f" in line {error.lineno}"
             raise ProblemError(str(file), f"is not Python{where}: {error.msg}") from None
-        except ValueError as error:  # bytes that are no text
+        except ValueError as error:  # bytes that are not text
             raise ProblemError(str(file), f"is not Python: {error}") from None
 
     @classmethod
     def of(cls, source: bytes | str) -> ProgramText:
-        """Return what a source text says."""
+        """Return those of a source text."""
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
         settings = {name: value for call in calls for name, value in _settings(call)}
         triggers = [
