@@ -1,1 +1,1 @@
-"""The lab beside elastream: reference applications, rivals, studies and benchmarks."""
+"""The lab next to elastream: reference applications, rivals, studies and benchmarks."""

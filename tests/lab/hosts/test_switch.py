@@ -110,7 +110,7 @@ def test_a_link_carries_no_more_than_it_can_in_order_and_drops_only_what_has_no_
 
 def test_lateness_is_told_of_what_was_passed_on() -> None:
     notes = LatenessNotes()
-    assert notes.told(3) == Lateness(0, 0, 3, None, None, None)
+    assert notes.report(3) == Lateness(0, 0, 3, None, None, None)
     for late in range(200):
         notes.note(late / 1000, 10)
-    assert notes.told(0) == Lateness(200, 2000, 0, 100.0, 198.0, 199.0)
+    assert notes.report(0) == Lateness(200, 2000, 0, 100.0, 198.0, 199.0)

@@ -295,7 +295,7 @@ def test_posts_of_a_file_are_replayed_in_turn_and_told(tmp_path: Path) -> None:
         assert posts is not None
         texts = posts.recording.texts_in_turn(5).to_pylist()
         assert texts == ["first", "second", "third", "first", "second"]
-        told = posts.told
+        told = posts.description
     assert told == "3 posts of posts.csv, in turn, at a steady rate"
     with user_posts(None, time=None, text=None) as none:
         assert none is None

@@ -34,7 +34,7 @@ class CpuTimes:
         return self.python + self.spark
 
     def per(self, before: CpuTimes, batches: int) -> CpuTimes:
-        """Return what each of so many batches took since another reading."""
+        """Return what each of this many batches took since another reading."""
         return CpuTimes(
             (self.python - before.python) / batches,
             (self.driver - before.driver) / batches,
@@ -47,11 +47,11 @@ def cpu_times() -> CpuTimes:
     ticks, parents = {}, {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
-            told = file.read_text().rpartition(")")[2].split()
+            fields = file.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
         pid = int(file.parent.name)
-        parents[pid], ticks[pid] = int(told[1]), int(told[11]) + int(told[12])
+        parents[pid], ticks[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
     python = {os.getpid()}
     drivers = {pid for pid, parent in parents.items() if parent in python}
     family = python | drivers

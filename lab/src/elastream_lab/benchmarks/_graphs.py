@@ -29,7 +29,7 @@ _RISEN = 5 / 3
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A shape of so many operators."""
+    """A shape of this many operators."""
 
     name: str
     operators: int

@@ -67,7 +67,7 @@ def row_cost(
 
 def _await_batch(query: StreamingQuery, batch: int) -> int:
     """Wait until the progress report of this batch is there; return the last that is."""
-    while (last := -1 if (told := query.lastProgress) is None else told.batchId) < batch:
+    while (last := -1 if (report := query.lastProgress) is None else report.batchId) < batch:
         if not query.isActive:
             raise RuntimeError(f"the query ended: {query.exception()}")
         time.sleep(0.02)

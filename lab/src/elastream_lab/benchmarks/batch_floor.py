@@ -33,7 +33,7 @@ PARTITIONS = 8
 ROWS_A_BATCH = 200
 ROUNDS = 2
 LEAD_BATCHES = 100
-"""So many until the JVMs have compiled what they run: the first thirty take a third more."""
+"""This many until the JVMs have compiled what they run: the first thirty take a third more."""
 BATCHES = 60
 _FILE_MANAGER: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_FILE_CONTEXT: Final = (
@@ -115,7 +115,7 @@ def _start(spark: SparkSession, folder: Path) -> StreamingQuery:
 
 def _await_batch(query: StreamingQuery, batch: int) -> int:
     """Wait until the progress report of this batch is there; return the last that is."""
-    while (last := -1 if (told := query.lastProgress) is None else told.batchId) < batch:
+    while (last := -1 if (report := query.lastProgress) is None else report.batchId) < batch:
         if not query.isActive:
             raise RuntimeError(f"the query ended: {query.exception()}")
         time.sleep(0.02)
@@ -128,13 +128,13 @@ def _print(seen: Mapping[str, _Seen]) -> None:
     table.add_column("settings")
     for name in ("batch, median", "10 % to 90 %", *_PARTS, "CPU a batch"):
         table.add_column(name, justify="right")
-    for name, told in seen.items():
-        deciles = statistics.quantiles(told.batch_ms, n=10)
+    for name, batch in seen.items():
+        deciles = statistics.quantiles(batch.batch_ms, n=10)
         table.add_row(
             name,
-            f"{statistics.median(told.batch_ms):.0f}",
+            f"{statistics.median(batch.batch_ms):.0f}",
             f"{deciles[0]:.0f} to {deciles[-1]:.0f}",
-            *(f"{statistics.median(told.parts_ms[part]):.0f}" for part in _PARTS),
-            f"{statistics.median(told.cpu_ms):.0f}",
+            *(f"{statistics.median(batch.parts_ms[part]):.0f}" for part in _PARTS),
+            f"{statistics.median(batch.cpu_ms):.0f}",
         )
     Console(width=160).print(table)

@@ -1,4 +1,4 @@
-"""free-step, sequence and replication beside CP-SAT of OR-tools, which gets a plain model of each.
+"""free-step, sequence and replication next to CP-SAT of OR-tools, which gets a plain model of each.
 
 Each side of each row has a process of its own, one core and a limit on its effort that is counted,
 not timed. CPU seconds are those after all is imported and compiled; the memory is the most that the

@@ -1,6 +1,6 @@
 """hosts: what the switch between hosts of this machine adds to delays, and how much it carries.
 
-A round trip is a TCP connection that is made, as the loop's probe does it. The switch tells of
+A round trip is a TCP connection that is made, as the loop's probe does it. The switch shows of
 itself how late it passed frames on; the rest of what is added is the kernel's and Python's.
 """
 
@@ -84,8 +84,8 @@ def run() -> None:
             _ran(net["near"], _SEND, net["far"], str(round(3 * (rate or 300e6) / (1 << 16))))
             assert server.stdout is not None
             carried = float(server.stdout.readline())
-            told = net.lateness()
-            frames = told.frames / (told.bytes / carried)
+            report = net.lateness()
+            frames = report.frames / (report.bytes / carried)
             rates.add_row(
                 "no limit" if rate is None else f"{rate / 1e6:g}",
                 f"{carried / 1e6:.1f}",

@@ -1,9 +1,9 @@
 """What a place of its own costs work without state.
 
 The same made lines are parsed and filtered in three ways: as Spark does it, after a shuffle, and in
-a stage that is ``placed``. The second tells what of the third is the shuffle. Batches follow
-each other without a pause; told are, as medians of several runs, what a row took on the clock and
-in CPU time of the whole application, which is one process with two threads.
+a stage that is ``placed``. The second shows what of the third is the shuffle. Batches follow
+each other without a pause; reported are, as medians of several runs, what a row took on the clock
+and in CPU time of the whole application, which is one process with two threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.table import Table
 from elastream import placed
 from elastream.handover.spark.application_session import application_session
 from elastream_lab.benchmarks._row_costs import BATCHES, RowCost, row_cost
-from elastream_lab.studies.machine import machine_times, told
+from elastream_lab.studies.machine import machine_times, report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ def run() -> None:
                 table.add_row(f"{rows:,}", way, *RowCost.middle(counted).cells())
     console = Console(width=100)
     console.print(table)
-    console.print(told(began, machine_times()) or f"load: {os.getloadavg()[1]:.1f}")
+    console.print(report(began, machine_times()) or f"load: {os.getloadavg()[1]:.1f}")
 
 
 @contextmanager

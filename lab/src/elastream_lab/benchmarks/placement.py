@@ -59,21 +59,21 @@ def run() -> None:
 
 def _trials(seen: Watching) -> list[tuple[int | None, int]]:
     """Return, for each trial, the batches until it held, and how many tasks moved."""
-    heard: Queue[BatchObservation] = Queue()
-    batches_of(seen.monitor, heard.put)
+    batches: Queue[BatchObservation] = Queue()
+    batches_of(seen.monitor, batches.put)
     placement = SparkStatePlacement(seen.internals, seen.monitor)
     executors = [entry.id for entry in seen.internals.executors()]
     (name,) = {task.query for task in seen.tasks}
     dice = random.Random(SEED)
     outcomes = []
-    before = _ran(heard)
+    before = _ran(batches)
     for _ in range(TRIALS):
         wanted = {task: dice.choice(executors) for task in seen.tasks}
         moved = sum(before[task] != wanted[task] for task in wanted)
         placement.place(name, wanted, ticket=Ticket())
         held = None
         for batch in range(1, _MOST_BATCHES + 1):
-            before = _ran(heard)
+            before = _ran(batches)
             if before == wanted:
                 held = batch
                 break
@@ -81,9 +81,9 @@ def _trials(seen: Watching) -> list[tuple[int | None, int]]:
     return outcomes
 
 
-def _ran(heard: Queue[BatchObservation]) -> dict[TaskId, str]:
+def _ran(batches: Queue[BatchObservation]) -> dict[TaskId, str]:
     """Return where the tasks of the next batch ran."""
-    seen = heard.get(timeout=_PATIENCE_S)
+    seen = batches.get(timeout=_PATIENCE_S)
     return {task.task: task.executor for task in seen.tasks}
 
 

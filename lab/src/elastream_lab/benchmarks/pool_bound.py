@@ -1,4 +1,4 @@
-"""How far a pool may be from the best plan: its value beside what hindsight says is the least.
+"""How far a pool may be from the best plan: its value next to what hindsight says is the least.
 
 Where partitions are too many to value, a pool is. Its value is that of a policy, so an upper bound;
 the papers' definition, sampled, is a lower one (:mod:`elastream.foresight.mtm.hindsight`).
@@ -58,8 +58,8 @@ def _row(tau: float) -> list[str]:
     assert found.total is not None
     everything = float(sum(step.state))
 
-    def bound(told: Hindsight) -> str:
-        return f"{told.mean / everything:.2%} ± {told.standard_error / everything:.2%}"
+    def bound(report: Hindsight) -> str:
+        return f"{report.mean / everything:.2%} ± {report.standard_error / everything:.2%}"
 
     return [
         f"{tau:g}",

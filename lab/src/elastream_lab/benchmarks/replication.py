@@ -1,4 +1,4 @@
-"""replication: proven optima of the reference application, and the generic program beside."""
+"""replication: proven optima of the reference application, compared with the generic program."""
 
 from __future__ import annotations
 

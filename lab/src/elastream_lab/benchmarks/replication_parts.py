@@ -1,7 +1,7 @@
 """replication: what each part of the solver brings, by leaving one out at a time.
 
 Counted are the values of tables that a proven optimum takes, which no machine and no other work on
-it changes, and beside them seconds of a core. Every part but one is as it is; what is found is the
+it changes, and next to them seconds of a core. Every part but one is as it is; what is found is the
 same, or the benchmark fails.
 """
 

@@ -51,10 +51,10 @@ def _example() -> Table:
     for column in ("plan", "paper", "Sobol", "exact"):
         table.add_column(column, justify="right")
     space = _space(ResilientProblem.of([[14, 0], [6, 0], [0, 9], [0, 7]], [1, 1]))
-    for (name, place), told in zip(PLANS.items(), ("0.500", "0.635", "0.756"), strict=True):
+    for (name, place), entry in zip(PLANS.items(), ("0.500", "0.635", "0.756"), strict=True):
         weights = space.weights(np.array(place))
         value, error = volume_ratio(weights)
-        table.add_row(name, told, f"{value:.6f} ± {error:.0e}", f"{exact_area_ratio(weights):.6f}")
+        table.add_row(name, entry, f"{value:.6f} ± {error:.0e}", f"{exact_area_ratio(weights):.6f}")
     return table
 
 
@@ -119,9 +119,9 @@ def _against_the_optimum() -> Table:
         first = rod(space)
         for method, place in (("rod", first), ("refined", refine(space, first))):
             found[method].append(_value(space, place, points) / best)
-    told = {"rod": ("0.95", "0.82"), "refined": ("", "")}
+    report = {"rod": ("0.95", "0.82"), "refined": ("", "")}
     for method, parts in found.items():
-        table.add_row(method, f"{np.mean(parts):.4f}", f"{min(parts):.4f}", *told[method])
+        table.add_row(method, f"{np.mean(parts):.4f}", f"{min(parts):.4f}", *report[method])
     return table
 
 

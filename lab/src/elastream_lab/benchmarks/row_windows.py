@@ -1,11 +1,11 @@
-"""What a row costs in a window of rows, beside Spark's own windows of time.
+"""What a row costs in a window of rows, next to Spark's own windows of time.
 
 The same rows, groups and aggregates (count, sum, mean, greatest), in windows that hold the same
 number of rows: each batch has one time and as many rows of every group, so that a window over so
-many batches is also one over so many rows. Three ways: Spark's windowed aggregate as it is, the
+many batches is also one over this many rows. Three ways: Spark's windowed aggregate as it is, the
 same as a query that can be handed over, and windows of rows. Batches follow each other without a
-pause; told are what a row took on the clock and in CPU time of the whole application, which is one
-process with two threads.
+pause; reported are what a row took on the clock and in CPU time of the whole application, which is
+one process with two threads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BATCH_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Windows over so many batches, of so many groups."""
+    """Windows over this many batches, of this many groups."""
 
     groups: int
     batches: int
@@ -76,10 +76,10 @@ def run() -> None:
     with application_session(master="local[2]", partitions=PARTITIONS) as spark:
         for load in LOADS:
             for way, started in _WAYS.items():
-                told = row_cost(partial(started, spark, load), ROWS_A_BATCH).cells()
+                report = row_cost(partial(started, spark, load), ROWS_A_BATCH).cells()
                 window = f"{load.rows.length} every {load.rows.slide}"
-                table.add_row(f"{load.groups:,}", window, way, *told)
-                print(load.groups, window, way, *told, flush=True)
+                table.add_row(f"{load.groups:,}", window, way, *report)
+                print(load.groups, window, way, *report, flush=True)
     console = Console(width=120)
     console.print(table)
     console.print(f"load of the last five minutes: {os.getloadavg()[1]:.1f}")

@@ -1,6 +1,6 @@
 """transfer-phases: time to schedule, number of phases, length against whole tasks in turn.
 
-Lengths are over the least possible: ours must be exactly 1. Beside it the length without phases,
+Lengths are over the least possible: ours must be exactly 1. Next to it the length without phases,
 where whole tasks are sent, each in its turn as soon as both its links are free.
 """
 

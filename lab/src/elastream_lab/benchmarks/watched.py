@@ -2,8 +2,8 @@
 
 The query of :mod:`elastream_lab.benchmarks.overhead`, attached all the time. The three sides take
 turns in every round, in another order each, and the CPU time that a batch takes more in the driver
-and in Python than without a page is told as a share of what it takes in all processes. A reader is
-a process of its own, as a browser is, which reads all that comes. The goal is at most 1 %.
+and in Python than without a page is reported as a share of what it takes in all processes. A reader
+is a process of its own, as a browser is, which reads all that comes. The goal is at most 1 %.
 """
 
 from __future__ import annotations

@@ -66,10 +66,10 @@ def _chained(rows: Sequence[Row]) -> Counter[Values]:
 
 
 def _timers(rows: Sequence[Row]) -> Counter[Values]:
-    """Windows again, but told by timers half a second after their end."""
+    """Windows again, but reported by timers half a second after their end."""
     closed = watermark_of(rows)
     return Counter(
-        {told: n for told, n in _windows(rows).items() if (told[0] or 0) + WINDOW_S + 0.5 < closed}
+        {row: n for row, n in _windows(rows).items() if (row[0] or 0) + WINDOW_S + 0.5 < closed}
     )
 
 

@@ -1,7 +1,7 @@
 """The application of a run, in a process of its own so that it can be killed.
 
 ``python -m elastream_lab.campaign.application FOLDER`` starts the queries of the scenario, or goes
-on with them, and attaches. It takes one command a line on standard input and tells on standard
+on with them, and attaches. It takes one command a line on standard input and shows on standard
 output, a line of JSON each, what there is to tell: its phase as it changes, with the executors that
 the loop knows; decisions; queries that failed, which it starts again; and what was left in the
 end. It ends by itself where its JVM has died.
@@ -163,7 +163,7 @@ def _serve(
     queries: Queries,
     tell: Callable[..., None],
 ) -> bool:
-    """Do what is asked until it is to finish and has; tell whether the JVM has died instead."""
+    """Do what is asked until it is to finish and has; return whether the JVM has died instead."""
     finishing = False
     while not _jvm_gone():
         try:

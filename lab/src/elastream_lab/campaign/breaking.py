@@ -66,8 +66,8 @@ class Breaker:
         return acts[fault.kind](fault, child)
 
     def _executor(self, fault: Fault, child: Child) -> str:
-        processes, heard = executors(self.mark), child.heard
-        known = [name for name in heard.executors if name in processes]
+        processes, report = executors(self.mark), child.reported
+        known = [name for name in report.executors if name in processes]
         if not known:
             return "no executor was there"
         victim = self._dice.choice(known)
@@ -76,7 +76,7 @@ class Breaker:
             time.sleep(fault.seconds)
             signalled(processes[victim], signal.SIGCONT)
             return f"executor {victim} stood still for {fault.seconds} s"
-        leaving = victim in heard.leaving
+        leaving = victim in report.leaving
         if not signalled(processes[victim], signal.SIGKILL):
             return f"executor {victim} had ended by itself"
         self.applications.add(child.number)
@@ -87,10 +87,10 @@ class Breaker:
     def _store(self, fault: Fault, child: Child) -> str:
         if self.store is None:
             return "left out: no file system can be mounted here"
-        failures = len(child.heard.failures)
+        failures = len(child.reported.failures)
         try:
             with self.store.faulty(fault.kind):
-                child.until(lambda heard: len(heard.failures) > failures, fault.seconds)
+                child.until(lambda report: len(report.failures) > failures, fault.seconds)
         except ElastreamError as error:
             return str(error)
         return f"{fault.kind} for up to {fault.seconds} s"
@@ -98,10 +98,10 @@ class Breaker:
     def _driver(self, _: Fault, child: Child) -> str:
         child.kill()
         self.applications.add(child.number)
-        return f"the driver was killed in phase {child.heard.phase}"
+        return f"the driver was killed in phase {child.reported.phase}"
 
     def _jvm(self, _: Fault, child: Child) -> str:
-        pid, phase = jvm_of(self.mark), child.heard.phase
+        pid, phase = jvm_of(self.mark), child.reported.phase
         if pid is None or not signalled(pid, signal.SIGKILL):
             return "no JVM was there"
         self.applications.add(child.number)
@@ -110,9 +110,9 @@ class Breaker:
 
     def _query(self, _: Fault, child: Child) -> str:
         name = self._dice.choice(self.scenario.queries).name
-        failures = len(child.heard.failures)
+        failures = len(child.reported.failures)
         self.folders.failing(name).touch()
-        came = child.until(lambda heard: len(heard.failures) > failures, _STEP_S)
+        came = child.until(lambda report: len(report.failures) > failures, _STEP_S)
         self.folders.failing(name).unlink(missing_ok=True)
         return f"{name} failed" if came else f"{name} had no batch to fail in"
 

@@ -1,4 +1,4 @@
-"""The other side of an application in its own process: what it tells, what it is asked."""
+"""The other side of an application in its own process: what it shows, what it is asked."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from elastream_lab.campaign.marked_processes import MARK
 
 
 @dataclass
-class Heard:
-    """What an application has told so far."""
+class Reported:
+    """What an application has reported so far."""
 
     ready: bool = False
     application: str | None = None
@@ -31,7 +31,7 @@ class Heard:
     size: int = 0
     """How many executors hold state, or may: spares left out."""
     executors: tuple[str, ...] = ()
-    """Those that the loop knew when the phase was told."""
+    """Those that the loop knew when the phase was reported."""
     leaving: tuple[str, ...] = ()
     """Those of them that it had told to go."""
     decisions: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Child:
 
     def __init__(self, folders: Folders, number: int, mark: str) -> None:
         self.number = number
-        self.heard = Heard()
+        self.reported = Reported()
         self._changed = threading.Condition()
         temporary = folders.temporary(number)
         temporary.mkdir(parents=True)
@@ -71,19 +71,19 @@ class Child:
         """Its exit code; ``None`` while it runs."""
         return self._process.poll()
 
-    def until(self, reached: Callable[[Heard], bool], timeout_s: float) -> bool:
-        """Wait until what was heard is so; ``False`` where it ended or the time was up before."""
+    def until(self, reached: Callable[[Reported], bool], timeout_s: float) -> bool:
+        """Wait until the reports are so; ``False`` where it ended or the time was up before."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while not reached(self.heard):
+            while not reached(self.reported):
                 left_s = deadline - time.monotonic()
                 if left_s <= 0 or self.code is not None:
-                    return reached(self.heard)
+                    return reached(self.reported)
                 self._changed.wait(min(left_s, 0.5))
         return True
 
     def ask(self, command: str, **arguments: Any) -> None:
-        """Ask for something; an application that has ended hears nothing."""
+        """Ask for something; an application that has ended receives nothing."""
         assert self._process.stdin is not None  # noqa: S101 - asked for above
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps({"ask": command, **arguments}) + "\n")
@@ -111,25 +111,25 @@ class Child:
         assert self._process.stdout is not None  # noqa: S101 - asked for above
         for line in self._process.stdout:
             with contextlib.suppress(ValueError):  # a line that the end has torn
-                told = json.loads(line)
+                fields = json.loads(line)
                 with self._changed:
-                    _take(self.heard, told)
+                    _take(self.reported, fields)
                     self._changed.notify_all()
 
 
-def _take(heard: Heard, told: dict[str, Any]) -> None:
-    if "phase" in told:
-        heard.phases[told["phase"]] += told["phase"] != heard.phase
-        heard.phase, heard.size = told["phase"], told["size"]
-        heard.executors, heard.leaving = tuple(told["executors"]), tuple(told["leaving"])
-    if "decision" in told:
-        heard.decisions.append(told["decision"])
-    if "failed" in told:
-        heard.failures.append(f"{told['failed']}: {told['why']}")
-    if "obeyed" in told:
-        heard.answers += 1
-        if not told["obeyed"]:
-            heard.refused.append(told["why"])
-    heard.ready = heard.ready or told.get("ready", False)
-    heard.application = told.get("application", heard.application)
-    heard.left = told.get("left", heard.left)
+def _take(report: Reported, fields: dict[str, Any]) -> None:
+    if "phase" in fields:
+        report.phases[fields["phase"]] += fields["phase"] != report.phase
+        report.phase, report.size = fields["phase"], fields["size"]
+        report.executors, report.leaving = tuple(fields["executors"]), tuple(fields["leaving"])
+    if "decision" in fields:
+        report.decisions.append(fields["decision"])
+    if "failed" in fields:
+        report.failures.append(f"{fields['failed']}: {fields['why']}")
+    if "obeyed" in fields:
+        report.answers += 1
+        if not fields["obeyed"]:
+            report.refused.append(fields["why"])
+    report.ready = report.ready or fields.get("ready", False)
+    report.application = fields.get("application", report.application)
+    report.left = fields.get("left", report.left)

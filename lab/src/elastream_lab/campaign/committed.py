@@ -1,4 +1,4 @@
-"""How many of the fed files a query has committed, as its checkpoint tells."""
+"""How many of the fed files a query has committed, as its checkpoint shows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _batches(log: Path) -> list[int]:
     named: dict[str, int] = {}
     for file in _files(log):
         for line in file.read_text().splitlines()[1:]:
-            told = json.loads(line)
-            named[told["path"]] = told["batchId"]
+            fields = json.loads(line)
+            named[fields["path"]] = fields["batchId"]
     return list(named.values())
 
 

@@ -1,4 +1,4 @@
-"""Whether the decision log tells what happened: losses, how changes ended, its own figures."""
+"""Whether the decision log shows what happened: losses, how changes ended, its own figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lies(
     most: int,
     lasted_s: float,
 ) -> Iterator[str]:
-    """Yield what the log does not tell, or tells wrong.
+    """Yield what the log does not tell, or shows wrong.
 
     ``killed`` are the executors that the loop knew and did not tell to go, each once for every time
     that one of this id was killed: it is lost, or it was told to go before anybody noticed. ``cut``
@@ -30,8 +30,8 @@ def lies(
     executors. All of it lasted ``lasted_s``, whatever the
     clock said: nothing can have been waited for that was longer.
     """
-    lost = [name for told in decisions for name in _named(_LOST, told.reason)]
-    released = [name for told in decisions for name in _named(_RELEASED, told.reason)]
+    lost = [name for decision in decisions for name in _named(_LOST, decision.reason)]
+    released = [name for decision in decisions for name in _named(_RELEASED, decision.reason)]
     for executor in killed:
         gone = next((names for names in (lost, released) if executor in names), None)
         if gone is None:
@@ -39,15 +39,15 @@ def lies(
         else:
             gone.remove(executor)
     yield from _open_changes(decisions, cut)
-    for told in decisions:
-        if told.executors > most:
-            yield f"{told.executors} executors, above {most}: {told.reason}"
-        if told.kind == "detach" and told.figures.get("failed"):
-            yield f"the loop failed: {told.reason}"
-        if any(float(seconds) > lasted_s + 1 for seconds in _WAITED.findall(told.reason)):
-            yield f"nobody can have waited that long: {told.reason}"
-        if told.kind == "done":
-            yield from _wrong_figures(told)
+    for decision in decisions:
+        if decision.executors > most:
+            yield f"{decision.executors} executors, above {most}: {decision.reason}"
+        if decision.kind == "detach" and decision.figures.get("failed"):
+            yield f"the loop failed: {decision.reason}"
+        if any(float(seconds) > lasted_s + 1 for seconds in _WAITED.findall(decision.reason)):
+            yield f"nobody can have waited that long: {decision.reason}"
+        if decision.kind == "done":
+            yield from _wrong_figures(decision)
 
 
 def _named(pattern: re.Pattern[str], reason: str) -> list[str]:
@@ -59,16 +59,18 @@ def _open_changes(decisions: Sequence[Decision], cut: int) -> Iterator[str]:
     """Yield the changes that began and did not end, beyond those that a dead driver left."""
     begun: Decision | None = None
     left: list[Decision] = []
-    for told in decisions:
-        if told.kind in (*_BEGINS, "attach", "detach") and begun is not None:
+    for decision in decisions:
+        if decision.kind in (*_BEGINS, "attach", "detach") and begun is not None:
             left.append(begun)
             begun = None
-        if told.kind in _BEGINS:
-            begun = told
-        elif told.kind in _ENDS:
+        if decision.kind in _BEGINS:
+            begun = decision
+        elif decision.kind in _ENDS:
             begun = None
     left += [] if begun is None else [begun]
-    yield from (f"a change has no end: {told.kind}, {told.reason}" for told in left[cut:])
+    yield from (
+        f"a change has no end: {decision.kind}, {decision.reason}" for decision in left[cut:]
+    )
 
 
 def _wrong_figures(done: Decision) -> Iterator[str]:

@@ -67,7 +67,7 @@ def jvm_of(value: str) -> int | None:
 
 
 def signalled(pid: int, number: signal.Signals) -> bool:
-    """Send a signal; tell whether there was anybody to get it."""
+    """Send a signal; return whether there was anybody to get it."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
         return True

@@ -1,7 +1,7 @@
 """A clock that jumps, for one process of Python.
 
 ``time.time`` is replaced before elastream is loaded: its loop and its monitor then read a clock
-that is shifted by so many seconds. The JVM's clock, and so the times of batches, stays as it is:
+that is shifted by this many seconds. The JVM's clock, and so the times of batches, stays as it is:
 what follows is that the two no longer agree, as after a jump between two readings.
 """
 

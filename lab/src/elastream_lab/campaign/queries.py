@@ -49,7 +49,7 @@ class Queries:
                 time.sleep(AGAIN_S)
 
     def finished(self) -> bool:
-        """Tell whether all have answered all there is, and run.
+        """Return whether all have answered all there is, and run.
 
         A query whose batches never end has: it is asked to finish once its rows are committed.
         """
@@ -96,10 +96,10 @@ class Queries:
         output.mkdir(parents=True, exist_ok=True)
 
         def write(rows: DataFrame, batch: int) -> None:
-            told = [list(row) for row in rows.collect()]
+            reported = [list(row) for row in rows.collect()]
             if failing.exists():
                 failing.unlink()
                 raise RuntimeError(f"{name} was asked to fail in batch {batch}")
-            write_json(output / f"{batch:08d}.json", told)
+            write_json(output / f"{batch:08d}.json", reported)
 
         return write

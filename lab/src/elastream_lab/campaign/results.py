@@ -18,7 +18,7 @@ class RunResult:
     problems: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     left_of_killed: tuple[str, ...]
-    """Files that killed drivers left: nobody was there to remove them."""
+    """Files that killed drivers left: no one was there to remove them."""
     decisions: dict[str, int]
     """How many lines of each kind the log has, holds and waits left out."""
     seconds: float

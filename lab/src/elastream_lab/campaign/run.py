@@ -82,14 +82,14 @@ def _keep(folders: Folders) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What an application had told before something was asked of it."""
+    """What an application had reported before something was asked of it."""
 
     over: int
     phases: Counter[str]
 
     @classmethod
     def of(cls, child: Child) -> _Moment:
-        return cls(_over(child), Counter(child.heard.phases))
+        return cls(_over(child), Counter(child.reported.phases))
 
 
 @dataclass
@@ -127,14 +127,14 @@ class _Run:
         self.finished = True
 
     def look(self, lasted_s: float) -> None:
-        """Find what is wrong after so many seconds; some of it was found on the way."""
+        """Find what is wrong after this many seconds; some of it was found on the way."""
         whole = [each.number for each in self.children if each.number not in self.cut]
-        names = [self.children[number].heard.application for number in whole]
+        names = [self.children[number].reported.application for number in whole]
         known = [name for name in names if name is not None]
         left = left_files(self.folders, self.cut, self.breaker.applications, known)
         self.problems += [f"left: {path}" for path in left]
         for each in self.children:
-            self.problems += [f"left in the driver: {what}" for what in each.heard.left or ()]
+            self.problems += [f"left in the driver: {what}" for what in each.reported.left or ()]
         if self.finished:
             self.problems += wrong_answers(self.scenario, self.folders, self.rows)
         try:
@@ -145,20 +145,20 @@ class _Run:
         most = self.scenario.max_executors
         killed = self.breaker.killed
         self.problems += lies(decisions, killed, cut=len(self.cut), most=most, lasted_s=lasted_s)
-        for told in decisions:
-            if told.kind not in ("hold", "wait"):
-                self.kinds[told.kind] = self.kinds.get(told.kind, 0) + 1
+        for decision in decisions:
+            if decision.kind not in ("hold", "wait"):
+                self.kinds[decision.kind] = self.kinds.get(decision.kind, 0) + 1
 
     def _start(self) -> None:
         self.children.append(Child(self.folders, len(self.children), self.mark))
-        if not self.child.until(lambda heard: heard.ready, _START_S):
+        if not self.child.until(lambda report: report.ready, _START_S):
             said = self.folders.said(self.child.number).read_text(errors="replace").strip()
             last = said.splitlines()[-1:] or ["nothing"]
             raise ElastreamError(f"the application did not start; it said {last[0]}")
 
     def _round(self, this: Round) -> None:
         child, queries = self.child, len(self.scenario.queries)
-        child.until(lambda heard: heard.decisions.count("join") >= queries, _CHANGE_S)
+        child.until(lambda report: report.decisions.count("join") >= queries, _CHANGE_S)
         before = _Moment.of(child)
         if this.request is not None:
             self._ask(this.request)
@@ -170,8 +170,8 @@ class _Run:
             over = child.until(lambda _: _over(child) > before.over, _CHANGE_S)
             if child.code is not None:
                 raise ElastreamError(f"the application ended by itself with code {child.code}")
-            if not over and child.heard.phase != "steady":
-                phase = child.heard.phase
+            if not over and child.reported.phase != "steady":
+                phase = child.reported.phase
                 raise ElastreamError(f"a change did not end in {_CHANGE_S:g} s; phase {phase}")
 
     def _ask(self, request: Request) -> None:
@@ -186,13 +186,13 @@ class _Run:
         child, most = self.child, self.scenario.max_executors - self.scenario.policy.spares
         reached = self._came(fault.phase, before)
         for _ in range(_TRIES):
-            request = request_for(fault.phase, child.heard.size, most)
+            request = request_for(fault.phase, child.reported.size, most)
             if reached or request is None or child.code is not None:
                 break
             before = _Moment.of(child)
             self._ask(request)
             reached = self._came(fault.phase, before)
-        landed = reached and child.heard.phase == fault.phase
+        landed = reached and child.reported.phase == fault.phase
         what = self.breaker.do(fault, child) if reached else "its phase did not come"
         self.outcomes.append(Outcome(fault, reached, landed, what))
         self.say(f"{fault.kind} in {fault.phase}: {what}")
@@ -202,11 +202,11 @@ class _Run:
         """Wait for a phase as long as what was asked for is not over."""
         child, seen = self.child, before.phases[phase]
         if phase == "steady":
-            return child.until(lambda heard: heard.phase == phase, _PHASE_S)
+            return child.until(lambda report: report.phase == phase, _PHASE_S)
         child.until(
-            lambda heard: heard.phases[phase] > seen or _over(child) > before.over, _CHANGE_S
+            lambda report: report.phases[phase] > seen or _over(child) > before.over, _CHANGE_S
         )
-        return child.heard.phases[phase] > seen
+        return child.reported.phases[phase] > seen
 
     def _again(self) -> None:
         """Start an application that goes on where the one that was killed stopped."""
@@ -229,7 +229,7 @@ class _Run:
                 self._again()
             time.sleep(_LOOK_S)
         if behind:
-            why = self.child.heard.failures[-1:] or ["no failure was told"]
+            why = self.child.reported.failures[-1:] or ["no failure was told"]
             raise ElastreamError(f"{', '.join(behind)} did not commit all rows; {why[0]}")
 
     def _behind(self) -> Iterator[str]:
@@ -277,4 +277,4 @@ class _Run:
 
 def _over(child: Child) -> int:
     """Return how many changes of it have ended, or were refused, by the loop or at once."""
-    return sum(kind in _ENDS for kind in child.heard.decisions) + len(child.heard.refused)
+    return sum(kind in _ENDS for kind in child.reported.decisions) + len(child.reported.refused)

@@ -122,18 +122,18 @@ class Scenario:
     @classmethod
     def from_json(cls, text: str) -> Scenario:
         """Return what :meth:`as_json` gave, once it was written and read."""
-        told = json.loads(text)
-        told["queries"] = tuple(Query(**each) for each in told["queries"])
-        told["rounds"] = tuple(_round(each) for each in told["rounds"])
-        told["policy"] = PolicyDrawn(**told["policy"])
-        return cls(**told)
+        fields = json.loads(text)
+        fields["queries"] = tuple(Query(**each) for each in fields["queries"])
+        fields["rounds"] = tuple(_round(each) for each in fields["rounds"])
+        fields["policy"] = PolicyDrawn(**fields["policy"])
+        return cls(**fields)
 
 
-def _round(told: dict[str, Any]) -> Round:
-    request, fault = told["request"], told["fault"]
+def _round(fields: dict[str, Any]) -> Round:
+    request, fault = fields["request"], fields["fault"]
     return Round(
-        told["files"],
-        told["late_rows"],
+        fields["files"],
+        fields["late_rows"],
         None if request is None else Request(**request),
         None if fault is None else Fault(**fault),
     )

@@ -1,4 +1,4 @@
-"""What is wrong after a run: with the answers, with what was left, with what the log tells."""
+"""What is wrong after a run: with the answers, with what was left, with what the log shows."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ _SESSIONS: Final = ("elastream-",)
 def wrong_answers(scenario: Scenario, folders: Folders, rows: Sequence[Row]) -> Iterator[str]:
     """Yield in what the output of a query differs from a computation over all rows."""
     for query in scenario.queries:
-        told = answered(folders.output(query.name), SHAPES[query.shape])
+        reports = answered(folders.output(query.name), SHAPES[query.shape])
         right = ANSWERS[query.shape](rows)
-        if told != right:
-            missing, more = _first((right - told).elements()), _first((told - right).elements())
+        if reports != right:
+            missing, more = (
+                _first((right - reports).elements()),
+                _first((reports - right).elements()),
+            )
             yield (
-                f"{query.name} ({query.shape}): {told.total()} rows, {right.total()} expected; "
+                f"{query.name} ({query.shape}): {reports.total()} rows, {right.total()} expected; "
                 f"missing {missing}; too many {more}"
             )
 
 
 def answered(output: Path, shape: Shape) -> Counter[Values]:
-    """Return what a query has told in the end: of updates the last of each key."""
+    """Return what a query has reported in the end: of updates the last of each key."""
     rows = [
         tuple(row) for file in sorted(output.glob("*.json")) for row in json.loads(file.read_text())
     ]
@@ -54,7 +57,7 @@ def left_files(
 ) -> list[str]:
     """Return what lies where nothing should.
 
-    ``cut`` are the applications whose Python process was killed: nobody was there to remove the
+    ``cut`` are the applications whose Python process was killed: no one was there to remove the
     session's own folder. ``jvms`` are those in which a JVM was killed: it leaves what it had
     unpacked, an executor's or the driver's. ``names`` are Spark's ids of those that were not cut.
     """
@@ -80,7 +83,7 @@ def left_files(
 
 
 def left_of_killed(folders: Folders) -> list[str]:
-    """Return what processes that were killed have left: to be told, not to be blamed."""
+    """Return what processes that were killed have left: to be reported, not to be blamed."""
     return [path.name for folder in _inside(folders.root / "tmp") for path in _inside(folder)]
 
 

@@ -105,7 +105,7 @@ def control(
     rows: list[ControlRow] = []
     costs: list[JvmCosts] = []
 
-    def told(error: str | None = None) -> dict[str, object]:
+    def report(error: str | None = None) -> dict[str, object]:
         found: dict[str, object] = {"rows": [row.as_json() for row in rows]}
         if costs:
             found["jvm"] = costs[0].as_json()
@@ -114,7 +114,7 @@ def control(
     def say(line: str) -> None:
         console.print(line, highlight=False)
 
-    with failure_written(json_file, told), ended_like_by_ctrl_c(), java_kept_quiet():
+    with failure_written(json_file, report), ended_like_by_ctrl_c(), java_kept_quiet():
         for size in chosen:
             say(f"{size.executors:,} executors, {size.tasks:,} tasks, {size.queries} queries")
             rows.append(measured_apart(size))
@@ -129,7 +129,7 @@ def control(
             f"tasks, {cost.report_ms:.2f} ms to move a state store, {cost.look_ms:.1f} ms a look; "
             f"{last.tasks:,} tasks every {_TRIGGER_S:g} s would keep {share:.0%} of a core busy"
         )
-    write_summary(json_file, told())
+    write_summary(json_file, report())
 
 
 def _size(text: str) -> ControlSize:

@@ -123,7 +123,7 @@ def elasticity(
     results: list[WayResult] = []
     errors: list[str] = []
 
-    def told() -> dict[str, object]:
+    def report() -> dict[str, object]:
         summary = {
             "load": replayed.told,
             "seconds": settings.seconds,
@@ -144,7 +144,7 @@ def elasticity(
             run_ways(settings, replayed, say=say, show=show, done=results.append, failed=failed)
     except BaseException as error:
         errors.append(line_of_failure(error))
-        write_summary(json_file, told())
+        write_summary(json_file, report())
         raise
     Console(width=max(console.width, _TABLE_WIDTH)).print(table(results))
     console.print(
@@ -155,7 +155,7 @@ def elasticity(
     )
     for error_line in errors:
         console.print(error_line, style="red")
-    write_summary(json_file, told())
+    write_summary(json_file, report())
     if picture is not None and results:
         draw_elasticity(settings, replayed, results, picture)
     if errors or not all(result.exact for result in results):
@@ -166,7 +166,7 @@ def elasticity(
 def _watched(
     console: Console,
 ) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
-    """Give what tells a line, and what shows how far a way is: in place where that is possible."""
+    """Give what shows a line, and what shows how far a way is: in place where that is possible."""
     began, last = time.monotonic(), [0.0]
 
     def say(line: str) -> None:
@@ -190,7 +190,7 @@ def _line(progress: Progress) -> str:
 
 
 def table(results: Sequence[WayResult]) -> Table:
-    """Return the figures for people, a row for each way, beside the most executors' where known."""
+    """Return a table: a row for each way, compared with the most executors where known."""
     from rich.table import Table
 
     made = Table(title="times in seconds; wait: from a row's being due to its result")

@@ -63,17 +63,17 @@ def peers(
     def say(line: str) -> None:
         console.print(f"{time.monotonic() - began:5.0f} s  {line}", highlight=False)
 
-    def told(*broken: str) -> dict[str, object]:
+    def report(*broken: str) -> dict[str, object]:
         runs = [result.as_json() for result in results]
         found: dict[str, object] = {"settings": settings.as_json(), "runs": runs}
         return {**found, "error": "; ".join((*errors, *broken))} if errors or broken else found
 
-    with failure_written(json_file, told), ended_like_by_ctrl_c(), java_kept_quiet():
+    with failure_written(json_file, report), ended_like_by_ctrl_c(), java_kept_quiet():
         run_peers(settings, installation, say=say, done=results.append, failed=errors.append)
     console.print(_table(results))
     for line in errors:
         console.print(line, style="red")
-    write_summary(json_file, told())
+    write_summary(json_file, report())
     if errors or not all(result.exact for result in results):
         raise typer.Exit(BROKEN)
 

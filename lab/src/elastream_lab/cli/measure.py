@@ -1,4 +1,4 @@
-"""``elastream measure``: a trial run tells what pairs cost, as a problem to plan."""
+"""``elastream measure``: a trial run shows what pairs cost, as a problem to plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from elastream_lab.cli.traffic_settings import (
 )
 
 _OUT = typer.Option("--out", help="The problem file to write.")
-_BATCHES = typer.Option("--batches", help="Measure over so many batches of each query.")
+_BATCHES = typer.Option("--batches", help="Measure over this many batches of each query.")
 _LOWER_BOUND = typer.Option(
     "--lower-bound", help="Take the least rates seen for what rates never fall below."
 )

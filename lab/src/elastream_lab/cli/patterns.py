@@ -23,7 +23,7 @@ _SEED = typer.Option("--seed", help="Of the made posts.")
 _POSTS = typer.Option("--posts", help="How many posts are made.")
 _SECONDS = typer.Option("--seconds", help="How long the replay takes.")
 _WINDOW = typer.Option("--window", help="How many posts the window holds.")
-_TICK = typer.Option("--tick", help="After how many posts it is told what is maximal.")
+_TICK = typer.Option("--tick", help="After how many posts maximal patterns are reported.")
 _LEAST = typer.Option("--least", help="In how many posts of the window a frequent pattern is.")
 _WORDS = typer.Option("--most-words", help="How many words a pattern has at most.")
 _MOVES = typer.Option("--moves", help="How often all tasks change their executors meanwhile.")
@@ -95,8 +95,8 @@ def patterns(
         with job_session(cluster_of(settings)) as spark:
             run(made, spark, show=show)
     error = None if made.exact else f"{made.wrong_ticks or 0} ticks differ from the plain miner"
-    told = _summary(made, time.monotonic() - began, error)
-    write_summary(json_file, told)
+    report = _summary(made, time.monotonic() - began, error)
+    write_summary(json_file, report)
     if out is not None:
         _write_changes(made, out)
     typer.echo(
@@ -124,7 +124,7 @@ class _Lines:
 
 
 def _summary(run: PatternsRun, seconds: float, error: str | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "posts": run.recording.rows,
         "ticks": run.ticks,
         "exact": run.exact,
@@ -132,7 +132,7 @@ def _summary(run: PatternsRun, seconds: float, error: str | None) -> dict[str, A
         "tasks_moved": run.moved,
         "lag_batches": run.lag_batches,
     }
-    return told if error is None else {**told, "error": error}
+    return fields if error is None else {**fields, "error": error}
 
 
 def _write_changes(run: PatternsRun, out: Path) -> None:

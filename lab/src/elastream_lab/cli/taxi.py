@@ -215,16 +215,16 @@ def _tell(
         f"ranked, {error or 'all exact against a plain computation'}",
         highlight=False,
     )
-    told = _summary(run, seconds, error)
-    if told["response_ms"]:
-        times = ", ".join(f"{name} {ms / 1000:.2f} s" for name, ms in told["response_ms"].items())
+    report = _summary(run, seconds, error)
+    if report["response_ms"]:
+        times = ", ".join(f"{name} {ms / 1000:.2f} s" for name, ms in report["response_ms"].items())
         console.print(f"response time of a trip: {times}", highlight=False)
     if run.settings.service_us:
         slept = f"every trip slept {run.settings.service_us:g} µs where it was counted"
         console.print(f"{slept}, as a stand-in for work", style="dim", highlight=False)
-    for operator, names in (told["replicas"] or {}).items():
+    for operator, names in (report["replicas"] or {}).items():
         console.print(f"operator {operator} ended on executors {', '.join(names)}", highlight=False)
-    write_summary(json_file, told)
+    write_summary(json_file, report)
     if out is not None:
         _write_rankings(run, out)
         console.print(f"written: {out}", highlight=False)
@@ -239,7 +239,7 @@ def _summary(run: TaxiRun, seconds: float, error: str | None) -> dict[str, Any]:
         found = spread(responses(due_ms, run.start_ms, run.batches, first=run.lead_rows))
         response = None if found is None else found.as_json()
     last = run.samples[-1].replicas if run.samples else None
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "trips": len(run.trips.trips),
         "bad_lines": run.trips.bad_lines,
         "minutes": len(run.rankings),
@@ -249,7 +249,7 @@ def _summary(run: TaxiRun, seconds: float, error: str | None) -> dict[str, Any]:
         "reconfigurations": len(run.changes),
         "replicas": None if last is None else {str(op): list(names) for op, names in last.items()},
     }
-    return told if error is None else {**told, "error": error}
+    return fields if error is None else {**fields, "error": error}
 
 
 def _write_rankings(run: TaxiRun, out: Path) -> None:

@@ -18,7 +18,7 @@ _WINDOW = typer.Option(
 )
 _PATTERNS = typer.Option(
     "--patterns",
-    help="With --text: count the combinations of up to so many words of a row, not the words.",
+    help="With --text: count the combinations of up to this many words of a row, not the words.",
 )
 _FORMAT = typer.Option("--format", help="csv, json or parquet, where the name does not tell.")
 _BAD = typer.Option("--max-bad-share", help="A greater share of bad rows is an error.")
@@ -35,7 +35,7 @@ def build(
     tasks: Annotated[int, typer.Option("--tasks", help="State partitions of the query.")] = 64,
     every: Annotated[str, _EVERY] = "1h",
     window: Annotated[str | None, _WINDOW] = None,
-    value_bytes: Annotated[int, typer.Option("--value-bytes", help="State beside a key.")] = 8,
+    value_bytes: Annotated[int, typer.Option("--value-bytes", help="State next to a key.")] = 8,
     max_bad_share: Annotated[float, _BAD] = 0.01,
     file_format: Annotated[str | None, _FORMAT] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a trace.")] = False,

@@ -111,14 +111,14 @@ def _allocation(plan: Path) -> list[int]:
 def _tell(spark: SparkSession, monitor: TrafficJob, wrong: int, out: Path | None) -> None:
     from elastream_lab.applications.traffic.job import results
 
-    told = results(spark, monitor)
+    report = results(spark, monitor)
     packets = sum(recording.rows for recording in monitor.recordings)
-    rows = told.count()
+    rows = report.count()
     typer.echo(f"{packets:,} packets in {len(monitor.recordings)} sub-streams, {rows:,} results")
     if out is not None:
         from pyarrow import parquet
 
         with replacing(out) as beside:
-            parquet.write_table(told.toArrow(), beside)
+            parquet.write_table(report.toArrow(), beside)
     verdict = "exact against a batch computation" if not wrong else f"{wrong:,} results DIFFER"
     typer.echo(verdict)

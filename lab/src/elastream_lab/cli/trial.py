@@ -36,7 +36,7 @@ def trial(
     Each run draws one to three stateful queries, a policy, requests and faults; starts them on real
     executors of this machine; breaks what was drawn; and then looks whether every answer equals a
     computation over all rows, whether a thread, listener, process or file was left, and whether
-    the log tells what happened. The exit code is 0 only where nothing was wrong in any run. The
+    the log shows what happened. The exit code is 0 only where nothing was wrong in any run. The
     folder of a run that fails is kept. A run takes one to two minutes; faults of the checkpoint's
     store need root.
 

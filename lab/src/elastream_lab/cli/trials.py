@@ -55,7 +55,7 @@ def run_trials(
         at = f"{time.monotonic() - began:5.0f} s"
         console.print(f"{at}  {line}", highlight=False, soft_wrap=True)
 
-    def told() -> dict[str, object]:
+    def report() -> dict[str, object]:
         runs = [result.as_json() for result in results]
         found: dict[str, object] = {"settings": dict(settings), "runs": runs}
         return {**found, "error": "; ".join(errors)} if errors else found
@@ -65,13 +65,13 @@ def run_trials(
             run(say, results.append, errors.append)
     except BaseException as error:
         errors.append(line_of_failure(error))
-        write_summary(json_file, told())
+        write_summary(json_file, report())
         raise
     Console(width=max(console.width, width)).print(table(results))
     console.print(note, highlight=False, soft_wrap=True, style="dim")
     for error_line in errors:
         console.print(error_line, style="red")
-    write_summary(json_file, told())
+    write_summary(json_file, report())
     if results:
         draw(results)
     if errors or not all(result.exact for result in results):

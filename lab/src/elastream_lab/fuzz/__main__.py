@@ -1,4 +1,4 @@
-"""``python -m elastream_lab.fuzz COUNT [SEED [PROCESSES]]``: damage and read so many inputs.
+"""``python -m elastream_lab.fuzz COUNT [SEED [PROCESSES]]``: damage and read this many inputs.
 
 Prints how many of each kind were read, and every finding with what brings it back; ends with 1
 where there is one.

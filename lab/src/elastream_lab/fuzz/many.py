@@ -32,7 +32,7 @@ class Readings:
 def read_many(
     count: int, seed: int, processes: int, found: Callable[[str], None] = lambda _: None
 ) -> Readings:
-    """Have so many inputs read, of all kinds in turn; ``found`` is told of a finding at once."""
+    """Have this many inputs read, of all kinds in turn; ``found`` gets each finding at once."""
     kinds = sorted(KINDS)
     jobs = [(kinds[number % len(kinds)], f"{seed}/{number}") for number in range(count)]
     readings = Readings()

@@ -25,7 +25,7 @@ from elastream_lab.fuzz.reading import CPU_S, read_good, read_one
 _MEMORY_BYTES: Final = 2 << 30
 """What a process may have on top of what it has when its libraries are loaded."""
 _GRACE_S: Final = 5.0
-"""What Python, which tells more, has to end an input before the limit of the process does."""
+"""What Python, which shows more, has to end an input before the limit of the process does."""
 _WAIT_S: Final = 1800.0
 """When an input that takes no CPU counts as one that waits for ever."""
 _CONTEXT: Final = multiprocessing.get_context("spawn")
@@ -108,7 +108,7 @@ def _serve(pipe: Connection, folder: Path, work: Work) -> None:
     most = pages * resource.getpagesize() + _MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    with contextlib.suppress(EOFError, ConnectionError):  # nobody asks any more
+    with contextlib.suppress(EOFError, ConnectionError):  # no one asks any more
         while True:
             kind, seed = pipe.recv()
             bound = int(time.process_time() + work.cpu_s) + 1

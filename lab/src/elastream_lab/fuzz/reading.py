@@ -114,7 +114,7 @@ def _message(dice: random.Random) -> tuple[bytes, str | None]:
 def _wrong(arguments: list[str], *, quiet: bool) -> str | None:
     """Run a command; return what is wrong about how it ended.
 
-    ``quiet``: whether it tells either an answer or one line. What reads a log tells its lines as it
+    ``quiet``: whether it shows either an answer or one line. What reads a log shows its lines as it
     reads them, and of lines that were torn on standard error.
     """
     out, err = _Text(), _Text()

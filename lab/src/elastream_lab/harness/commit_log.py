@@ -1,4 +1,4 @@
-"""What a query's checkpoint tells about its batches: which rows, when begun, when finished.
+"""What a query's checkpoint shows about its batches: which rows, when begun, when finished.
 
 Spark writes ``offsets/N`` before batch N runs and ``commits/N`` when it is done. Their times of
 writing are the batch's beginning and end, whoever ran it: one application, one started again, or
@@ -19,7 +19,7 @@ from elastream.model.errors import SparkError
 from elastream_lab.harness.replay import POSITION
 
 RETAIN_ALL = {"spark.sql.streaming.minBatchesToRetain": "100000"}
-"""Session setting with which the checkpoint of a run of minutes tells of every batch."""
+"""Session setting with which the checkpoint of a run of minutes shows of every batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Job(Protocol):
         """Start its queries, in the order of the feeds, or go on where their checkpoints end."""
 
     def wrong(self, spark: SparkSession) -> int:
-        """Return how many results of the stopped job are wrong, missing or told twice.
+        """Return how many results of the stopped job are wrong, missing or reported twice.
 
         By a computation without streams over the same rows.
         """

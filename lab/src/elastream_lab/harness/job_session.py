@@ -28,7 +28,7 @@ def job_session(
     """Give an embedded session in which jobs can be watched by their checkpoints.
 
     The first on a machine makes the archive of classes that lets executors start quickly, and
-    tells ``say`` so.
+    shows ``say`` so.
     """
     ensure_archive(cluster, say)
     with embedded_session(replace(cluster, config=RETAIN_ALL | dict(cluster.config))) as spark:

@@ -45,9 +45,9 @@ class SteadyPosts:
     opening: tuple[str, ...] = ()
     """Texts of the rows before the first that is due at some time."""
     lead_rows: int = 0
-    """So many made posts follow them, due at the start as well."""
+    """This many made posts follow them, due at the start as well."""
     recurring: tuple[str, ...] = ()
-    """Words that come back in turn, beside the others of a post: at most one in a post."""
+    """Words that come back in turn, next to the others of a post: at most one in a post."""
     recurring_s: float = 20.0
     """How long it takes until all of them have come, where a post each is enough for that."""
     seed: int = 1
@@ -101,7 +101,7 @@ def day_rate(bursts: int, random: np.random.Generator) -> NDArray[np.float64]:
 
 
 def due_by(arrived: NDArray[np.float64], at_ms: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return when each row is due, where so many have arrived at those moments."""
+    """Return when each row is due, where this many have arrived at those moments."""
     rows = np.arange(0.5, int(arrived[-1]))
     due: NDArray[np.int64] = np.interp(rows, arrived, at_ms).astype(np.int64)
     return due
@@ -123,6 +123,6 @@ _SYLLABLES = [consonant + vowel for consonant, vowel in product("bdfgklmnprstvz"
 
 
 def _words(number: int) -> list[str]:
-    """Return so many pronounceable words, the shortest first."""
+    """Return this many pronounceable words, the shortest first."""
     made = ("".join(parts) for length in (1, 2, 3) for parts in product(_SYLLABLES, repeat=length))
     return [word for word, _ in zip(made, range(number), strict=False)]

@@ -6,7 +6,7 @@ that is not there, a time that is none. Rows are sorted by time, and the time be
 the last row is compressed to the wanted length; the shape of the rate stays.
 
 Times may be timestamps, dates, texts in ISO 8601, or numbers since 1970 in seconds, milliseconds,
-microseconds or nanoseconds: the unit is told by the magnitude of the first.
+microseconds or nanoseconds: the unit is known from the magnitude of the first.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Recording:
                 yield chunk.slice(lb, ub - lb)
 
     def texts_in_turn(self, rows: int) -> Any:
-        """Return so many texts, in Arrow's form: from the first on, and again where they end."""
+        """Return this many texts, in Arrow's form: from the first on, and again where they end."""
         texts = self._file().read_all().column("text")
         return texts.take(np.arange(rows) % len(texts))
 

@@ -5,15 +5,15 @@ of the recording have been read. Rows ``start .. end - 1`` are the same whoever 
 when, so a batch can be run again after a fault, a query can go on in another application, and a
 batch job can count the same rows anew.
 
-The clock is a small file beside the driver. Until it says that the replay has started, only as many
-rows are there as it opens: a query can be started, warmed and filled with state before the first
-row is due. A second application on the same checkpoint reads the same clock. From a moment on the
-clock may go slower: the same rows then come at a lower rate.
+The clock is a small file next to the driver. Until it says that the replay has started, only as
+many rows are there as it opens: a query can be started, warmed and filled with state before the
+first row is due. A second application on the same checkpoint reads the same clock. From a moment on
+the clock may go slower: the same rows then come at a lower rate.
 
 A row's response time is the time its batch finished less the time it was due; ``due`` says the
 latter, at the recording's own pace.
 
-Rows are read beside the driver, in Arrow's form, and handed to the executors as blocks (Spark's
+Rows are read next to the driver, in Arrow's form, and handed to the executors as blocks (Spark's
 *simple* stream reader). A reader on the executors would need a Python process on each, started by
 the first batch that sends a task to a new executor; that batch would take seconds longer, and the
 stall would be the source's, not the migration's.
@@ -74,24 +74,26 @@ class ReplayClock:
 
     def rows_available(self, recording: Recording, now_ms: float) -> int:
         """Return how many rows of the recording are there."""
-        told = self._read()
-        if told.start_ms is None:
-            return min(told.open, recording.rows)
-        elapsed_ms, slow_ms = now_ms - told.start_ms, told.slow_after_ms
+        report = self._read()
+        if report.start_ms is None:
+            return min(report.open, recording.rows)
+        elapsed_ms, slow_ms = now_ms - report.start_ms, report.slow_after_ms
         if elapsed_ms > slow_ms:
-            elapsed_ms = slow_ms + (elapsed_ms - slow_ms) * told.pace
-        return min(max(told.open, recording.rows_due(elapsed_ms)), recording.rows)
+            elapsed_ms = slow_ms + (elapsed_ms - slow_ms) * report.pace
+        return min(max(report.open, recording.rows_due(elapsed_ms)), recording.rows)
 
     def due_ms(self, recording: Recording) -> NDArray[np.int64]:
         """Return when each row is due by this clock, in milliseconds after the replay starts."""
         import numpy as np
 
-        told, due = self._read(), recording.due_ms
-        slow_ms = told.slow_after_ms
+        report, due = self._read(), recording.due_ms
+        slow_ms = report.slow_after_ms
         late = due > slow_ms
         if not late.any():
             return due
-        return np.where(late, np.rint(slow_ms + (due - slow_ms) / told.pace), due).astype(np.int64)
+        return np.where(late, np.rint(slow_ms + (due - slow_ms) / report.pace), due).astype(
+            np.int64
+        )
 
     def _read(self) -> _ClockFile:
         try:
@@ -99,13 +101,13 @@ class ReplayClock:
         except FileNotFoundError:
             return _ClockFile()
 
-    def _write(self, told: _ClockFile) -> None:
-        write_json(self.path, asdict(told))
+    def _write(self, report: _ClockFile) -> None:
+        write_json(self.path, asdict(report))
 
 
 @dataclass(frozen=True, slots=True)
 class _ClockFile:
-    """What the file of a clock tells."""
+    """What the file of a clock shows."""
 
     open: int = 0
     start_ms: int | None = None
@@ -147,7 +149,7 @@ def replayed_batch(spark: SparkSession, recording: Recording, *, until: int) -> 
 def replay_backlog(
     recording: Recording, clock: ReplayClock
 ) -> Callable[[Mapping[str, Any]], int | None]:
-    """Return a function that tells from a progress report how many rows were left unread.
+    """Return a function that shows from a progress report how many rows were left unread.
 
     That is when the batch began: rows that become due meanwhile are the next batch's.
     """

@@ -145,7 +145,7 @@ class Replay:
             time.sleep(_LOOK_S)
 
     def wait_for_batches(self, number: int) -> None:
-        """Look until so many batches of each feed have begun and ended from now on."""
+        """Look until this many batches of each feed have begun and ended from now on."""
         since_ms = time.time() * 1000
 
         def enough() -> bool:

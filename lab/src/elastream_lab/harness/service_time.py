@@ -2,12 +2,12 @@
 
 On a machine with fewer cores than executors, work that burns CPU cannot scale. Like the delay
 operators of the papers' experiments, a row therefore costs ``service_us`` that is *slept*, in the
-stage that holds the state: an executor without state helps nobody, one that holds its share does.
+stage that holds the state: an executor without state helps no one, one that holds its share does.
 Rows are to be shuffled before the sleep by the very partitioning that the stateful operator asks
 for; then Spark adds no second shuffle and the sleep runs in the task of the state partition.
 
 The sleep is ``LockSupport.parkNanos``, called by SQL's ``reflect`` on the JVM's side: no Python
-process stands in the stateful stage. A timer is off by some 50 µs, too much for a service time of
+process is in the stateful stage. A timer is off by some 50 µs, too much for a service time of
 a few hundred: so about every c-th row, chosen by a hash of its place in the stream, sleeps c times
 as long, with c such that one sleep is a millisecond or more. The sum is as stated to a few per
 cent of a batch, and the same in every replay.
@@ -82,6 +82,6 @@ def hashing_pace(spark: SparkSession) -> float:
 
 
 def _hashed(rounds: int) -> str:
-    """Return a condition, always true, that hashes for so many rounds, in Spark's SQL."""
+    """Return a condition, always true, that hashes for this many rounds, in Spark's SQL."""
     salt = f"'$6$rounds={rounds}$elastream'"
     return f"reflect('org.apache.commons.codec.digest.Crypt', 'crypt', 'word', {salt}) is not null"

@@ -6,7 +6,7 @@
              (source's stage)                         (one stage, one task a state partition)
 
 Every word costs ``service_us`` that is slept, or burnt, where its state is, as
-:mod:`elastream_lab.harness.service_time` tells.
+:mod:`elastream_lab.harness.service_time` shows.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ when its standard input does, and its devices go with it.
 
 One thread does all: it sleeps until a host has sent something, a frame is due or a request comes.
 It asks the kernel to run before all others, so that a delay is what was set also where the machine
-is busy, and tells how late it was all the same (:mod:`~elastream_lab.hosts.lateness`).
+is busy, and shows how late it was all the same (:mod:`~elastream_lab.hosts.lateness`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Forwarder:
             self._notes.note(clock() - due_s, len(frame) - HEADER_BYTES)
 
     def _answer(self, asked: bytes) -> bool:
-        """Answer the requests that are whole; tell whether more may come."""
+        """Answer the requests that are whole; return whether more may come."""
         *lines, self._asked = (self._asked + asked).split(b"\n")
         for line in lines:
             print(json.dumps(self._done(json.loads(line))), flush=True)
@@ -86,9 +86,9 @@ class _Forwarder:
 
     def _done(self, asked: Mapping[str, Any]) -> object:
         if asked["ask"] == "tell":
-            told, self._notes = self._notes.told(self._switch.dropped), LatenessNotes()
+            report, self._notes = self._notes.report(self._switch.dropped), LatenessNotes()
             self._switch.dropped = 0
-            return asdict(told)
+            return asdict(report)
         acts: Mapping[str, Callable[..., None]] = {
             "delay": self._switch.delay,
             "limit": self._switch.limit,

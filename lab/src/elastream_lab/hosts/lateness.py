@@ -41,7 +41,7 @@ class LatenessNotes:
         self.frames += 1
         self.bytes += size
 
-    def told(self, dropped: int) -> Lateness:
+    def report(self, dropped: int) -> Lateness:
         """Return the figures of all so far."""
         ms = sorted(1000 * late for late in self._last_s)
         if not ms:

@@ -99,10 +99,10 @@ def _ip(*arguments: str) -> str:
 
 
 def _run(*command: str) -> str:
-    told = subprocess.run(  # noqa: S603 - programs of the machine, where they lie differs
+    ended = subprocess.run(  # noqa: S603 - programs of the machine, where they lie differs
         command, capture_output=True, text=True, check=False
     )
-    if told.returncode != 0:
-        why = told.stderr.strip().splitlines()
+    if ended.returncode != 0:
+        why = ended.stderr.strip().splitlines()
         raise ElastreamError(f"{' '.join(command)}: {why[-1] if why else 'failed'}")
-    return told.stdout
+    return ended.stdout

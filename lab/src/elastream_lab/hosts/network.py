@@ -2,7 +2,7 @@
 
 Each host is a network namespace with one address, and its processes have a ``/tmp`` of their own:
 what one writes there, none of the others sees. Everything else of the file system they share, also
-the folders named as shared below ``/tmp``. No host reaches the machine's own network, and nobody
+the folders named as shared below ``/tmp``. No host reaches the machine's own network, and no one
 outside reaches a host: who talks with a process there does so by its standard streams or by files.
 """
 
@@ -105,7 +105,7 @@ class Network:
         self._ask("mend", self._port_of[name])
 
     def lose(self, name: str) -> None:
-        """Let a host disappear: nobody hears of it any more, and its processes end at once.
+        """Let a host disappear: no one learns of it any more, and its processes end at once.
 
         It comes back, without them, by :meth:`mend`.
         """
@@ -118,12 +118,12 @@ class Network:
 
     def _ask(self, what: str, *of: object) -> Any:
         with self._lock:
-            given, told = self._forwarder.stdin, self._forwarder.stdout
+            given, report = self._forwarder.stdin, self._forwarder.stdout
             assert given is not None  # noqa: S101 - asked for below
-            assert told is not None  # noqa: S101 - asked for below
+            assert report is not None  # noqa: S101 - asked for below
             given.write(json.dumps({"ask": what, "of": of}) + "\n")
             given.flush()
-            answer = told.readline()
+            answer = report.readline()
         if not answer:
             raise ElastreamError("the switch between the hosts has ended")
         return json.loads(answer)

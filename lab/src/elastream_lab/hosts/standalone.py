@@ -1,6 +1,6 @@
 """Spark's own cluster on hosts: the master on one, a worker on each of the others.
 
-Every worker has room for one executor. What they write beside a checkpoint lies below their host's
+Every worker has room for one executor. What they write next to a checkpoint lies below their host's
 own ``/tmp``, as on machines of their own.
 """
 

@@ -4,9 +4,9 @@ Pure: frames and the time go in, frames come out when they are due. A frame goes
 one after the other::
 
     the way between the two hosts  ──  the link to the receiver
-    (a delay of its own for each pair)  (so many bytes a second)
+    (a delay of its own for each pair)  (this many bytes a second)
 
-Who is where is learnt from the senders of frames, as switches do; what goes to nobody known goes to
+Who is where is learnt from the senders of frames, as switches do; what goes to no one known goes to
 all. The link to a host holds back what it cannot carry at once, up to a bound, and drops what comes
 on top, so that senders notice. What a host itself sends the kernel holds back on the host, as a
 network card does (:mod:`~elastream_lab.hosts.namespaces`).
@@ -44,7 +44,7 @@ class Link:
         """When all that was given so far has gone through."""
 
     def through_s(self, now_s: float, size: int) -> float | None:
-        """Return when so many bytes have gone through; ``None`` where too many wait already."""
+        """Return when this many bytes have gone through; ``None`` where too many wait already."""
         if self.bytes_per_s is None:
             return now_s
         begins_s = max(self._free_s, now_s)
@@ -56,7 +56,7 @@ class Link:
 
 
 class Switch:
-    """Joins so many hosts, each at a port. ``skip``: bytes before the addresses of a frame."""
+    """Joins this many hosts, each at a port. ``skip``: bytes before the addresses of a frame."""
 
     def __init__(self, ports: int, *, skip: int = 0) -> None:
         self._ports = range(ports)

@@ -1,6 +1,6 @@
 """TAP devices: what a host sends can be read from a file, and what is written there it receives.
 
-With the header that tells of segments and checksums left undone, the kernel hands over up to 64 KiB
+With the header that shows of segments and checksums left undone, the kernel hands over up to 64 KiB
 of a TCP stream as one frame. So a forwarder in Python keeps up with hundreds of megabytes a second.
 """
 

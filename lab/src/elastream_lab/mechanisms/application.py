@@ -46,15 +46,15 @@ class ApplicationSpec:
     @classmethod
     def from_json(cls, text: str) -> ApplicationSpec:
         """Return what :meth:`as_json` wrote."""
-        told = json.loads(text)
-        job = told["job"]
+        fields = json.loads(text)
+        job = fields["job"]
         job["recording"] = Recording(Path(job["recording"]["path"]))
         job["clock"] = ReplayClock(Path(job["clock"]["path"]))
         job["checkpoint"] = Path(job["checkpoint"])
-        told["job"] = WordCount(**job)
-        told["observations"] = Path(told["observations"])
-        told["config"] = tuple((name, value) for name, value in told["config"])
-        return cls(**told)
+        fields["job"] = WordCount(**job)
+        fields["observations"] = Path(fields["observations"])
+        fields["config"] = tuple((name, value) for name, value in fields["config"])
+        return cls(**fields)
 
 
 class Application:
@@ -115,11 +115,12 @@ def read_observations(path: Path) -> Iterator[BatchObservation]:
         return
     for line in path.read_text().splitlines(keepends=True):
         if line.endswith("\n"):
-            told = json.loads(line)
+            fields = json.loads(line)
             tasks = tuple(
-                TaskObservation(**{**task, "task": TaskId(*task["task"])}) for task in told["tasks"]
+                TaskObservation(**{**task, "task": TaskId(*task["task"])})
+                for task in fields["tasks"]
             )
-            yield BatchObservation(**{**told, "tasks": tasks})
+            yield BatchObservation(**{**fields, "tasks": tasks})
 
 
 def _main() -> None:

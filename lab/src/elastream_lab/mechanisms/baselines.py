@@ -26,7 +26,7 @@ class Mechanism(Protocol):
     """Changes the number of executors of a running stream."""
 
     def scale_to(self, executors: int) -> None:
-        """Return when the stream runs on so many executors and all that shall move has moved."""
+        """Return when the stream runs on this many executors and all that shall move has moved."""
 
 
 class Stock:

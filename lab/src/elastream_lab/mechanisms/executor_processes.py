@@ -46,12 +46,12 @@ def process_of(
 
     ``address`` is the driver's, as ``host:port``.
     """
-    told = {"--executor-id": executor, "--app-id": application}
+    report = {"--executor-id": executor, "--app-id": application}
     found = {
         pid: process.parent
         for pid, process in processes.items()
         if _EXECUTOR in process.command
-        and all(_value(process.command, name) == value for name, value in told.items())
+        and all(_value(process.command, name) == value for name, value in report.items())
         and _value(process.command, "--driver-url").endswith(f"@{address}")
     }
     # What a process is about to start bears its command line for a moment.

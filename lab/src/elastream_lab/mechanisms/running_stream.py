@@ -26,10 +26,10 @@ class RunningStream:
     """A job of one query; ``heard`` is called with every batch, in a monitor's thread."""
 
     def __init__(
-        self, spark: SparkSession, job: Job, heard: Callable[[BatchObservation], None]
+        self, spark: SparkSession, job: Job, batches: Callable[[BatchObservation], None]
     ) -> None:
         self.internals = SparkInternals.of(spark)
-        self._heard = heard
+        self._heard = batches
         self._run = RunningJob(spark, job)
         self._watch()
 

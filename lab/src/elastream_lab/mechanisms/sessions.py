@@ -77,7 +77,7 @@ def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
 
 
 def resize(internals: SparkInternals, executors: int) -> None:
-    """Ask for so many executors, take away the youngest above that, and wait until it is so."""
+    """Ask for this many executors, take away the youngest above that, and wait until it is so."""
     deadline = time.monotonic() + _GROW_TIMEOUT_S
     requested = False
     while True:

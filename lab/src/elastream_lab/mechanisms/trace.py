@@ -7,7 +7,7 @@ feels it, and all mechanisms alike:
 - *steady*: the ten batches committed last before the change was asked for; ``steady_batch_ms`` is
   the median of their durations, and their rows are those that everything is compared with. One in
   ten batches, where Spark makes a snapshot of all states, is longer without any change: so
-  ``steady_worst_batch_ms``, the longest of the ten, is told as well.
+  ``steady_worst_batch_ms``, the longest of the ten, is reported as well.
 - *the change*: from the moment it was asked for until the query is steady again. That is the end of
   the first three batches in a row, none longer than 1.2 of the steady one, of those that ended
   after the last move and after the mechanism said that it was done. Where there are no such three
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 
 AROUND: Final = 10
-"""So many batches before and after a change are looked at."""
+"""This many batches before and after a change are looked at."""
 _IN_A_ROW: Final = 3
 _WITHIN: Final = 1.2
-"""A query is steady whose last batches, so many, are within this of the steady one."""
+"""A query is steady whose last batches, this many, are within this of the steady one."""
 LATE: Final = 2.0
 """Over the 99th percentile of the steady rows: a row that waits longer is late."""
 
@@ -317,7 +317,7 @@ def _moves(
 
 
 def _all_of(trace: Trace, batches: Sequence[CommittedBatch]) -> list[int]:
-    """Return the state sizes of all tasks, from the first batch that tells them."""
+    """Return the state sizes of all tasks, from the first batch that shows them."""
     sizes = ([task.state_bytes for task in _tasks(trace, batch)] for batch in batches)
     return next((found for found in sizes if found), [])
 

@@ -8,7 +8,7 @@ The ring is that of :mod:`~elastream_lab.rivals.consistent_hashing`. The tasks a
 their order; each goes round the ring from its own place to the first node that has room for its
 work within the limit. Where none has, which the paper's unit loads exclude and indivisible tasks
 of unequal work do not, it goes to the node with the least load, and the plan may be over the limit.
-O(m n') beside the ring.
+O(m n') next to the ring.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ on the mean of a series while keeping apart what rises and falls together (corre
 loaded" means the least load for the node's capacity, so that unequal nodes are served too. What
 cannot be placed, and what operators take at any rates, counts as load.
 
-Correlation-based balancing is told in the paper by its aim alone, "operators with high load
+Correlation-based balancing is described in the paper by its aim alone, "operators with high load
 correlation are separated onto different nodes" (its reference 23 moves operators at run time).
 Here: operators by falling mean load; each goes to that node, of those it does not fill above the
 mean, whose load so far correlates least with its own; where it fills all, to the least loaded.

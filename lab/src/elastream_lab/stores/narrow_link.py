@@ -112,7 +112,7 @@ class _Way:
         self.passed = 0
 
     def wait_for(self, size: int) -> None:
-        """Return when so many bytes more have gone through."""
+        """Return when this many bytes more have gone through."""
         with self._lock:
             self.passed += size
             if self._rate is None:

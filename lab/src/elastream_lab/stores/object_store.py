@@ -1,4 +1,4 @@
-"""Object storage for the checkpoints of a run: server, link and what Spark must be told.
+"""Object storage for the checkpoints of a run: server, link and what Spark needs to know.
 
 A checkpoint has two names: what Spark calls it, ``s3a://…``, and the folder that the server keeps
 it in, where a benchmark looks on without asking anybody.

@@ -1,4 +1,4 @@
-"""What an S3 server was asked, as its access log tells: the cost of many small files.
+"""What an S3 server was asked, as its access log shows: the cost of many small files.
 
 A line for each request, in the format of S3's own server access logs, whose times are in whole
 seconds.
@@ -14,7 +14,7 @@ from typing import Final
 
 _TIME: Final = "[%d/%B/%Y:%H:%M:%S %z]"
 _FIELDS: Final = 11
-"""So many are looked at; what follows differs between servers."""
+"""This many are looked at; what follows differs between servers."""
 
 
 @dataclass(frozen=True, slots=True)

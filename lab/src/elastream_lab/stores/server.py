@@ -35,7 +35,7 @@ class Account:
 
     @staticmethod
     def new(access: str) -> Account:
-        """Return an account with a secret that nobody has had."""
+        """Return an account with a secret that no one has had."""
         return Account(access, secrets.token_hex(20))
 
 
@@ -86,15 +86,15 @@ class S3Server:
             "ADMIN_SECRET_ACCESS_KEY": self.owner.secret,
             "ADMIN_ENDPOINT_URL": f"http://{_LOOPBACK}:{self.port}",
         }
-        told = subprocess.run(  # noqa: S603 - the server's own program
+        ended = subprocess.run(  # noqa: S603 - the server's own program
             [self.program, "admin", *arguments],
             env={**os.environ, **known},
             capture_output=True,
             text=True,
             check=False,
         )
-        if told.returncode:
-            raise SparkError(f"the S3 server refuses: {(told.stderr or told.stdout).strip()}")
+        if ended.returncode:
+            raise SparkError(f"the S3 server refuses: {(ended.stderr or ended.stdout).strip()}")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What a snapshot of RocksDB's state is made of, and what of it an earlier one had brought.
 
 A version of a state store in a checkpoint is a small archive, ``N.zip``, with a list of table files
-that lie beside it in ``SSTs``. A file that an earlier version listed is not written again. Between
+that lie next to it in ``SSTs``. A file that an earlier version listed is not written again. Between
 snapshots there are the changes of each batch, ``N.changelog``.
 """
 

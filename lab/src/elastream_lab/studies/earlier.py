@@ -12,8 +12,8 @@ from elastream.model.errors import ProblemError
 def written_figures(path: Path) -> dict[str, dict[str, Any]]:
     """Return the figures of a file by their names; raises ``ProblemError`` where it has none."""
     try:
-        told: Any = json.loads(path.read_text())
+        fields: Any = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ProblemError(str(path), f"cannot be read: {error}") from None
-    listed = told if isinstance(told, list) else []
+    listed = fields if isinstance(fields, list) else []
     return {str(each.get("figure")): each for each in listed if isinstance(each, dict)}

@@ -64,7 +64,7 @@ def stolen_share(before: MachineTimes | None, after: MachineTimes | None) -> flo
     return spent.stolen / spent.all
 
 
-def told(before: MachineTimes | None, after: MachineTimes | None) -> str | None:
+def report(before: MachineTimes | None, after: MachineTimes | None) -> str | None:
     """Return what the machine did in between in a sentence; ``None`` where it is not known."""
     if before is None or after is None or after.all <= before.all:
         return None

@@ -2,7 +2,7 @@
 
 1. One pass over the input counts records by interval and key, and bad rows by fault
    (:mod:`~elastream_lab.applications.patterns.records`).
-2. The counts of a key are brought together, in the order of time. Each tells what it changes: its
+2. The counts of a key are brought together, in the order of time. Each shows what it changes: its
    records are work of their interval; a key *arrives* in an interval with records of it, and
    *leaves* when the next has some, or when so much time as the window has passed. An arrival and a
    departure in one interval cancel, so what remains is when a key was not held before or will not
@@ -104,13 +104,13 @@ def _changes(counts: DataFrame, settings: TraceSettings) -> DataFrame:
     ]
     if settings.counts_leaving:
         changes.append(_change(f.when(there, end), work="records"))
-    told = seen.select(
+    report = seen.select(
         "fault",
         f.when(there, task_of(f.col("hash"), settings.tasks)).cast("int").alias("task"),
         f.explode(f.array(*changes)).alias("change"),
     )
-    told = told.select("fault", "change.interval", "task", *(f"change.{n}" for n in _AMOUNTS))
-    return told.where("interval is not null or fault is not null")
+    report = report.select("fault", "change.interval", "task", *(f"change.{n}" for n in _AMOUNTS))
+    return report.where("interval is not null or fault is not null")
 
 
 def _change(interval: Column | str, **amounts: Column | str) -> Column:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PatternsJob:
-    """What job, checked when made, and what its query has told so far."""
+    """What job, checked when made, and what its query has reported so far."""
 
     recording: Recording
     clock: ReplayClock
@@ -37,9 +37,9 @@ class PatternsJob:
     told: dict[int, frozenset[str]] = field(default_factory=dict)
     """The maximal frequent patterns after every tick that has some."""
     told_in: dict[int, int] = field(default_factory=dict)
-    """The batch that told a tick."""
+    """The batch that reported a tick."""
     told_twice: int = 0
-    """Ticks that were told anew, and differently."""
+    """Ticks that were reported anew, and differently."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
@@ -77,7 +77,7 @@ class PatternsJob:
             self.told_in[tick] = batch
 
     def wrong(self, spark: SparkSession) -> int:
-        """Return how many ticks differ from the plain miner's, or were told twice."""
+        """Return how many ticks differ from the plain miner's, or were reported twice."""
         expected = mined(self.posts(spark), self.mining)
         return differing(self.told, expected) + self.told_twice
 
@@ -97,7 +97,7 @@ class PatternsJob:
         return [row["words"] for row in words.sort_by(POSITION).to_pylist()]
 
     def lag_batches(self) -> int | None:
-        """Return after how many batches, at most, a tick was told once a later post had come."""
+        """Return after how many batches, at most, a tick was reported after a later post came."""
         ends = {batch.batch: batch.end for batch in committed_batches(self.checkpoint)}
         lags = []
         for tick, told_in in self.told_in.items():

@@ -8,12 +8,12 @@
 The papers' detector feeds the frequent patterns back to itself, to suppress those that are part of
 a larger one. A plan of Spark has no cycle, so the check is a *second keyed stage*: each frequent
 pattern is sent to itself, and to every pattern that it has one word more than. A pattern that hears
-from itself and from nobody else is maximal. That is enough, for whatever is part of a larger
+from itself and from no one else is maximal. That is enough, for whatever is part of a larger
 frequent pattern is part of a frequent one with a single word more.
 
 Windows take the place of +1 and -1: a post is counted in each of the ``window / tick`` windows that
 it is in, and in none that it has left. Posts are numbered, and their number is their event time, so
-what a tick tells depends on the posts alone, not on how batches cut them. It is told once the
+what a tick shows depends on the posts alone, not on how batches cut them. It is reported once the
 watermark is past its end.
 """
 
@@ -57,14 +57,14 @@ def maximal_patterns(posts: DataFrame, mining: Mining, *, service_us: float = 0.
         spans = slowed(there, service_us, "at", "span", "pattern")
     counted = spans.groupBy("span", "pattern").agg(f.count(f.lit(1)).alias("posts"))
     frequent = counted.where(f.col("posts") >= mining.least)
-    told = frequent.select(
+    report = frequent.select(
         f.window_time("span").alias("until"), f.explode(_told()).alias("told")
     ).select("until", "told.*")
     tick = f.window("until", slide).alias("tick")
-    heard = told.groupBy(tick, "pattern").agg(
+    result = report.groupBy(tick, "pattern").agg(
         f.bool_or("own").alias("frequent"), f.bool_or(~f.col("own")).alias("covered")
     )
-    return heard.where("frequent and not covered").select(
+    return result.where("frequent and not covered").select(
         f.unix_timestamp("tick.end").alias("tick"), "pattern"
     )
 
@@ -96,7 +96,7 @@ def _longer(words: Column, entry: Column) -> Column:
 
 
 def _told() -> Column:
-    """Return whom a frequent pattern tells: itself, and those it has one word more than."""
+    """Return whom a frequent pattern shows: itself, and those it has one word more than."""
     from pyspark.sql import functions as f
 
     words = f.split("pattern", " ")

@@ -27,7 +27,7 @@ class Mining:
     window: int = 600
     """How many posts the window holds."""
     tick: int = 100
-    """After how many posts it is told what is maximal; the window is a multiple of it."""
+    """After how many posts maximal patterns are reported; the window is a multiple of it."""
     least: int = 30
     """In how many posts of the window a frequent pattern is at least."""
     most_words: int = 3
@@ -45,7 +45,7 @@ class Mining:
             raise ProblemError("window", f"{self.window} is above 100 ticks of {self.tick}")
 
     def ticks(self, posts: int) -> range:
-        """Return the ticks that are told of so many posts: one is, once a later post has come."""
+        """Return the ticks reported after this many posts, each once a later post has come."""
         return range(self.tick, posts, self.tick)
 
 
@@ -66,10 +66,10 @@ def mined(posts: Sequence[Sequence[str]], mining: Mining) -> dict[int, frozenset
     return found
 
 
-def changes(told: Maximal) -> Iterator[tuple[int, str, bool]]:
+def changes(report: Maximal) -> Iterator[tuple[int, str, bool]]:
     """Yield tick, pattern and whether it became maximal frequent, or stopped being so."""
     before: frozenset[str] = frozenset()
-    for tick, patterns in sorted(told.items()):
+    for tick, patterns in sorted(report.items()):
         for pattern in sorted(patterns - before):
             yield tick, pattern, True
         for pattern in sorted(before - patterns):
@@ -78,7 +78,7 @@ def changes(told: Maximal) -> Iterator[tuple[int, str, bool]]:
 
 
 def differing(found: Maximal, expected: Maximal) -> int:
-    """Return how many ticks have other patterns; one with none need not be told."""
+    """Return how many ticks have other patterns; one with none need not be reported."""
     none: frozenset[str] = frozenset()
     ticks = found.keys() | expected.keys()
     return sum(found.get(tick, none) != expected.get(tick, none) for tick in ticks)

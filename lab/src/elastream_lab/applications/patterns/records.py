@@ -5,7 +5,7 @@ the same pass as the good ones, and never silently dropped. A text without a sin
 bad; it counts as a row and has no records.
 
 Times may be timestamps, dates, ISO 8601 texts, or numbers since 1970 in seconds, milliseconds,
-microseconds or nanoseconds, told by their magnitude (as in
+microseconds or nanoseconds, known from their magnitude (as in
 :mod:`~elastream_lab.harness.time_units`).
 
 *Patterns* are the keys of the second application of papers 000 and 001 (section 6): the
@@ -61,12 +61,12 @@ def counted(spark: SparkSession, settings: TraceSettings) -> DataFrame:
         f.when(good, interval).alias("interval"),
         f.when(good, keys).alias("keys"),
     )
-    told = _told(_each_key(rows, settings.patterns), settings.value_bytes)
+    report = _told(_each_key(rows, settings.patterns), settings.value_bytes)
     if settings.patterns is not None:
         # Few patterns occur twice in an interval: to add them up before they are shuffled would
         # save nothing and need memory for all of them.
-        told = told.repartition("id")
-    return told.groupBy("fault", "interval", "hash", "id", "size").agg(
+        report = report.repartition("id")
+    return report.groupBy("fault", "interval", "hash", "id", "size").agg(
         f.count("id").alias("records"), f.count_if("first").alias("rows")
     )
 

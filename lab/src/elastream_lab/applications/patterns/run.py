@@ -81,12 +81,13 @@ class PatternsRun:
     """Tasks that were moved, and are where they were asked to be."""
     lag_batches: int | None = None
     wrong_ticks: int | None = None
-    """Ticks that differ from the plain miner's, or were told twice; ``None`` before the check."""
+    """Ticks that differ from the plain miner's, or were reported twice; ``None`` before the
+    check."""
     ticks: int = 0
 
     @property
     def exact(self) -> bool:
-        """Whether every tick was told as the plain miner has it."""
+        """Whether every tick was reported as the plain miner has it."""
         return self.wrong_ticks == 0
 
 

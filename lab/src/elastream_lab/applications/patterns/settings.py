@@ -38,8 +38,8 @@ class TraceSettings:
     key: str | None = None
     """Column that is the key; or ``text``."""
     patterns: int | None = None
-    """With ``text``: the keys are the combinations of up to so many different words of a row, as in
-    the second application of papers 000 and 001; ``None``: the words."""
+    """With ``text``: the keys are the combinations of up to this many different words of a row, as
+    in the second application of papers 000 and 001; ``None``: the words."""
     tasks: int = 64
     """How many state partitions there are (m)."""
     every_s: int = 3600
@@ -47,11 +47,11 @@ class TraceSettings:
     window_s: int | None = None
     """A key is held for so long after its last record; ``None`` for ever."""
     value_bytes: int = 8
-    """State of a key beside the key itself."""
+    """State of a key next to the key itself."""
     max_bad_share: float = 0.01
     """A greater share of rows without a time or a key is an error."""
     format: Format | None = None
-    """``None`` tells it by the name of the files."""
+    """``None`` shows it by the name of the files."""
 
     def __post_init__(self) -> None:
         if not self.input:

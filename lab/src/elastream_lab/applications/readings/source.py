@@ -8,7 +8,7 @@ them at once, past the clock.
 Options: ``seed``, ``stream`` (a number), ``rows``, ``gap_ms`` (mean time between readings; equal
 times and gaps occur), ``start_ms`` (when the first is due, in ms since the epoch), ``places``,
 ``late_ms`` (a reading may be due so much after the time it carries; 0 for readings in order),
-``clock`` (a file that tells the time, for a stream that goes at another's pace), ``connect``
+``clock`` (a file that shows the time, for a stream that goes at another's pace), ``connect``
 ("first", "now", or a time in ms from which on all readings are wanted).
 """
 
@@ -53,7 +53,7 @@ class Readings:
     late_ms: int = 0
     """A reading may be due so much later than its time."""
     clock: str = ""
-    """A file that tells the time in ms since the epoch; empty for the machine's clock."""
+    """A file that shows the time in ms since the epoch; empty for the machine's clock."""
 
     def __post_init__(self) -> None:
         for name in ("start_ms", "seed", "stream", "late_ms"):

@@ -6,10 +6,10 @@
     (the source's stage)                              by route          by bucket       one group
 
 A route's frequency is that of the last 30 minutes, told once a minute of the data's time. The
-paper's metronome, which pulses when that time advances, is Spark's watermark: a minute is told when
-no row of it can come any more. *partialRank* ranks the routes of each of some buckets, *globalRank*
-the best of all buckets; only ten routes of a bucket have to travel. All three are stateful
-operators of one query with a shuffle before each, so each is placed and scaled by itself.
+paper's metronome, which pulses when that time advances, is Spark's watermark: a minute is reported
+when no row of it can come any more. *partialRank* ranks the routes of each of some buckets,
+*globalRank* the best of all buckets; only ten routes of a bucket have to travel. All three are
+stateful operators of one query with a shuffle before each, so each is placed and scaled by itself.
 
 Of equally frequent routes the one with the latest trip comes first, then the lower name. A minute
 is named by its end: the ranking of 12:00 counts the trips that ended from 11:30 on, before 12:00.

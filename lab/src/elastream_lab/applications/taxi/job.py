@@ -3,7 +3,7 @@
 Each trip may cost a stated time that is slept where countByWindow's state is
 (:mod:`elastream_lab.harness.service_time`), so that executors help on a machine with few cores.
 What
-the query tells is kept minute by minute; a batch that is run again tells the same.
+the query shows is kept minute by minute; a batch that is run again shows the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SESSION: Final = {"spark.sql.session.timeZone": "UTC"}
 
 @dataclass(slots=True)
 class TaxiJob:
-    """What job, checked when made, and what its query has told so far."""
+    """What job, checked when made, and what its query has reported so far."""
 
     trips: RecordedTrips
     clock: ReplayClock
@@ -49,7 +49,7 @@ class TaxiJob:
     rankings: dict[int, tuple[Ranked, ...]] = field(default_factory=dict)
     """The ranking of every minute told so far."""
     told_twice: int = 0
-    """Minutes that were told anew, and differently."""
+    """Minutes that were reported anew, and differently."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
@@ -93,7 +93,7 @@ class TaxiJob:
             self.rankings[minute] = best
 
     def wrong(self, spark: SparkSession) -> int:  # noqa: ARG002 - plain Python counts anew
-        """Return how many minutes differ from the plain computation, or were told twice."""
+        """Return how many minutes differ from the plain computation, or were reported twice."""
         expected = plain_rankings(self.trips.trips)
         return differing(self.rankings, expected) + self.told_twice
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from elastream_lab.applications.taxi.trips import Trip
 
 BEST: Final = 10
-"""So many routes are ranked."""
+"""This many routes are ranked."""
 LENGTH_S: Final = 30 * 60
 SLIDE_S: Final = 60
 

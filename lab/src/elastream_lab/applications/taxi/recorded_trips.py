@@ -65,7 +65,7 @@ class TimeSlice:
 def record_trips(
     files: Sequence[Path], path: Path, *, replay_s: float, part: TimeSlice | None = None
 ) -> RecordedTrips:
-    """Write the trips of ``files`` to ``path``, to be replayed in so many seconds.
+    """Write the trips of ``files`` to ``path``, to be replayed in this many seconds.
 
     Files are read line by line; only the trips of ``part`` are held.
     """

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 _LEAD_BATCHES: Final = 3
 _LEAD_SHARE: Final = 30
-"""One row in so many is there before the replay starts, to warm the query."""
+"""One row of this many is there before the replay starts, to warm the query."""
 _CHANGES: Final = ("scale-out", "scale-in", "rebalance", "move")
 _LAST_S: Final = 120.0
-"""How long the last minutes are waited for while none of them is told."""
+"""How long the last minutes are waited for while none of them is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,12 @@ class TaxiRun:
     memory: Any = None
     """What the goal remembered at the end."""
     wrong_minutes: int | None = None
-    """How many minutes differ from the plain computation, or were told twice; ``None`` before the
-    check."""
+    """How many minutes differ from the plain computation, or were reported twice; ``None`` before
+    the check."""
 
     @property
     def exact(self) -> bool:
-        """Whether every minute's ranking was told, as the plain computation has it."""
+        """Whether every minute's ranking was reported, as the plain computation has it."""
         return self.wrong_minutes == 0
 
     @property
@@ -281,7 +281,7 @@ def _replay(
     taxi.doing = "replaying"
     taxi.start_ms = start_ms = replay.begin()
     minutes = len(plain_rankings(taxi.trips.trips))
-    told_at_s: dict[int, float] = {}
+    since_s: dict[int, float] = {}
 
     def look() -> None:
         if (replicas := steering.replicas()) is not None:
@@ -289,11 +289,11 @@ def _replay(
         show(taxi)
 
     def ended() -> bool:
-        """Tell whether the last minutes are told, or nothing more is for a long time."""
+        """Return whether the last minutes are reported, or nothing more is for a long time."""
         if not replay.has_read_all:
             return False
         taxi.doing = "replayed, the last minutes are being told"
-        told, now_s = len(taxi.rankings), time.monotonic()
-        return told >= minutes or now_s - told_at_s.setdefault(told, now_s) > _LAST_S
+        number, now_s = len(taxi.rankings), time.monotonic()
+        return number >= minutes or now_s - since_s.setdefault(number, now_s) > _LAST_S
 
     replay.wait(ended, each=look)

@@ -48,7 +48,7 @@ COLUMNS = (
 _EPOCH = datetime(2013, 1, 1)
 """Midnight in New York: the data has local times without a zone."""
 _RANKS = 40
-"""So many cells attract trips."""
+"""This many cells attract trips."""
 _PHASE_S = 1200.0
 """How long the same routes are the busiest."""
 _LIES = 0.02

@@ -13,8 +13,8 @@ paper's 16 aggregations are four stateful operators here: one keeps both figures
 both keys, for a shuffle costs Spark more than a row. All four of a sub-stream are one query. They
 share no task: each has state partitions of its own, which are placed by themselves.
 
-A result is told when no packet of its window can come any more (append mode). The paper leaves open
-how often a sliding window is told; here it is every 2 and every 10 seconds.
+A result is reported when no packet of its window can come any more (append mode). The paper leaves
+open how often a sliding window is reported; here it is every 2 and every 10 seconds.
 """
 
 from __future__ import annotations

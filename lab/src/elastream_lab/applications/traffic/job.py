@@ -1,6 +1,6 @@
 """The traffic monitor as a job: a query for each sub-stream.
 
-What the queries told is compared with the same aggregations as a batch job over the recordings:
+What the queries reported is compared with the same aggregations as a batch job over the recordings:
 each result of a window that the watermark has passed must be there once and equal, and no other.
 """
 
@@ -42,7 +42,7 @@ _LOOK_S: Final = 0.1
 _INITIALISING: Final = ("Initializing", "Getting offsets")
 _TOO_SLOW: Final = "Python worker failed to connect back"
 _LEAST_LEAD: Final = 40
-"""However quiet a sub-stream is at first, so many packets are its lead."""
+"""However quiet a sub-stream is at first, this many packets are its lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TrafficJob:
     """How many rounds of hashing burn a millisecond of that; ``None`` where it is slept."""
     trigger_s: float = 1.0
     lead_s: float = 1.0
-    """Packets of the first so many seconds are read before the clocks start, to get ready."""
+    """Packets of the first this many seconds are read before the clocks start, to get ready."""
     keep_results: bool = True
     """Whether results are kept in memory, to be checked; else they are thrown away."""
 
@@ -125,11 +125,11 @@ class TrafficJob:
         return tuple(started)
 
     def wrong(self, spark: SparkSession) -> int:
-        """Return how many results of stopped queries are wrong, missing or told twice."""
+        """Return how many results of stopped queries are wrong, missing or reported twice."""
         found = 0
         for number in self.substreams:
-            told, right = spark.table(_name(number)), expected(spark, self, number)
-            found += told.exceptAll(right).count() + right.exceptAll(told).count()
+            report, right = spark.table(_name(number)), expected(spark, self, number)
+            found += report.exceptAll(right).count() + right.exceptAll(report).count()
         return found
 
 
@@ -160,13 +160,13 @@ def warmed(
 
 
 def results(spark: SparkSession, monitor: TrafficJob) -> DataFrame:
-    """Return all that the queries have told so far."""
+    """Return all that the queries have reported so far."""
     tables = (spark.table(_name(number)) for number in monitor.substreams)
     return reduce(lambda above, below: above.union(below), tables)
 
 
 def expected(spark: SparkSession, monitor: TrafficJob, substream: int) -> DataFrame:
-    """Return what a stopped query should have told, by a batch job over what it has read."""
+    """Return what a stopped query should have reported, by a batch job over what it has read."""
     from pyspark.sql import functions as f
 
     last = committed_batches(monitor.checkpoint(substream))[-1]

@@ -99,7 +99,7 @@ def _zipf(rng: np.random.Generator, names: int, draws: int) -> NDArray[np.int64]
 
 
 def _addresses(sources: int, substreams: int) -> list[Any]:
-    """Return so many addresses of each sub-stream, which is what their checksums say."""
+    """Return this many addresses of each sub-stream, which is what their checksums say."""
     found: list[list[str]] = [[] for _ in range(substreams)]
     for number in counted(1):
         if all(len(own) == sources for own in found):

@@ -48,8 +48,8 @@ class Placed:
 
     def __str__(self) -> str:
         there = self.pairs - len(self.not_placed)
-        told = f"{there} of {self.pairs} pairs are in place, {self.moved} of them moved"
-        return "\n".join([told, *self.not_placed])
+        report = f"{there} of {self.pairs} pairs are in place, {self.moved} of them moved"
+        return "\n".join([report, *self.not_placed])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

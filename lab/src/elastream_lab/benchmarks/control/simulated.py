@@ -3,7 +3,8 @@
 The real loop (every step, every plan, every line of the log) drives a simulated application through
 a load that rises by a quarter and falls to three quarters, so that it scales out and in. Each size
 runs in a process of its own, whose memory is measured. What the calls into Spark's JVM would cost
-at such sizes is measured on a real session beside it (:mod:`elastream_lab.benchmarks.control.jvm`).
+at such sizes is measured on a real session next to it
+(:mod:`elastream_lab.benchmarks.control.jvm`).
 """
 
 from __future__ import annotations
@@ -121,17 +122,17 @@ class ControlRow:
 
 def measured_apart(size: ControlSize) -> ControlRow:
     """Measure one size in a process of its own."""
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", __name__],
         input=json.dumps(asdict(size)),
         capture_output=True,
         text=True,
         check=False,
     )
-    if told.returncode:
-        last = told.stderr.strip().splitlines()[-1:] or ["no reason given"]
+    if ended.returncode:
+        last = ended.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise ElastreamError(f"{size.executors} executors: {last[0]}")
-    fields = json.loads(told.stdout)
+    fields = json.loads(ended.stdout)
     return ControlRow(**{**fields, "plans": tuple(fields["plans"])})
 
 
@@ -162,8 +163,8 @@ class _Run:
         )
         settings = ClusterSettings(executors=size.executors, slots=most)
         self._cluster = SimulatedCluster(list(_workloads(size)), settings)
-        self._state, told = start_loop(self._policy, self._cluster.executors(), now_ms=0)
-        self._follow(told)
+        self._state, instructions = start_loop(self._policy, self._cluster.executors(), now_ms=0)
+        self._follow(instructions)
         self._cluster.subscribe(self._feed)
 
     def row(self) -> ControlRow:
@@ -191,12 +192,12 @@ class _Run:
 
     def _feed(self, event: Event) -> None:
         began = time.perf_counter()
-        self._state, told = with_scene_if_due(self._state, step(self._state, event))
+        self._state, instructions = with_scene_if_due(self._state, step(self._state, event))
         self._step_ms.append(1000 * (time.perf_counter() - began))
-        self._follow(told)
+        self._follow(instructions)
 
-    def _follow(self, told: tuple[Any, ...]) -> None:
-        for instruction in told:
+    def _follow(self, instructions: tuple[Any, ...]) -> None:
+        for instruction in instructions:
             match instruction:
                 case Log(decision=decision):
                     self._log.append(decision)

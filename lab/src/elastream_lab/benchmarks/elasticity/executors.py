@@ -1,4 +1,4 @@
-"""The executors of an application as it pays for them, as Spark's own status store tells."""
+"""The executors of an application as it pays for them, as Spark's own status store shows."""
 
 from __future__ import annotations
 

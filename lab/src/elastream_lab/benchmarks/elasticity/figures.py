@@ -44,7 +44,7 @@ class ExecutorLife:
 def lives_of(
     came: Iterable[tuple[str, float]], went: Iterable[tuple[str, float]]
 ) -> tuple[ExecutorLife, ...]:
-    """Return the lives that events tell: ids with times, in whatever order, some told twice."""
+    """Return the lives that events tell: ids with times, in whatever order, some reported twice."""
     begins: dict[str, float] = {}
     for executor, at_ms in came:
         begins[executor] = min(at_ms, begins.get(executor, math.inf))
@@ -78,7 +78,7 @@ def number_alive(
 
 
 def changes(steps: Sequence[tuple[float, int]]) -> int:
-    """Return how often the number of executors was changed, of what :func:`number_alive` tells."""
+    """Return how often the number of executors was changed, of what :func:`number_alive` shows."""
     number, last_ms, last_out = 0, -math.inf, False
     for (_, before), (at_ms, after) in pairwise(steps):
         if after != before:

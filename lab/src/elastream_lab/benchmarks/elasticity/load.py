@@ -1,12 +1,12 @@
 """Loads to be elastic for: counts over time from a file, or a made day; compressed and scaled.
 
 A load is how much arrived in each of many equal steps. What a benchmark replays is its shape: the
-chosen hours become so many seconds, and the busiest moment so many rows a second. Bursts stay where
-they are and as steep as they are; that they pass in seconds, where an executor takes as long to
-start as ever, is harder on whoever has to follow them than the real day was.
+chosen hours become this many seconds, and the busiest moment this many rows a second. Bursts stay
+where they are and as steep as they are; that they pass in seconds, where an executor takes as long
+to start as ever, is harder on whoever has to follow them than the real day was.
 
 A file has a column of times and a column of counts, in any format that the demo replays (CSV, also
-compressed, Parquet, JSON lines). Which is which is told by what they hold.
+compressed, Parquet, JSON lines). Which is which is known from what they hold.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Load:
 def made_load(seed: int) -> Load:
     """Return a made day with bursts; the same for the same seed."""
     rate = day_rate(_MADE_BURSTS, np.random.default_rng(seed))
-    told = f"a made day with {_MADE_BURSTS} bursts, not a recorded one (seed {seed})"
-    return Load(told, True, (rate[1:] + rate[:-1]) / 2)
+    report = f"a made day with {_MADE_BURSTS} bursts, not a recorded one (seed {seed})"
+    return Load(report, True, (rate[1:] + rate[:-1]) / 2)
 
 
 def read_load(path: Path, begin: str | None = None, hours: float = 24.0) -> Load:
-    """Return what a file tells of some hours.
+    """Return what a file shows of some hours.
 
     ``begin`` is when they begin, in ISO 8601; left out, they are those that have the busiest step
     of all, counted in whole spans since 1970: for 24 hours, the busiest day.
@@ -82,12 +82,12 @@ def read_load(path: Path, begin: str | None = None, hours: float = 24.0) -> Load
         first, last = _text(when_us.min()), _text(when_us.max())
         why = f"nothing arrived in the {hours:g} hours; {path} is about {first} to {last}"
         raise ProblemError("begin", why)
-    told = f"{path.name}: {hours:g} h from {_text(begin_us)}, a count every {step_us / 1e6:g} s"
-    return Load(told, False, found.astype(np.float64))
+    report = f"{path.name}: {hours:g} h from {_text(begin_us)}, a count every {step_us / 1e6:g} s"
+    return Load(report, False, found.astype(np.float64))
 
 
 def compressed(load: Load, seconds: float, peak_rows_per_s: float) -> NDArray[np.int64]:
-    """Return when each row is due, in milliseconds, where the load takes so many seconds."""
+    """Return when each row is due, in milliseconds, where the load takes this many seconds."""
     at_s = np.linspace(0.0, seconds, len(load.counts) + 1)
     arrived = np.concatenate([[0.0], np.cumsum(load.counts)])
     window_s = min(_PEAK_S, seconds)

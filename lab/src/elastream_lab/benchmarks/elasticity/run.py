@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _LEAD_ROWS: Final = 600
 _AWAITING_ROWS: Final = 60
-"""So many of them come while the executors come to the number they have at rest: little work, or
+"""This many of them come while the executors come to the number they have at rest: little work, or
 Spark's own allocation asks for more."""
 _LEAD_BATCHES: Final = 8
 _LEAST_ROWS: Final = 100
@@ -277,7 +277,7 @@ class _Run:
 
 
 def _is_ready(attachment: Attachment, executors: int) -> bool:
-    """Tell whether so many executors are there, and warm: a spare that is not yet is none."""
+    """Return whether this many executors are there, and warm: a spare that is not yet is none."""
     there = attachment.executors()
     return len(there) >= executors and all(executor.warm for executor in there)
 

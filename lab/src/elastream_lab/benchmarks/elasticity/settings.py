@@ -24,7 +24,7 @@ WORKS: Final = ("slept", "burnt")
 
 _DAY_HOURS: Final = 24.0
 _LONGEST_TRIGGERS: Final = 2.0
-"""A batch takes at most the rows that so many triggers bring at the busiest moment, as a query in
+"""A batch takes at most the rows that this many triggers bring at the busiest moment, as a query in
 production would."""
 
 
@@ -45,7 +45,7 @@ class ElasticitySettings:
     max_executors: int = 4
     peak_utilisation: float = 0.5
     """Share of the time of ``max_executors`` that the busiest moment's words take, where its rate
-    is not given: with what a batch takes besides, they are all needed."""
+    is not given: with what a batch takes in addition, they are all needed."""
     peak_rows_per_s: float | None = None
     service_us: float = 1000.0
     """What a word costs."""

@@ -145,9 +145,9 @@ def caught_up_s(trace: Trace, change: Resize) -> float:
 
 
 def standing_by(decisions: Iterable[Decision]) -> int:
-    """Return how many tasks have a standby, as the loop told last."""
-    told = [d for d in decisions if d.kind == "standby" and d.query is None]
-    return int(told[-1].figures.get("tasks_ahead", 0)) if told else 0
+    """Return how many tasks have a standby, as the loop reported last."""
+    log = [d for d in decisions if d.kind == "standby" and d.query is None]
+    return int(log[-1].figures.get("tasks_ahead", 0)) if log else 0
 
 
 def taken_over(decisions: Iterable[Decision]) -> Ahead:

@@ -54,7 +54,7 @@ _DONE_S: Final = 300.0
 
 
 class Caretaker:
-    """What sees to a lost executor: elastream's loop, or nobody but Spark where no policy is."""
+    """What sees to a lost executor: elastream's loop, or no one but Spark where no policy is."""
 
     def __init__(self, run: StreamRun, stream: RunningStream, policy: Policy | None) -> None:
         self._internals = stream.internals

@@ -62,7 +62,8 @@ STATES: Final = {"small": 3 << 20, "large": 512 << 20}
 
 _WORK: Final = {"slept": 0.3, "burnt": 0.25}
 """How a word's service time passes, and which share of the time of the fewer executors all words
-take where the service time is not given. Spark takes time besides, at 20 % of 0.5 GB hot a lot: at
+take where the service time is not given. Spark takes time in addition, at 20 % of 0.5 GB hot a lot:
+at
 0.55 and 0.45 two executors fell behind there and did not catch up. Burnt time also takes cores from
 Spark."""
 _STORES: Final = ("local", "s3")
@@ -76,7 +77,7 @@ _LEAD_ROWS: Final = 600
 _LONGEST_S: Final = 1500.0
 """A run has posts for so long."""
 _LONGEST_TRIGGERS: Final = 4.0
-"""A batch takes at most the posts of so many triggers, as a query in production would."""
+"""A batch takes at most the posts of this many triggers, as a query in production would."""
 _SNAPSHOT_TIMEOUT_S: Final = 300.0
 SOON_UPLOADED: Final = {"spark.sql.streaming.stateStore.maintenanceInterval": "10s"}
 """Snapshots of the state are soon in the checkpoint, so that every run starts from one. How many
@@ -375,7 +376,7 @@ def fill_state(filled: WordCount, posts: SteadyPosts, spark: SparkSession) -> No
 
 
 def _has_snapshots(job: WordCount, version: int) -> bool:
-    """Tell whether every partition has a snapshot of that version of its state or a later one."""
+    """Return whether every partition has a snapshot of that version of its state or a later one."""
     state = job.checkpoint / "state" / "0"
     snapshot = re.compile(r"(\d+)(_.*)?\.zip")
     return all(

@@ -30,7 +30,7 @@ def restart_figures(results: Sequence[BenchResult], settings: BenchSettings) -> 
     rows = [_row(result) for result in results]
     orders = {way: _orders(results, way) for way in ("in", "out")}
     exact = all(result.exact for result in results)
-    told = "; ".join(
+    report = "; ".join(
         f"{few if way == 'out' else many} to {many if way == 'out' else few}: "
         + ("not measured" if found is None else f"a factor of {10**found:.0f}")
         for way, found in orders.items()
@@ -45,7 +45,7 @@ def restart_figures(results: Sequence[BenchResult], settings: BenchSettings) -> 
             exact and scale_in is not None and scale_in >= _SEVERAL,
             "The papers' live migration lowers the mean response time by several orders of "
             "magnitude; here, by the 99th percentile of the rows due during the change, restart "
-            f"over live: {told}. {_added(results)}"
+            f"over live: {report}. {_added(results)}"
             f"{'All runs were exact.' if exact else 'NOT all were exact.'}",
         ),
         Figure(
@@ -61,8 +61,8 @@ def restart_figures(results: Sequence[BenchResult], settings: BenchSettings) -> 
 
 
 def _row(result: BenchResult) -> dict[str, Any]:
-    figures, told = result.figures, result.figures.as_json()
-    response = told["response_ms"]
+    figures, fields = result.figures, result.figures.as_json()
+    response = fields["response_ms"]
     assert isinstance(response, dict)  # as it was made
     change, steady = (response[part] or {} for part in ("change", "steady"))
     return {
@@ -73,9 +73,9 @@ def _row(result: BenchResult) -> dict[str, Any]:
         "steady_p99_ms": steady.get("p99"),
         "change_median_ms": change.get("median"),
         "change_p99_ms": change.get("p99"),
-        "added_p99_ms": told["added_p99_ms"],
-        "longest_gap_ms": told["longest_gap_ms"],
-        "asked_to_settled_s": told["asked_to_settled_s"],
+        "added_p99_ms": fields["added_p99_ms"],
+        "longest_gap_ms": fields["longest_gap_ms"],
+        "asked_to_settled_s": fields["asked_to_settled_s"],
         "steady_again": figures.steady_again,
         "rows_late": figures.rows_late,
     }

@@ -57,7 +57,7 @@ MOVEMENTS: Final[Mapping[str, Movement]] = {
 
 
 def spares(mechanism: str) -> int:
-    """Return how many executors a mechanism has beside those that hold state."""
+    """Return how many executors a mechanism has next to those that hold state."""
     return 1 if mechanism == "live-spare" else 0
 
 

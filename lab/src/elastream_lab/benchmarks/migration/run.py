@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 _LEAD_BATCHES: Final = 8
 BETWEEN: Final = AROUND + 3
-"""So many batches are awaited before a change, and after the query is steady again."""
+"""This many batches are awaited before a change, and after the query is steady again."""
 _WATCHED: Final = 30
-"""A query that is not steady after so many batches is watched no longer."""
+"""A query that is not steady after this many batches is watched no longer."""
 _QUIET_PACE: Final = 0.6
 """What the rate falls to before an executor is taken away, over what it was."""
 _UP_TO_DATE_MS: Final = 5000.0

@@ -17,9 +17,9 @@ warm spare.
 *Exact*: of Flink every count of every row, also where it was written again after a rescale, is
 compared with how often the word had come by then; here the state at the end with a batch count.
 
-What differs, and is told with the figures: Spark works in micro-batches, which are the floor of its
-latency; Flink's processes have their default compiler, the embedded cluster's the quick one; both
-share the machine with the driver or job manager, and with the source.
+What differs, and is reported with the figures: Spark works in micro-batches, which are the floor of
+its latency; Flink's processes have their default compiler, the embedded cluster's the quick one;
+both share the machine with the driver or job manager, and with the source.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def words_of(fixed: Path, until: int) -> NDArray[np.bytes_]:
 
 
 def _made_words(number: int, folder: Path) -> list[str]:
-    """Return so many words that follow Zipf, as the demo's posts do."""
+    """Return this many words that follow Zipf, as the demo's posts do."""
     posts = SteadyPosts(replay_s=1.0, posts_a_second=number // 2 + 1)  # of two words and more
     made = make_steady_posts(posts, folder / "made.arrow")
     texts = (text for rows in made.slices(0, made.rows) for text in rows.column("text").to_pylist())

@@ -35,7 +35,7 @@ SIZES: Final = (2, 3)
 
 _LEAD_PARTS: Final = 8
 _BACKLOG_PARTS: Final = 3
-"""The last part of the backlog is the throughput that is told."""
+"""The last part of the backlog is the throughput that is reported."""
 _STEADY_S: Final = 15.0
 _REST_S: Final = 10.0
 """Between a change, or the backlog, and the steady seconds before the next change."""

@@ -1,4 +1,4 @@
-"""``elastream study look-ahead``: a forecast beside none and beside an oracle, on real loads."""
+"""``elastream study look-ahead``: a forecast next to none and next to an oracle, on real loads."""
 
 from __future__ import annotations
 

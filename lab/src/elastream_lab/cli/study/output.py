@@ -1,4 +1,4 @@
-"""How every study tells its figures: a table and a verdict as each is made, JSON at the end."""
+"""How every study shows its figures: a table and a verdict as each is made, JSON at the end."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def written(study: str, json_file: Path | None) -> Iterator[list[Figure]]:
     import typer
 
     from elastream_lab.studies.machine import machine_times
-    from elastream_lab.studies.machine import told as machine_told
+    from elastream_lab.studies.machine import report as machine_report
 
     made: list[Figure] = []
     began = machine_times()
 
-    def told() -> list[dict[str, object]]:
+    def report() -> list[dict[str, object]]:
         return [figure.as_json(study) for figure in made]
 
-    with failure_written(json_file, lambda error: [*told(), {"study": study, "error": error}]):
+    with failure_written(json_file, lambda error: [*report(), {"study": study, "error": error}]):
         yield made
-    write_summary(json_file, told())
-    if (line := machine_told(began, machine_times())) is not None:
+    write_summary(json_file, report())
+    if (line := machine_report(began, machine_times())) is not None:
         typer.echo(line)
 
 

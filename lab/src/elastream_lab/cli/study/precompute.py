@@ -1,4 +1,4 @@
-"""``elastream study precompute``: all partitions valued on Spark, and a pool beside them."""
+"""``elastream study precompute``: all partitions valued on Spark, and a pool next to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def precompute(
     Papers 000, figure 11, and 001, figure 14.
 
     Every partition that serves a size of the chain, exact values, in one process and on Spark with
-    some cores; beside it a pool, and how far its values are above the exact ones. A minute as it
+    some cores; next to it a pool, and how far its values are above the exact ones. A minute as it
     stands; 300,000 partitions take some minutes of a core.
 
       elastream study precompute --picture precompute.png
@@ -70,10 +70,10 @@ def precompute(
         tell("precompute", makers, json_file, picture)
 
 
-def numbers_of(option: str, told: str) -> list[float]:
+def numbers_of(option: str, text: str) -> list[float]:
     """Return the numbers of a list with commas, rising, each once."""
     try:
-        found = {float(non_negative(option, float(part))) for part in told.split(",")}
+        found = {float(non_negative(option, float(part))) for part in text.split(",")}
     except ValueError:
-        raise ProblemError(option, f"{told!r} is no list of numbers, as 0.2,0.4") from None
+        raise ProblemError(option, f"{text!r} is no list of numbers, as 0.2,0.4") from None
     return sorted(found)

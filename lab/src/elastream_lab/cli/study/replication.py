@@ -43,7 +43,7 @@ _ON_SPARK = typer.Option(
 )
 _SECONDS = typer.Option("--seconds", min=20, help="With --on-spark or --hosts: length of a run.")
 _REPEATS = typer.Option(
-    "--repeats", help="With --on-spark or --hosts: how often all is run, the spread is told."
+    "--repeats", help="With --on-spark or --hosts: how often all is run, the spread is reported."
 )
 _WEIGHTINGS = typer.Option(
     "--weightings", help="With --on-spark: some of baseline,balanced,response time,cost."

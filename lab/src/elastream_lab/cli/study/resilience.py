@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _JSON = typer.Option("--json", help="Write the figures as JSON.")
 _PICTURE = typer.Option("--picture", help="Draw the figures: .png, .svg or .pdf.")
 _SEED = typer.Option("--seed", min=0, help="Draws the graphs and the rates.")
-_GRAPHS = typer.Option("--graphs", min=1, help="Average over so many random graphs.")
-_HOURS = typer.Option("--hours", min=1, help="Average over so many simulated hours of traffic.")
+_GRAPHS = typer.Option("--graphs", min=1, help="Average over this many random graphs.")
+_HOURS = typer.Option("--hours", min=1, help="Average over this many simulated hours of traffic.")
 _FIGURES = typer.Option(
     "--figures", help="Which ones, with commas between: 9, 14, 15, 16, 17, 19, table3."
 )
@@ -79,7 +79,7 @@ def resilience(
     In simulation, on random query graphs, in a few minutes; --figures takes some of them. With
     --input figure 14 is made of your graph. With --on-spark figure 14 as the paper ran it: a trial
     run of the traffic monitor, then points of the ideal set on live executors under every
-    placement, beside what the model says of them. A point takes about two minutes; nothing else
+    placement, next to what the model says of them. A point takes about two minutes; nothing else
     should run on the machine meanwhile. Points of several runs, with a seed each, are joined by
     --measured; --json has at any time those that there are, also of a run that is ended.
 

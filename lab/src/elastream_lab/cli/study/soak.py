@@ -56,14 +56,14 @@ def soak(
         raise ProblemError("days", "or `live_minutes` must be more than 0")
     checked_target("--json", json_file)
     checked_picture("--picture", picture)
-    console, runs, told, flat = Console(), [], [], True
+    console, runs, reports, flat = Console(), [], [], True
 
     def done(name: str, samples: Sequence[Sample], exact: str | None) -> None:
         nonlocal flat
         figure = figure_of(name, samples, exact=exact)
         show(console, figure)
         runs.append((name, samples))
-        told.append({**figure.as_json("soak"), "samples": as_json(samples)})
+        reports.append({**figure.as_json("soak"), "samples": as_json(samples)})
         flat = flat and figure.trend_holds
 
     with ended_like_by_ctrl_c(), java_kept_quiet():
@@ -72,7 +72,7 @@ def soak(
         if live_minutes:
             day = live_day(live_minutes)
             done("live", day.samples, day.wrong)
-    write_summary(json_file, told)
+    write_summary(json_file, reports)
     if picture is not None:
         draw(runs, picture)
     if not flat:

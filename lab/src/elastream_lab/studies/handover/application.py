@@ -71,11 +71,11 @@ class Task:
         return {**asdict(self), "folder": str(self.folder)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Task:
+    def from_json(cls, fields: dict[str, Any]) -> Task:
         """Return what :meth:`as_json` gave."""
-        readings = Readings(**told["readings"])
-        folder = Path(told["folder"])
-        return cls(told["query"], readings, told["range_ms"], told["trigger_s"], folder)
+        readings = Readings(**fields["readings"])
+        folder = Path(fields["folder"])
+        return cls(fields["query"], readings, fields["range_ms"], fields["trigger_s"], folder)
 
 
 class _Application:
@@ -90,19 +90,19 @@ class _Application:
         self._ended_ms: int | None = None
         self._failures: list[str] = []
 
-    def obey(self, told: dict[str, Any]) -> dict[str, object]:
+    def obey(self, fields: dict[str, Any]) -> dict[str, object]:
         """Carry a command out and return the answer."""
-        if told["do"] == "end":
+        if fields["do"] == "end":
             return self.end()
-        if told["do"] == "look":
+        if fields["do"] == "look":
             return {"failures": self._failed()}
-        task = Task.from_json(told["task"])
-        if told["do"] == "warm":
+        task = Task.from_json(fields["task"])
+        if fields["do"] == "warm":
             return self.warm(task)
         self._stop, self._ended_ms = threading.Event(), None
-        if told["do"] == "serve":
-            return self.serve(task, told["token"])
-        return self.join(task, told["token"], told["address"])
+        if fields["do"] == "serve":
+            return self.serve(task, fields["token"])
+        return self.join(task, fields["token"], fields["address"])
 
     def warm(self, task: Task) -> dict[str, object]:
         stream = OriginStream(task.windowed(), json_lines(task.folder / "results"), task.folder)
@@ -165,7 +165,7 @@ class _Application:
         return {"read": read, "ended_ms": self._ended_ms, "failures": failures}
 
     def _failed(self) -> list[str]:
-        """Return what has failed: the protocol beside the query, or the query itself."""
+        """Return what has failed: the protocol next to the query, or the query itself."""
         streaming = None if self._stream is None else self._stream.streaming
         failure = None if streaming is None else streaming.exception()
         return self._failures + ([] if failure is None else [ending(failure)])

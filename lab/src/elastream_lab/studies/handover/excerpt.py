@@ -16,7 +16,7 @@ _EACH: Final = 3
 
 
 def excerpt(run: QueryRun) -> Figure:
-    """Return the last results of the origin and the first of the target, beside the same alone."""
+    """Return the last results of the origin and the first of the target, next to the same alone."""
     own, taken = (
         sorted(each.output for each in written) for written in (run.by_origin, run.by_target)
     )
@@ -51,7 +51,7 @@ def excerpt(run: QueryRun) -> Figure:
 
 
 def _line(query: PaperQuery, output: Output) -> str:
-    told = dict(zip(query.columns, output, strict=True))
+    report = dict(zip(query.columns, output, strict=True))
     (time,) = query.times
-    rest = ", ".join(str(value) for name, value in told.items() if name != time)
-    return f"[{told[time]}] {rest}"
+    rest = ", ".join(str(value) for name, value in report.items() if name != time)
+    return f"[{report[time]}] {rest}"

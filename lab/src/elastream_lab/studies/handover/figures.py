@@ -59,11 +59,11 @@ def response_table(
 ) -> tuple[Figure, Figure]:
     """Return the response times of every repeat, both runs; and what the repeats say."""
     found = [(runs[0].query.name, len(runs), verdict(runs)) for runs in queries]
-    quiet = [name for name, _, told in found if told is not None and told.is_quiet]
+    quiet = [name for name, _, entry in found if entry is not None and entry.is_quiet]
     noisy = [
-        f"{name}: {'nothing to compare' if told is None else told.seen}"
-        for name, _, told in found
-        if told is None or not told.is_quiet
+        f"{name}: {'nothing to compare' if entry is None else entry.seen}"
+        for name, _, entry in found
+        if entry is None or not entry.is_quiet
     ]
     seen = ", ".join(quiet) or "none"
     data = (
@@ -81,7 +81,7 @@ def response_table(
         for runs in queries
         for i, run in enumerate(runs)
     ]
-    summary = [{"query": name, "repeats": n, **_verdict_members(told)} for name, n, told in found]
+    summary = [{"query": name, "repeats": n, **_verdict_members(entry)} for name, n, entry in found]
     return (
         Figure("002 section 4.1 and 4.2, each repeat", data, each, None, not noisy, says),
         Figure("002 section 4.1 and 4.2", data, summary, None, not noisy, says),
@@ -191,12 +191,12 @@ def _pair(run: QueryRun) -> dict[str, float | int | bool | None]:
     }
 
 
-def _verdict_members(told: Verdict | None) -> dict[str, float | str | None]:
+def _verdict_members(outcome: Verdict | None) -> dict[str, float | str | None]:
     return {
-        "difference_ms": None if told is None else told.difference_ms,
-        "interval_ms": None if told is None else told.half_ms,
-        "bound_ms": None if told is None else told.bound_ms,
-        "handover": "nothing to compare" if told is None else told.seen,
+        "difference_ms": None if outcome is None else outcome.difference_ms,
+        "interval_ms": None if outcome is None else outcome.half_ms,
+        "bound_ms": None if outcome is None else outcome.bound_ms,
+        "handover": "nothing to compare" if outcome is None else outcome.seen,
     }
 
 

@@ -75,9 +75,9 @@ class PaperQuery:
         for file in sorted(results.glob("[0-9]*.jsonl")):
             at_ms = file.stat().st_mtime_ns / 1e6 - start_ms
             for line in file.read_text().splitlines():
-                told = json.loads(line)
+                fields = json.loads(line)
                 shown = (
-                    told[name] - start_ms if name in self.times else told[name]
+                    fields[name] - start_ms if name in self.times else fields[name]
                     for name in self.columns
                 )
                 yield WrittenOutput(tuple(shown), at_ms)

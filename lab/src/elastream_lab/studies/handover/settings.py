@@ -60,7 +60,7 @@ class HandoverSettings:
 
     @property
     def both_masters(self) -> tuple[str | None, str | None]:
-        """What each side is told; ``None`` for a cluster of its own."""
+        """The master that each side gets; ``None`` for a cluster of its own."""
         origin, target = (self.masters * 2)[:2]
         return (None if origin == EMBEDDED else origin), (None if target == EMBEDDED else target)
 

@@ -38,10 +38,10 @@ class Side:
 
     def tell(self, do: str, task: Task | None = None, **members: object) -> None:
         """Give a command; :meth:`answer` has to be called before the next."""
-        told = {"do": do, "task": None if task is None else task.as_json(), **members}
+        fields = {"do": do, "task": None if task is None else task.as_json(), **members}
         assert self._process.stdin is not None  # noqa: S101 - asked for above
         try:
-            self._process.stdin.write(json.dumps(told) + "\n")
+            self._process.stdin.write(json.dumps(fields) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._gone() from None

@@ -1,1 +1,1 @@
-"""Ahead of the burst: what a forecast of the load is worth beside none, and beside an oracle."""
+"""Ahead of the burst: what a forecast of the load is worth next to none, and next to an oracle."""

@@ -30,7 +30,7 @@ _TASKS: Final = 24
 _LEAST_EXECUTORS: Final = 2
 _MOST_EXECUTORS: Final = 12
 _HIGH_EXECUTORS: Final = 6
-"""A high load of the weeks before keeps so many executors as busy as they should be."""
+"""A high load of the weeks before keeps this many executors as busy as they should be."""
 _ROW_S: Final = 0.001
 _TRIGGER_S: Final = 30.0
 _STATUS_S: Final = 120.0

@@ -1,4 +1,4 @@
-"""The three loops beside each other, a table and a panel for each load."""
+"""The three loops next to each other, a table and a panel for each load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_DEARER: Final = 0.1
 def figures(
     study: LookAheadStudy, loads: Sequence[Series]
 ) -> list[Callable[[], tuple[Figure, ...]]]:
-    """Return what makes the figure of each load; what is wrong with one is told now."""
+    """Return what makes the figure of each load; what is wrong with one is reported now."""
     held_out = [load.held_out(study.days, HIGH_ROWS_PER_S) for load in loads]
     return [partial(_figures, study, load) for load in held_out]
 

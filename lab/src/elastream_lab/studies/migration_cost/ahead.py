@@ -1,6 +1,6 @@
-"""Free placement that looks ahead, month by month and tau by tau, beside the two that it joins.
+"""Free placement that looks ahead, month by month and tau by tau, next to the two that it joins.
 
-Nobody has it, so there is no figure to make anew; the goal is ours: on every month and at every tau
+No one has it, so there is no figure to make anew; the goal is ours: on every month and at every tau
 no more state moved than by the better of free-step and MTM-aware planning, and less at most.
 """
 
@@ -51,7 +51,7 @@ def free_ahead_figure(study: CostStudy, trained: Trained, taus: Sequence[float])
                 }
             )
     pairs = [(tau, *_pair(rows, tau)) for tau in taus]
-    told = ", ".join(f"{tau:g}: {ahead:.3f} against {rival:.3f} %" for tau, ahead, rival in pairs)
+    report = ", ".join(f"{tau:g}: {ahead:.3f} against {rival:.3f} %" for tau, ahead, rival in pairs)
     return Figure(
         FIGURE,
         study.data,
@@ -59,7 +59,7 @@ def free_ahead_figure(study: CostStudy, trained: Trained, taus: Sequence[float])
         Curves("tau", ("state_moved_percent",), "planner", log=True),
         all(map(_reached, pairs)),
         "No paper has it: any task on any node, with the migrations to come in view. It should "
-        f"move no more than the better of free-step and MTM-aware; at tau {told}; more at "
+        f"move no more than the better of free-step and MTM-aware; at tau {report}; more at "
         f"{sum(not _reached(pair) for pair in pairs)}, less at {sum(map(_less, pairs))} of "
         f"{len(taus)}.",
     )

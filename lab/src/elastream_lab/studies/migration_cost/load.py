@@ -42,7 +42,7 @@ class Migration:
         return max(tau, self.least_tau)
 
     def limit(self, tau: float, nodes: int | None = None) -> float:
-        """Return the most work of a node, of so many nodes or those there are afterwards."""
+        """Return the most work of a node, of this many nodes or those there are afterwards."""
         return (1 + self.tau(tau)) * sum(self.work) / (nodes or self.nodes)
 
     def imbalance(self, heaviest: float) -> float:
@@ -80,7 +80,7 @@ class Load:
         """Return the same load on fewer tasks: a divisor of their number.
 
         A key that hashes to task j of m is on task ``j mod tasks``, as if the trace had been built
-        with so many.
+        with this many.
         """
         if self.tasks % tasks:
             raise ProblemError("tasks", f"{tasks} does not divide the trace's {self.tasks}")
@@ -93,7 +93,7 @@ class Load:
         )
 
     def migrations(self, most: int) -> tuple[Migration, ...]:
-        """Return the first migrations, at most so many."""
+        """Return the first migrations, at most this many."""
         changes = [
             t for t, (before, after) in enumerate(pairwise(self.nodes), 1) if before != after
         ]

@@ -32,7 +32,7 @@ class Rings:
         self._orders = [{n: ring_order(tasks, n, seed) for n in sizes} for seed in seeds]
 
     def unbounded(self, tau: float) -> Run:
-        """Return what consistent hashing moves; ``tau`` tells only what is over the limit."""
+        """Return what consistent hashing moves; ``tau`` shows only what is over the limit."""
         return self._run(tau, lambda _migration, order: [met[0] for met in order])
 
     def bounded(self, tau: float) -> Run:

@@ -49,7 +49,7 @@ def scheduled_figure(study: CostStudy) -> Figure:
         name: [float(row["state_moved_percent"] or 0) for row in rows if row["planner"] == name]
         for name in _WAYS
     }
-    told = "; ".join(f"{name} {', '.join(f'{c:.2f}' for c in costs[name])} %" for name in _WAYS)
+    reports = "; ".join(f"{name} {', '.join(f'{c:.2f}' for c in costs[name])} %" for name in _WAYS)
     best = [min(pair) for pair in zip(costs[_FREE], costs[_SEQUENCE], strict=True)]
     return Figure(
         "a schedule",
@@ -60,7 +60,7 @@ def scheduled_figure(study: CostStudy) -> Figure:
         all(own <= other for own, other in zip(costs[_SCHEDULE], best, strict=True)),
         "No paper has it: a known schedule on any nodes should move no more than free steps, which "
         "do not look ahead, or the papers' sequence of consecutive tasks; a migration moves at tau "
-        f"{', '.join(map(str, _TAUS))}: {told}.",
+        f"{', '.join(map(str, _TAUS))}: {reports}.",
     )
 
 

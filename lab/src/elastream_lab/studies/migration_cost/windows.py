@@ -47,7 +47,7 @@ def over_windows(study: CostStudy, trained: Trained) -> tuple[Figure]:
                 rows.append(_compared(tasks, month, name, moved(aware.planner, tasks), alone))
     month = next(iter(months))
     judged = [row for row in rows if row["values_of"] == month]
-    told = ", ".join(
+    reports = ", ".join(
         f"{row['better_in']} at m = {row['tasks']}" for row in judged if row["planner"] == DIRECTED
     )
     return (
@@ -58,7 +58,7 @@ def over_windows(study: CostStudy, trained: Trained) -> tuple[Figure]:
             None,
             all(float(row["difference"] or 0) < 0 for row in judged),
             "The papers' MTM-aware planner moves less than single-step; here, with direction and "
-            f"values of the {_MONTHS[month]}, it does in {told} of {len(starts)} windows.",
+            f"values of the {_MONTHS[month]}, it does in {reports} of {len(starts)} windows.",
         ),
     )
 

@@ -1,1 +1,1 @@
-"""Projected costs of all partitions on Spark, beside a pool: papers 000, figure 11, and 001, 14."""
+"""Projected costs of all partitions on Spark, and of a pool: papers 000, figure 11; 001, 14."""

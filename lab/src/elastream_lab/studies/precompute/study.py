@@ -1,8 +1,8 @@
-"""Time to value all partitions on Spark, against partitions and cores, beside a pool of them.
+"""Time to value all partitions on Spark, against partitions and cores, next to a pool of them.
 
 Papers 000 (figure 11) and 001 (figure 14) value every partition that serves a size, in hundreds of
 minutes on 64 executors. Here the same is done on as many cores as are asked for, like with like:
-all partitions, exact values. Beside it stands what elastream does where they are too many: a pool,
+all partitions, exact values. Next to it stands what elastream does where they are too many: a pool,
 grown in one process; where both are had, how far its values are above the exact ones.
 """
 
@@ -59,7 +59,7 @@ class PrecomputeStudy:
 
 
 def precompute_figures(study: PrecomputeStudy, say: Callable[[str], None]) -> tuple[Figure, Figure]:
-    """Return the times of all partitions, and those of a pool beside them."""
+    """Return the times of all partitions, and those of a pool next to them."""
     counts = [count_all(problem) for problem in study.problems]
     rows = [*_in_place(study, counts, _HERE, 1, None, say)]
     for cores in study.cores:

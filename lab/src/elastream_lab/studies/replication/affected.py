@@ -1,6 +1,6 @@
 """What reconfigurations cost a stream: the batches that each affects, and what they took longer.
 
-Paper 004, section 7.3, tells the total downtime of a run, and the mean response time without the
+Paper 004, section 7.3, shows the total downtime of a run, and the mean response time without the
 tuples that were buffered in reconfigurations. A stream of batches has no moment at which it stands
 still and another at which it goes on: a change makes some batches come later. So its *downtime* is
 the sum of what all batches that it affects come later than usual, one after the other: from the
@@ -20,11 +20,11 @@ from elastream_lab.applications.taxi.run import Span
 from elastream_lab.harness.commit_log import CommittedBatch
 
 _BEFORE: Final = 10
-"""So many batches before a reconfiguration are the usual ones."""
+"""This many batches before a reconfiguration are the usual ones."""
 _USUAL: Final = 1.2
-"""A batch is as usual again if it comes no later than so many times the usual interval."""
+"""A batch is as usual again if it comes no later than this many times the usual interval."""
 _AFTER: Final = 5
-"""At most so many batches after its end count for a change."""
+"""At most this many batches after its end count for a change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,26 +106,26 @@ def _spread(rows: Sequence[dict[str, Any]]) -> str:
     return mean if len(times) == 1 else f"{mean} ({min(times):.0f} to {max(times):.0f})"
 
 
-def _row(mode: str, repeat: int, told: dict[str, Any]) -> dict[str, Any]:
-    far = [ms for *pair, ms in told["apart_ms"] if len(_sites(pair)) > 1]
-    near = [ms for *pair, ms in told["apart_ms"] if len(_sites(pair)) == 1]
+def _row(mode: str, repeat: int, fields: dict[str, Any]) -> dict[str, Any]:
+    far = [ms for *pair, ms in fields["apart_ms"] if len(_sites(pair)) > 1]
+    near = [ms for *pair, ms in fields["apart_ms"] if len(_sites(pair)) == 1]
     return {
         "delays": mode,
         "repeat": repeat,
-        "response_ms": round(told["response_ms"]),
-        "batch_ms": round(median(told["batch_ms"])),
-        "least_ms": round(told["batch_ms"][0]),
-        "most_ms": round(told["batch_ms"][-1]),
-        "stages_ms": round(sum(told["stages_ms"])),
-        "outside_ms": round(told["outside_ms"]),
-        "executors": len({host for on in told["replicas"].values() for host in on}),
-        "apart": sum(len(_sites(on)) > 1 for on in told["replicas"].values()),
+        "response_ms": round(fields["response_ms"]),
+        "batch_ms": round(median(fields["batch_ms"])),
+        "least_ms": round(fields["batch_ms"][0]),
+        "most_ms": round(fields["batch_ms"][-1]),
+        "stages_ms": round(sum(fields["stages_ms"])),
+        "outside_ms": round(fields["outside_ms"]),
+        "executors": len({host for on in fields["replicas"].values() for host in on}),
+        "apart": sum(len(_sites(on)) > 1 for on in fields["replicas"].values()),
         "probed_far_ms": round(median(far), 1) if far else None,
         "probed_near_ms": round(median(near), 1) if near else None,
-        "slowest": round(min(told["speeds"].values()), 2) if told["speeds"] else None,
-        "changes": told["changes"],
-        "exact": told["exact"],
-        "plans": told["plans"],
+        "slowest": round(min(fields["speeds"].values()), 2) if fields["speeds"] else None,
+        "changes": fields["changes"],
+        "exact": fields["exact"],
+        "plans": fields["plans"],
     }
 
 
@@ -154,8 +154,8 @@ def _run(study: HostStudy, mode: str, *, seed: int) -> dict[str, Any]:
                 "master": cluster.url,
                 "address": driver.address,
             }
-            told = _driven(driver.command(), wanted, {**environment_of(driver), "TMPDIR": name})
-        return _named(told, net)
+            report = _driven(driver.command(), wanted, {**environment_of(driver), "TMPDIR": name})
+        return _named(report, net)
 
 
 def _plain(settings: TaxiSettings) -> dict[str, Any]:
@@ -165,19 +165,21 @@ def _plain(settings: TaxiSettings) -> dict[str, Any]:
     }
 
 
-def _named(told: dict[str, Any], net: Network) -> dict[str, Any]:
-    """Return what was told with the names of hosts in place of their addresses."""
+def _named(reports: dict[str, Any], net: Network) -> dict[str, Any]:
+    """Return what was reported with the names of hosts in place of their addresses."""
     names = {each.address: each.name for each in net.hosts.values()}
-    told["replicas"] = {op: [names[host] for host in on] for op, on in told["replicas"].items()}
-    told["speeds"] = {names[host]: speed for host, speed in told["speeds"].items()}
-    told["apart_ms"] = [[names[one], names[other], ms] for one, other, ms in told["apart_ms"]]
-    return told
+    reports["replicas"] = {
+        op: [names[host] for host in on] for op, on in reports["replicas"].items()
+    }
+    reports["speeds"] = {names[host]: speed for host, speed in reports["speeds"].items()}
+    reports["apart_ms"] = [[names[one], names[other], ms] for one, other, ms in reports["apart_ms"]]
+    return reports
 
 
 def _driven(
     before: Sequence[str], wanted: dict[str, Any], environment: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what the driver's program tells at its end."""
+    """Return what the driver's program shows at its end."""
     module = "elastream_lab.studies.replication.host_driver"
     ran = subprocess.run(  # noqa: S603 - a program of ours
         [*before, sys.executable, "-m", module, json.dumps(wanted)],

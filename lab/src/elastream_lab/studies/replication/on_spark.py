@@ -6,7 +6,7 @@ a service time that is slept in countByWindow, so that executors help at all. St
 where the paper pauses and resumes.
 
 *Downtime* is what all batches that a reconfiguration affects come later than usual, together
-(:mod:`~elastream_lab.studies.replication.affected`); the response time is told with and without
+(:mod:`~elastream_lab.studies.replication.affected`); the response time is reported with and without
 the rows of those batches. A reconfiguration is *scaling* where an operator has another number of
 replicas after it, and *migration* where replicas moved.
 """
@@ -71,9 +71,9 @@ def study_settings(
     part: TimeSlice | None = None,
     service_us: float = 30_000.0,
 ) -> TaxiSettings:
-    """Return the load: an hour of trips in so many seconds, four times as many in its middle.
+    """Return the load: an hour of trips in this many seconds, four times as many in its middle.
 
-    ``trips``: a file of them, or a ``part`` of it, replayed in so many seconds, in place of made
+    ``trips``: a file of them, or a ``part`` of it, replayed in this many seconds, in place of made
     ones.
     """
     rate = 24.0

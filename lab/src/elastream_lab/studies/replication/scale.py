@@ -2,7 +2,7 @@
 
 The reference application on made backbones of 8 to 24 places. EDRP is solved without a current
 deployment to move from; rEDRP from the optimal deployment at a lower rate. The paper's times are
-CPLEX on another machine and are printed beside, never mixed in.
+CPLEX on another machine and are printed next to ours, never mixed in.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _RUNS = 10
 
 
 def clustering(seed: int, graphs: int) -> tuple[Figure, Figure]:
-    """Return figures 17a (beside plain ROD) and 17b (beside Connected load balancing)."""
+    """Return figures 17a (next to plain ROD) and 17b (next to Connected load balancing)."""
     rows = [_row(cost, tree, seed, graphs) for tree in _TREES for cost in _COSTS]
     gains = [_column(rows, "beside_rod", tree) for tree in _TREES]
     over = [_column(rows, "beside_connected", tree) for tree in _TREES]

@@ -13,7 +13,7 @@ _METHODS = ("refined", "rod", *RIVALS)
 
 
 def of_one_graph(problem: ResilientProblem, name: str, seed: int) -> Figure:
-    """Return the feasible sets of all methods, beside the ideal one and beside ROD's."""
+    """Return the feasible sets of all methods, next to the ideal one and next to ROD's."""
     space = normalise(problem)
     if isinstance(space, Infeasible):
         raise ProblemError("input", f"{name}: {space.reason}")

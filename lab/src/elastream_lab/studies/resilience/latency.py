@@ -40,11 +40,11 @@ from elastream_lab.studies.figure import Curves, Figure, Value
 _NODES, _SUBSTREAMS, _AGGREGATIONS = 5, 10, 16
 _MULTIPLIERS = (1.0, 2.0, 3.0, 3.5, 4.0)
 _UTILISATION = (0.26, 0.48, 0.69, 0.79, 0.91)
-"""Mean CPU utilisation the paper tells for ROD at the multipliers."""
+"""Mean CPU utilisation the paper shows for ROD at the multipliers."""
 _SECONDS = 3600.0
 _LOG2_STEPS = 14
 _LEAST_STEPS, _PACKETS_A_STEP = 64, 8
-"""A log is cut into so many steps that each has some packets."""
+"""A log is cut into this many steps that each has some packets."""
 _OPERATORS = _SUBSTREAMS * _AGGREGATIONS
 _BIAS = 0.61
 """b of the cascade: a sub-stream deviates by about its mean, their sum by about a third of it."""
@@ -88,11 +88,11 @@ def latency_of_packets(packets: Packets, name: str, seed: int) -> Figure:
         counts.append(np.histogram(packets.time_us[rows], edges)[0].astype(np.float64))
     rates = np.stack(counts, axis=1) * steps / len(packets)
     traffic = _Traffic(_monitor(np.random.default_rng(seed)), rates, span_s)
-    told = f"{len(packets):,} packets of {name}, {span_s:,.0f} s in {steps:,} steps"
-    return _figure([traffic], told, seed)
+    report = f"{len(packets):,} packets of {name}, {span_s:,.0f} s in {steps:,} steps"
+    return _figure([traffic], report, seed)
 
 
-def _figure(traffics: Sequence[_Traffic], told: str, seed: int) -> Figure:
+def _figure(traffics: Sequence[_Traffic], text: str, seed: int) -> Figure:
     rows: list[dict[str, Value]] = []
     names = tuple(_placements(traffics[0]))
     found: dict[tuple[str, float], list[tuple[float, float, bool]]] = {}
@@ -116,7 +116,7 @@ def _figure(traffics: Sequence[_Traffic], told: str, seed: int) -> Figure:
         rows,
         names,
         len(traffics),
-        f"{told}, {_NODES} nodes, {_OPERATORS} operators; "
+        f"{text}, {_NODES} nodes, {_OPERATORS} operators; "
         f"a queue of {_FAILED_S:g} s is a failure; seed {seed}",
     )
 

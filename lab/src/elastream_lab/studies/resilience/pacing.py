@@ -1,4 +1,4 @@
-"""Packets at rates that change from point to point: so many for every trigger.
+"""Packets at rates that change from point to point: this many for every trigger.
 
 A trigger of Spark fires where the clock is a multiple of its interval. Just before each one the
 packets that came since the last are made available, so that every batch has the packets of whole
@@ -38,7 +38,7 @@ class Fed:
 
 
 def feed(replay: Replay, rates: Sequence[float], *, triggers: int, trigger_s: float) -> Fed:
-    """Feed each query at its rate for so many triggers; returns when the next would fire."""
+    """Feed each query at its rate for this many triggers; returns when the next would fire."""
     begin = replay.lead
     first_s = next_trigger_s(time.time(), trigger_s) - _AHEAD_S
     opened = []

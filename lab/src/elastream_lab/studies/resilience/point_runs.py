@@ -141,12 +141,12 @@ def _all_blocks(
                     f"point {point + 1}, {', '.join(methods)}: foretold {predicted:.2f}, "
                     f"used {seen.used:.2f}, oldest waited {seen.waited:.0f} triggers"
                 )
-                told = tuple(float(rate) for rate in rates)
+                report = tuple(float(rate) for rate in rates)
                 for method in methods:
                     yield PointRun(
                         method,
                         point,
-                        told,
+                        report,
                         predicted,
                         seen.used,
                         seen.waited,
@@ -208,9 +208,9 @@ class _Live:
             for name, batches, first in zip(self._names, self._replay.batches, before, strict=True)
             for batch in batches[first:]
         ]
-        told = self._told(own)
-        self._expect_in_place(told)
-        used = busiest(told, self._cores, 1000 * self._study.fed_s)
+        report = self._told(own)
+        self._expect_in_place(report)
+        used = busiest(report, self._cores, 1000 * self._study.fed_s)
         return _Seen(used, self._waited(fed) / self._study.trigger_s, stolen)
 
     def _expect_in_place(self, batches: Sequence[BatchObservation]) -> None:
@@ -228,7 +228,7 @@ class _Live:
         self._heard[batch.query, batch.batch] = batch
 
     def _told(self, wanted: Sequence[tuple[str, int]]) -> list[BatchObservation]:
-        """Return what was told of batches; a batch is committed before it is told of."""
+        """Return what was reported of batches; a batch is committed before that."""
         deadline = time.monotonic() + _TOLD_S
         while missing := [each for each in wanted if each not in self._heard]:
             if time.monotonic() > deadline:

@@ -73,7 +73,7 @@ class Model:
         return used
 
     def volume(self, nodes: Sequence[int]) -> float:
-        """Return the feasible volume over the ideal one, as a plan tells it."""
+        """Return the feasible volume over the ideal one, as a plan shows it."""
         numbers = {int(node): place for place, node in enumerate(self.space.nodes)}
         place: Ints = np.array([numbers[node] for node in nodes], dtype=np.int64)
         return volume_ratio(self.space.above_bound(place)).value

@@ -252,26 +252,26 @@ class _Replays:
                     if not placed.holds:
                         raise SparkError(f"{method}: {' '.join(str(placed).splitlines())}")
             with watching(queries) as seen:
-                heard: list[BatchObservation] = []
-                batches_of(seen.monitor, heard.append)
+                batches: list[BatchObservation] = []
+                batches_of(seen.monitor, batches.append)
                 for number, level in enumerate(bursts.levels):
                     began = machine_times()
                     began_ms = _replayed_level(replay, bursts, number)
                     stolen = stolen_share(began, machine_times())
-                    for streaming in queries:  # the last batch is committed before it is told of
+                    for streaming in queries:  # the last batch is committed before it is reported
                         streaming.processAllAvailable()
                     executors = [executor.id for executor in seen.internals.executors()]
-                    told = batch_figures(
-                        list(heard), began_ms, self.study.replay_s * 1000, executors
+                    report = batch_figures(
+                        list(batches), began_ms, self.study.replay_s * 1000, executors
                     )
                     waits = _responses_ms(replay, bursts, number)
                     one = Replayed(
                         method,
                         repeat,
                         level,
-                        told.worst_utilisation,
-                        told.placed_utilisation,
-                        float(np.percentile(told.durations_ms, 99)),
+                        report.worst_utilisation,
+                        report.placed_utilisation,
+                        float(np.percentile(report.durations_ms, 99)),
                         float(waits.mean()),
                         float(np.percentile(waits, 99)),
                         float(waits.max()),
@@ -303,8 +303,8 @@ def quietest(
                 yield best[one.level]
         wanted = tuple(level for level in wanted if _stolen(best[level]) > MUCH)
         worst = max((_stolen(best[level]) for level in wanted), default=0.0)
-        told = ", ".join(f"{level:g}" for level in wanted)
-        if not more or not host.try_again(worst, f"level {told}"):
+        report = ", ".join(f"{level:g}" for level in wanted)
+        if not more or not host.try_again(worst, f"level {report}"):
             break
     yield from (best[level] for level in wanted if level in best)
 

@@ -6,7 +6,7 @@ from elastream.spark.sessions.embedded_cluster import EmbeddedCluster
 
 _WAIT = "10min"
 """Far longer than any backlog: a task that waits for its executor must not end up on another one,
-which would be a placement that nobody asked for."""
+which would be a placement that no one asked for."""
 
 
 def study_cluster(executors: int) -> EmbeddedCluster:

@@ -37,7 +37,7 @@ BLOCK: Final = 4
 rivals' placements are drawn anew for each block."""
 _OURS: Final = ("rod", "refined")
 _AGREE: Final = 0.9
-"""The model tells the truth where it is right of so many runs."""
+"""The model shows the truth where it is right of this many runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ def earlier_runs(paths: Iterable[Path], study: SparkTruth) -> list[PointRun]:
         except (KeyError, TypeError) as error:
             raise ProblemError(str(path), f"has a row without {error}") from None
         if {run.method for run in runs} != set(study.methods):
-            told = ", ".join(sorted({run.method for run in runs}))
-            raise ProblemError(str(path), f"has the placements {told}; `methods` are others")
+            report = ", ".join(sorted({run.method for run in runs}))
+            raise ProblemError(str(path), f"has the placements {report}; `methods` are others")
         for seed in {run.seed for run in runs} & {study.seed, *(run.seed for run in known)}:
             raise ProblemError(str(path), f"has the points of seed {seed}, which are there already")
         known += runs
@@ -205,7 +205,7 @@ def _how(study: SparkTruth) -> str:
 def truth_figures(runs: Sequence[PointRun], study: SparkTruth, about: str) -> tuple[Figure, ...]:
     """Return the ratios of every method, measured and predicted, and every run by itself.
 
-    ``about`` says what ran, beside the settings.
+    ``about`` says what ran, next to the settings.
     """
     points = len({(run.seed, run.point) for run in runs})
     seeds = sorted({run.seed for run in runs})

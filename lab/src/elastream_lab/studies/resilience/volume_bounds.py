@@ -4,7 +4,7 @@ For hyperplanes ``V_i y = 1`` (without a lower bound V is W) the part of a ball 
 ``r = min_i 1 / |V_i|`` with no negative coordinate lies below all of them, so the set has at least
 ``d! (r / 2)^d`` times the volume of the unit ball, as a part of the ideal volume.
 
-In two dimensions the set is a polygon, so its area can be told exactly. That is done here by
+In two dimensions the set is a polygon, so its area can be reported exactly. That is done here by
 cutting the triangle ``y >= 0, sum(y) <= 1`` with one hyperplane after the other (Sutherland and
 Hodgman), which shares nothing with the way volumes are estimated.
 """

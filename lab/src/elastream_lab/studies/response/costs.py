@@ -1,9 +1,9 @@
 """What batches, rows and moves cost on real executors, as a simulated cluster needs to know it.
 
 Of the operator that takes most time. A post costs what its tasks ran in batches that moved nothing;
-a batch costs besides what it took longer than its busiest executor ran those tasks. A task that has
-come to another executor ran longer than it does else: a part for each move and a part for each MiB
-of its state, by least squares, neither below nothing.
+a batch costs in addition what it took longer than its busiest executor ran those tasks. A task that
+has come to another executor ran longer than it does else: a part for each move and a part for each
+MiB of its state, by least squares, neither below nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Costs:
     post_ms: float
     """What a post takes in stateful tasks."""
     overhead_ms: float
-    """What a batch takes besides."""
+    """What a batch takes in addition."""
     load_ms: float
-    """What a task that comes takes besides, however little state it has."""
+    """What a task that comes takes in addition, however little state it has."""
     load_ms_per_mib: float
     state_bytes: int
     moves: int
@@ -49,7 +49,7 @@ class Costs:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Costs:
-        """Return what a row told; raises ``ProblemError`` where it is none."""
+        """Return what a row reported; raises ``ProblemError`` where it is none."""
         names = {field.name for field in fields(cls)}
         if not isinstance(row, Mapping) or not names <= row.keys():
             raise ProblemError("measured", "has no costs that this study has written")

@@ -33,7 +33,7 @@ _HOURS: Final = 24
 _TRAINING: Final = 1000
 """What the seed of the days that are learnt from is above that of those that are judged."""
 _PARTS: Final = 1_000_000
-"""Shares of state are told as so many parts."""
+"""Shares of state are reported as this many parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Days:
     """Where they come from."""
 
     def run(self, repeat: int, most: int) -> tuple[int, ...]:
-        """Return the sizes of a run of at most so many migrations; each repeat goes on later."""
+        """Return the sizes of a run of at most this many migrations; each repeat goes on later."""
         all_sizes = migrations(self.counts)
         starts = max(1, len(all_sizes) - most)
         begin = (repeat - 1) * most % starts

@@ -1,7 +1,7 @@
 """The figures of the study, each with a verdict on what the papers claim.
 
 A figure's delay of a planner is the mean over the migrations of a run; of several repeats it is the
-median, with the least and the most beside it.
+median, with the least and the most next to it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def window_figures(measured: Sequence[Measured], where: str, data: str) -> tuple
 
 def raw_table(measured: Sequence[Measured], wrong_ticks: int, data: str) -> Figure:
     """Return every migration as it was measured; later runs may take it in again."""
-    told = "none was" if wrong_ticks == 0 else f"{wrong_ticks} were"
+    report = "none was" if wrong_ticks == 0 else f"{wrong_ticks} were"
     return Figure(
         RAW,
         data,
@@ -42,7 +42,7 @@ def raw_table(measured: Sequence[Measured], wrong_ticks: int, data: str) -> Figu
         None,
         wrong_ticks == 0,
         "Every tick must be told as the plain miner has it, through all migrations; here "
-        f"{told} told otherwise.",
+        f"{report} told otherwise.",
     )
 
 
@@ -149,7 +149,7 @@ def judged(claims: Mapping[str, bool | None]) -> tuple[bool, str]:
 
 
 def _apart(rows: Sequence[Row]) -> str:
-    """Return how far planners are apart, beside how far repeats of one are."""
+    """Return how far planners are apart, next to how far repeats of one are."""
     between = []
     for window in dict.fromkeys(row["window"] for row in rows):
         means = [row["mean_ms"] for row in rows if row["window"] == window]
@@ -159,5 +159,5 @@ def _apart(rows: Sequence[Row]) -> str:
     else:
         widest = max(row["mean_most_ms"] / row["mean_least_ms"] - 1 for row in rows)
         within = f"runs of one planner by up to {widest:.0%}"
-    told = " to ".join(f"{each:.0%}" for each in dict.fromkeys((min(between), max(between))))
-    return f"At one window the planners' mean delays differ by {told}; {within}."
+    report = " to ".join(f"{each:.0%}" for each in dict.fromkeys((min(between), max(between))))
+    return f"At one window the planners' mean delays differ by {report}; {within}."

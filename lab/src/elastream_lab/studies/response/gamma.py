@@ -1,7 +1,8 @@
 """What the discount does to state and waits: papers 000 (figure 14) and 001 (figure 17).
 
 By the definitions of the migration benchmark: a migration lasts from the moment it is asked for
-until the query is steady again, and what was computed beforehand is told beside it, as preparation.
+until the query is steady again, and what was computed beforehand is reported next to it, as
+preparation.
 """
 
 from __future__ import annotations

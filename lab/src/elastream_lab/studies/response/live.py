@@ -2,8 +2,8 @@
 
 One query for each application, window and repeat; its window is full before anything is measured.
 The planners take turns on it, each from where it would have begun. Executors are all there from the
-start: of so many, as many hold state as the sizes say. At the end every tick that was told is held
-against the plain miner.
+start: of this many, as many hold state as the sizes say. At the end every tick that was reported is
+held against the plain miner.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CATCH_UP_S: Final = 60.0
 _BEHIND_S: Final = 5.0
 """A query is up to date that has committed what was due so long before the last trigger."""
 _BATCHES_BEFORE: Final = 5
-"""So many batches are seen before the first turn, so that work is known."""
+"""This many batches are seen before the first turn, so that work is known."""
 
 
 @dataclass(frozen=True, slots=True)

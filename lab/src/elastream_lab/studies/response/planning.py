@@ -42,7 +42,7 @@ PLANNERS: Final = (
 )
 """Ours first, then the papers' rivals."""
 _AHEAD: Final = 3
-"""So many migrations to come are planned with the one that is due, where they are known."""
+"""This many migrations to come are planned with the one that is due, where they are known."""
 _SEQUENCE_EFFORT: Final = 30_000_000
 _POOL: Final = GrowthSettings(pool=800, parents=60, rounds=5)
 """A smaller pool than the planner's own: a study makes several."""

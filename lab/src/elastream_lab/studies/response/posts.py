@@ -20,7 +20,7 @@ class UserPosts:
     recording: Recording
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What they are, for the figures."""
         return f"{self.recording.rows:,} posts of {self.name}, in turn, at a steady rate"
 

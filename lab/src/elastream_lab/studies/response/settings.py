@@ -32,7 +32,7 @@ APPLICATIONS: Final[Mapping[str, Application]] = MappingProxyType(
 
 _TICK: Final = 100
 _FREQUENT: Final = 20
-"""A pattern is frequent that one in so many posts of the window has."""
+"""A pattern is frequent that one in this many posts of the window has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,14 +101,14 @@ def live_figures(
     say: Callable[[str], None],
     posts: UserPosts | None = None,
 ) -> tuple[Figure, ...]:
-    """Measure on executors, beside what is known already; on made posts where none are given.
+    """Measure on executors, next to what is known already; on made posts where none are given.
 
     What a query has shown is known as soon as it has ended, whatever becomes of the others.
     """
     from elastream_lab.studies.response.live import run_live
 
     before = repeats_in(known)
-    known.posts.append(MADE if posts is None else posts.told)
+    known.posts.append(MADE if posts is None else posts.description)
     recording = None if posts is None else posts.recording
     with session() as spark:
         for repeat in range(1, study.repeats + 1):
@@ -116,13 +116,13 @@ def live_figures(
                 for window in study.windows:
                     case = Case(application, window, repeat)
 
-                    def told(what: str, case: Case = case) -> None:
+                    def report(what: str, case: Case = case) -> None:
                         say(f"{case.application}, window {case.window}, {case.repeat}: {what}")
 
                     try:
-                        done = run_live(study, spark, case, told, recording)
+                        done = run_live(study, spark, case, report, recording)
                     except ElastreamError as error:  # the others go on
-                        told(f"failed: {error}")
+                        report(f"failed: {error}")
                         continue
                     add(known, done.measured, before)
                     known.costs.append(done.costs)
@@ -154,11 +154,11 @@ def _load(known: Known) -> str:
     if not loads:
         return ""
     cores = os.cpu_count() or 1
-    told = f", load {min(loads):.0f} to {max(loads):.0f} on {cores} cores"
+    report = f", load {min(loads):.0f} to {max(loads):.0f} on {cores} cores"
     if disturbed := sum((each.stolen or 0.0) > MUCH for each in known.measured):
         many = len(known.measured)
-        told += f"; around {disturbed} of {many} migrations the host kept more than {MUCH:.0%}"
-    return told
+        report += f"; around {disturbed} of {many} migrations the host kept more than {MUCH:.0%}"
+    return report
 
 
 def simulated_figures(
@@ -188,7 +188,7 @@ def waits_by_gamma(study: ResponseStudy, known: Known, days_of: DaysOf) -> tuple
 
 
 def expect_costs(study: ResponseStudy, known: Known) -> None:
-    """Refuse to simulate what nobody has measured."""
+    """Refuse to simulate what no one has measured."""
     for application in study.applications:
         for window in study.windows:
             _needed(known, application, window)

@@ -30,7 +30,7 @@ from elastream_lab.studies.response.planning import Planning, step_problem
 
 
 def by_hand(executors: int) -> Policy:
-    """Return the policy that does what it is told, all of it between two batches."""
+    """Return the policy that does what it is reported, all of it between two batches."""
     return Policy(
         min_executors=executors,
         max_executors=executors,
@@ -150,7 +150,7 @@ class Measured:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Measured:
-        """Return what a row told; raises ``ProblemError`` where it is none."""
+        """Return what a row reported; raises ``ProblemError`` where it is none."""
         names = [field.name for field in fields(cls)]
         if not isinstance(row, Mapping) or not {*names} - {"load", "stolen"} <= row.keys():
             raise ProblemError("measured", "is no file that this study has written")

@@ -1,10 +1,10 @@
 """Up to a day of a windowed count on live executors, while one change follows another.
 
 A batch is a minute of stream time, so a day is 1,440 batches, which are spread over the minutes
-that the run may take: the more of them, the more changes a day has. Rows are made by Spark, so many
-a batch: every window of an hour that the watermark closes must have the rows of sixty batches, no
-more and no less. Changes are asked for one after another: tasks change places, executors come, are
-warmed and go again. What Spark keeps for its own page is kept short, so that a run of minutes
+that the run may take: the more of them, the more changes a day has. Rows are made by Spark, this
+many a batch: every window of an hour that the watermark closes must have the rows of sixty batches,
+no more and no less. Changes are asked for one after another: tasks change places, executors come,
+are warmed and go again. What Spark keeps for its own page is kept short, so that a run of minutes
 reaches what a run of weeks keeps.
 """
 
@@ -71,18 +71,18 @@ class LiveDay:
 
 
 class _Windows:
-    """Counts the rows of every window that is told; forgets those that are right."""
+    """Counts the rows of every window that is reported; forgets those that are right."""
 
     def __init__(self) -> None:
         self.right = 0
         self.wrong: list[str] = []
 
     def take(self, rows: DataFrame, batch: int) -> None:
-        """Take what a batch tells: all keys of a window at once."""
-        told: Counter[int] = Counter()
+        """Take what a batch shows: all keys of a window at once."""
+        counts: Counter[int] = Counter()
         for start, n in rows.collect():
-            told[start] += n
-        for start, n in told.items():
+            counts[start] += n
+        for start, n in counts.items():
             if n == _ROWS * _WINDOW_S * 1000 // _MINUTE_MS:
                 self.right += 1
             else:
@@ -90,7 +90,7 @@ class _Windows:
 
 
 def live_day(minutes: float) -> LiveDay:
-    """Run until a day of stream time or so many minutes are over."""
+    """Run until a day of stream time or this many minutes are over."""
     samples: list[Sample] = []
     windows, began = _Windows(), time.monotonic()
     trigger_s = _SHARE * 60 * minutes / _BATCHES_A_DAY

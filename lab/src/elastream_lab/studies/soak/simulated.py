@@ -33,7 +33,7 @@ _ENDS: Final = ("done", "abandon")
 
 
 def month(days: float) -> Iterator[Sample]:
-    """Yield a sample every four hours of so many days."""
+    """Yield a sample every four hours of this many days."""
     settings = ClusterSettings(
         executors=3, slots=_MOST, pool_s=60.0, status_s=_STATUS_S, copy_s=30.0, cold_ms=5000.0
     )

@@ -76,7 +76,7 @@ def _even(dice: np.random.Generator) -> Migration:
 
 
 def _of(name: str, volumes: Volumes, nodes: int, longest: int) -> Migration:
-    """Return a migration of one task for each volume; the busiest link carries so many bytes."""
+    """Return a migration of one task for each volume; the busiest link carries this many bytes."""
     sent, received = [0.0] * nodes, [0.0] * nodes
     for source, target, size in volumes:
         sent[source] += size

@@ -68,7 +68,7 @@ class _Mover:
 
 
 class Movers:
-    """Movers of so many nodes, and the network between them."""
+    """Movers of this many nodes, and the network between them."""
 
     def __init__(self, net: Network, movers: Sequence[_Mover], done: queue.SimpleQueue[int | None]):
         self.net = net
@@ -121,7 +121,7 @@ class Movers:
 
 @contextmanager
 def movers(nodes: int, bytes_per_s: float) -> Iterator[Movers]:
-    """Start movers on so many hosts, whose links carry so much, in and as much out."""
+    """Start movers on this many hosts, whose links carry so much, in and as much out."""
     names = [f"node{number}" for number in range(nodes)]
     with network(names) as net, ExitStack() as stack:
         done: queue.SimpleQueue[int | None] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""Phases beside all at once: estimated, on the simulated cluster, and between hosts."""
+"""Phases next to all at once: estimated, on the simulated cluster, and between hosts."""
 
 from __future__ import annotations
 
@@ -125,12 +125,12 @@ def _says(sent: Sequence[_Sent], *, measured: bool) -> str:
         for phases, at_once in zip(sent[::2], sent[1::2], strict=True)
     ]
     claim = "the paper: phases achieve the optimal transmission time; here all at once takes"
-    told = f"{claim} {min(gains):.2f} to {max(gains):.2f} times as long as phases"
+    report = f"{claim} {min(gains):.2f} to {max(gains):.2f} times as long as phases"
     if not measured:
-        return f"{told}, simulated."
+        return f"{report}, simulated."
     over = [median(each.measured_s) / each.estimated_s for each in sent if each.way == "phases"]
     other = [median(each.measured_s) / each.estimated_s for each in sent if each.way == "at once"]
     return (
-        f"{told}; measured over estimated {min(over):.2f} to {max(over):.2f} in phases, "
+        f"{report}; measured over estimated {min(over):.2f} to {max(over):.2f} in phases, "
         f"{min(other):.2f} to {max(other):.2f} at once."
     )

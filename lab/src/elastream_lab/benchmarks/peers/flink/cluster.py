@@ -57,7 +57,7 @@ class FlinkJob:
         self.await_running(parallelism)
 
     def await_running(self, parallelism: int) -> None:
-        """Wait until every part of the job runs, the widest with so many tasks."""
+        """Wait until every part of the job runs, the widest with this many tasks."""
         _await(
             lambda: is_running(self._told(), parallelism),
             _RESCALE_S,
@@ -66,10 +66,10 @@ class FlinkJob:
 
     def _told(self) -> dict[str, Any]:
         self._cluster.check()
-        told = self._cluster.ask("GET", f"/jobs/{self._job}")
-        if told["state"] in _ENDED:
-            raise FlinkError(f"the Flink job is {told['state'].lower()}: {self._cause()}")
-        return told
+        report = self._cluster.ask("GET", f"/jobs/{self._job}")
+        if report["state"] in _ENDED:
+            raise FlinkError(f"the Flink job is {report['state'].lower()}: {self._cause()}")
+        return report
 
     def _cause(self) -> str:
         history = self._cluster.ask("GET", f"/jobs/{self._job}/exceptions")["exceptionHistory"]
@@ -90,7 +90,7 @@ class FlinkCluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, task_managers: int) -> None:
-        """Start it, and wait until so many task managers have joined."""
+        """Start it, and wait until this many task managers have joined."""
         self._start("job manager", _JOB_MANAGER, self._configuration.job_manager_java)
         for _ in range(task_managers):
             self.add_task_manager()
@@ -122,8 +122,8 @@ class FlinkCluster:
             "programArgsList": list(arguments),
             "parallelism": parallelism,
         }
-        told = self.ask("POST", f"/jars/{Path(stored).name}/run", asked)
-        job = FlinkJob(self, told["jobid"])
+        report = self.ask("POST", f"/jars/{Path(stored).name}/run", asked)
+        job = FlinkJob(self, report["jobid"])
         job.await_running(parallelism)
         return job
 
@@ -182,8 +182,8 @@ class FlinkCluster:
             connection.close()
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
             raise FlinkError(f"Flink refuses {method} {path}: {' '.join(text.split())[:_SHOWN]}")
-        told: dict[str, Any] = json.loads(text) if text else {}
-        return told
+        fields: dict[str, Any] = json.loads(text) if text else {}
+        return fields
 
 
 @contextmanager
@@ -207,7 +207,7 @@ def flink_cluster(
             cluster.end()
 
 
-def requirements(told: Mapping[str, Any], parallelism: int) -> dict[str, Any]:
+def requirements(fields: Mapping[str, Any], parallelism: int) -> dict[str, Any]:
     """Return a job's requirements with another parallelism; a source of one task keeps it."""
     return {
         vertex: {
@@ -216,15 +216,15 @@ def requirements(told: Mapping[str, Any], parallelism: int) -> dict[str, Any]:
                 "upperBound": parallelism if asked["parallelism"]["upperBound"] > 1 else 1,
             }
         }
-        for vertex, asked in told.items()
+        for vertex, asked in fields.items()
     }
 
 
-def is_running(told: Mapping[str, Any], parallelism: int) -> bool:
-    """Tell whether all of a job runs, its widest part with so many tasks."""
-    vertices = told["vertices"]
+def is_running(fields: Mapping[str, Any], parallelism: int) -> bool:
+    """Return whether all of a job runs, its widest part with this many tasks."""
+    vertices = fields["vertices"]
     return (
-        told["state"] == "RUNNING"
+        fields["state"] == "RUNNING"
         and max((vertex["parallelism"] for vertex in vertices), default=0) == parallelism
         and all(vertex["status"] == "RUNNING" for vertex in vertices)
     )
@@ -247,7 +247,7 @@ def last_line(log: str) -> str:
 
 
 def _free_ports(number: int) -> list[int]:
-    """Return ports of the loopback that nobody uses now."""
+    """Return ports of the loopback that no one uses now."""
     sockets = [socket.socket() for _ in range(number)]
     try:
         for each in sockets:

@@ -1,4 +1,4 @@
-"""What a Flink cluster on this machine is told: one slot a task manager, all on the loopback.
+"""What a Flink cluster on this machine is given: one slot a task manager, all on the loopback.
 
 Flink's own defaults, but for what makes the comparison fair or the machine small:
 
