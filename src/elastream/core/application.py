@@ -1,7 +1,7 @@
-"""The application as the loop knows it: its queries, its executors, and who keeps them busy.
+"""The application as the loop knows it: its queries, its executors, and what keeps them busy.
 
-An executor's work is a sum over all queries. What its cores do outside stateful tasks (reading,
-parsing, stateless stages, jobs of others) counts against it as well, wherever it was measured.
+An executor's work is a sum over all queries, and what its cores do outside stateful tasks (reading,
+parsing, stateless stages, jobs of others).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from elastream.core.load import QueryLoad, TaskLoad
 from elastream.model.observation import Executor, OperatorGraph, TaskId
 
 RECENT_BATCHES: Final = 10
-"""A change is compared with the median of so many batches of a query before it."""
+"""A change is compared with the median of this many batches of a query before it."""
 _LATE_INTERVALS: Final = 4.0
 _LEAST_LATE_MS: Final = 30_000.0
 
@@ -92,13 +92,13 @@ class Observed:
     """Those at work, oldest first: all that are alive, but the spares."""
     queries: Mapping[str, Query] = field(default_factory=dict)
     other: Mapping[str, float] = field(default_factory=dict)
-    """Cores that work of nobody who takes part keeps busy, by executor."""
+    """Cores that work of no query that takes part keeps busy, by executor."""
     busy_ms: int | None = None
-    """When the application was last seen to run a job; ``None`` where it has not been."""
+    """When the application was last seen to run a job."""
     jobs: int = 0
     """Jobs that run in the application now, of whatever query."""
     wall_ahead_ms: int = 0
-    """What the machine's clock says beyond the loop's."""
+    """The machine's clock minus the loop's."""
 
     @property
     def wall_ms(self) -> int | None:

@@ -18,7 +18,7 @@ class Progress:
     tasks_moved: int = 0
     bytes_moved: int = 0
     tasks_ahead: int = 0
-    """How many of them had been copied to where they went, and loaded nothing."""
+    """How many of them had been copied ahead, and loaded nothing."""
     bytes_ahead: int = 0
     batches: int = 0
     """Batches of the queries that move, from the first move on."""
@@ -34,9 +34,9 @@ class Change:
 
     kind: ChangeKind
     before: int
-    """How many executors were alive then."""
+    """Executors alive then."""
     executors: int
-    """How many there should be."""
+    """Executors that there should be."""
     reason: str
     asked_ms: int | None = None
     tau: float | None = None

@@ -1,9 +1,7 @@
-"""A clock that nobody sets, to tell how long things take.
+"""A clock that is never set, to measure how long things take.
 
-The machine's clock may be set, by an hour or by a second, back or ahead. Whoever waits for
-something, or says for how long nothing was heard, must not notice: all moments that the loop
-compares are read from this clock. What people read is told by the machine's own
-(:attr:`~elastream.core.events.Tick.wall_ms`).
+The machine's clock may be set, ahead or back. All moments that the loop compares are read from this
+one; people are shown the machine's (:attr:`~elastream.core.events.Tick.wall_ms`).
 """
 
 from __future__ import annotations

@@ -42,23 +42,23 @@ class DecisionLog:
         self._scenes = SceneTeller()
         self._lock = threading.Lock()
 
-    def append(self, told: LogEntry) -> None:
+    def append(self, entry: LogEntry) -> None:
         """Write one line, whole or not at all; raises ``OSError`` where it cannot be."""
         with self._lock:
             try:
-                self._lines.append(self._line(told))
+                self._lines.append(self._line(entry))
             except OSError:
                 self._scenes.begin_anew()
                 raise
 
-    def _line(self, told: LogEntry) -> str:
-        if isinstance(told, Decision):
-            return line_of(told)
-        if isinstance(told, Sample):
-            return sample_line(told)
+    def _line(self, entry: LogEntry) -> str:
+        if isinstance(entry, Decision):
+            return line_of(entry)
+        if isinstance(entry, Sample):
+            return sample_line(entry)
         if self._lines.full:  # the next file shall not need this one
             self._scenes.begin_anew()
-        _, line = self._scenes.tell(told)
+        _, line = self._scenes.tell(entry)
         return line
 
 
@@ -72,11 +72,11 @@ def log_writer(log: Path | str | Callable[[Decision], None] | None) -> LogWriter
     if not callable(log):
         return DecisionLog(Path(log)).append
 
-    def told(entry: LogEntry) -> None:
+    def write(entry: LogEntry) -> None:
         if isinstance(entry, Decision):
             log(entry)
 
-    return told
+    return write
 
 
 def read_decisions(
@@ -91,8 +91,8 @@ def read_log(
 ) -> Iterator[Decision | Sample]:
     """Yield the decisions and samples in the log, rotated files included, the oldest first.
 
-    A line that was torn is passed over; ``torn`` is told where. Raises ``ProblemError`` where the
-    log cannot be read, is empty, or a whole line of it is no line of a log.
+    A line that was torn is passed over, and ``torn`` called with its place. Raises ``ProblemError``
+    where the log cannot be read, is empty, or a whole line of it is not one of a log.
     """
     found = False
     for where, line in lines_of(path):
@@ -107,7 +107,7 @@ def read_log(
 def entry_of(
     where: str, line: bytes, torn: Callable[[str], None] = lambda _: None
 ) -> Decision | Sample | dict[str, Any] | None:
-    """Return what a line of a log tells: a decision, a sample, or part of a scene as it stands.
+    """Return what is in a line of a log: a decision, a sample, or a scene's record as it is.
 
     ``None`` for an empty line and a torn one; raises ``ProblemError`` for a line of something else.
     """

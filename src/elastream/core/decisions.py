@@ -1,7 +1,7 @@
 """Decisions: what was decided, why, and on which figures. Plain values, one line of JSON each.
 
-The first member of a line, ``v``, is the version of the format. Beside decisions a log holds
-samples (:mod:`elastream.core.samples`): what every task cost and where it was, now and then.
+The first member of a line, ``v``, is the version of the format. A log also holds samples
+(:mod:`elastream.core.samples`) and scenes (:mod:`elastream.core.scenes`).
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class Decision:
 
     at_ms: int | None
     """When, in milliseconds since the epoch: a batch's commit, or the loop's clock between two;
-    ``None`` before either was heard of."""
+    ``None`` before either is known."""
     batch: int | None
-    """The last batch of ``query`` before it; ``None`` where there was none."""
+    """The last batch of ``query`` before it."""
     kind: Kind
     reason: str
     """One sentence for a person."""
     executors: int
     """How many were alive, spares included."""
     utilisation: float | None = None
-    """Mean over the executors; ``None`` where it was not known or not looked at."""
+    """Mean over the executors; ``None`` where it was not known."""
     figures: Mapping[str, Number] = field(default_factory=dict)
     """The numbers behind the reason, by name."""
     query: str | None = None
@@ -99,7 +99,7 @@ def line_of(decision: Decision) -> str:
 
 
 def decision_of(record: Mapping[str, Any]) -> Decision:
-    """Return the decision that a record tells; raises ``ProblemError`` where it tells none."""
+    """Return the decision in a record; raises ``ProblemError`` where there is none."""
     try:
         kind, reason, figures = record["kind"], record["reason"], record["figures"]
         query, batch = record["query"], record["batch"]

@@ -1,10 +1,9 @@
-"""What the loop hears and what it tells its driver to do, both as data.
+"""Events, which the loop receives, and instructions, which its driver carries out; both are data.
 
-Events go in, instructions come out (the idea of dask's worker state machine): the loop itself
-calls nobody, so every run can be replayed from its events. An instruction that takes its time
-carries a ticket, and the event that answers it carries the same one. A ticket that the loop gives
-up is cancelled: whoever holds it looks at it before and while acting, and an answer that comes all
-the same is passed over.
+The loop itself calls nothing (the idea of dask's worker state machine), so every run can be
+replayed from its events. An instruction that takes time carries a ticket, and so does the event
+that answers it. A ticket that the loop gives up is cancelled: it is checked before and during the
+action, and an answer that comes all the same is ignored.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class ExecutorsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How it is between batches; told about every second."""
+    """Periodic status between batches."""
 
     at_ms: int
     idle: frozenset[str] = frozenset()
@@ -87,9 +86,9 @@ class Status:
     jobs: int = 0
     """Jobs that run in the application, of whatever query."""
     other_ms: Mapping[str, float] = field(default_factory=dict)
-    """Executor run time of tasks of nobody who takes part, since the status before."""
+    """Run time by executor, since the status before, of tasks of no query that takes part."""
     dropped: int = 0
-    """Events that were lost since the status before, because there were too many."""
+    """Events lost since the status before, because there were too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Tick:
 
     at_ms: int
     wall_ms: int | None = None
-    """What the machine's clock says then, which may be set; ``None``: the same."""
+    """The machine's clock then, which may be set; ``None``: the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,21 +271,21 @@ class Rehearse:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Nobody waits for the answer any more: do not act on the ticket, undo what came of it."""
+    """The answer is no longer awaited: do not act on the ticket, undo what came of it."""
 
     ticket: int
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Write a decision down."""
+    """Write a decision."""
 
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSample:
-    """Write a sample down; it is made where it is written, which may take a while."""
+    """Write a sample; it is taken where it is written, which may take a while."""
 
     observed: Observed
     wanted: int
@@ -299,7 +298,7 @@ class RecordSample:
 
 
 Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChanged | Status
-"""What the monitor tells."""
+"""What the monitor reports."""
 Event = (
     Fact
     | CopiesLost

@@ -1,7 +1,7 @@
-"""Facts taken in: what an event says of queries, executors and time, before anything follows.
+"""Facts taken in: what an event reports of queries, executors and time, before anything follows.
 
 Also the accidents that concern no phase: a query joins or leaves, an executor is lost, a batch
-shows fewer tasks than the query has, the monitor falls silent.
+shows fewer tasks than the query has, the monitor reports nothing.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ from elastream.model.words import join_names, pluralize
 
 _NOTHING = 1e-9
 _MANY = 1000
-"""With so many tasks planners run compiled, which takes a while to load."""
+"""With this many tasks planners run compiled, which takes a while to load."""
 _SAME_CLOCK_MS = 500
-"""Two readings that differ by less were taken a moment apart: nobody has set the clock."""
+"""Two readings that differ by less were taken a moment apart: the clock was not set."""
+
+Taken = tuple[LoopState, tuple[Instruction, ...], bool]
+"""The state with the facts of an event, what to log, and whether they are news."""
 
 
-def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def take_in(state: LoopState, event: Event) -> Taken:
     """Return the state with the facts of ``event``, what to log, and whether they are news."""
     at_ms = getattr(event, "at_ms", None)
     if at_ms is not None:
-        passed_s = max(0.0, state.passed_s_until(at_ms))
+        now_ms = max(at_ms, state.now_ms or 0)
+        passed_s = 0.0 if state.now_ms is None else (now_ms - state.now_ms) / 1000
         state = replace(
             state,
-            now_ms=max(at_ms, state.now_ms or 0),
+            now_ms=now_ms,
             executor_s=state.executor_s + len(state.all_executors) * passed_s,
             spare_executor_s=state.spare_executor_s + len(state.spares) * passed_s,
         )
@@ -63,15 +67,13 @@ def take_in(state: LoopState, event: Event) -> tuple[LoopState, tuple[Instructio
         case CopiesLost(copies=copies):
             state, logs = forget_lost(state, copies)
             return state, logs, bool(logs)
-        case Tick(at_ms=now_ms, wall_ms=wall_ms):
-            return _tick(_set(state, 0 if wall_ms is None else wall_ms - now_ms))
+        case Tick():
+            return _tick(state, event)
         case _:
             return state, (), True
 
 
-def _batch(
-    state: LoopState, batch: BatchObservation
-) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def _batch(state: LoopState, batch: BatchObservation) -> Taken:
     query = state.queries.get(batch.query)
     if query is None or query.run != batch.run:
         return state, (), False
@@ -93,46 +95,45 @@ def _batch(
     )
     query, fewer = _counted(query, len(batch.tasks))
     state = begin_work(state.with_query(query), {task.executor for task in batch.tasks})
-    state = replace(
-        state,
-        busy_ms=state.now_ms,
-        unsampled=state.unsampled + 1,
-        unshown=(*state.unshown, batch),
-    )
+    unshown = (*state.unshown, batch)
+    state = replace(state, busy_ms=state.now_ms, unsampled=state.unsampled + 1, unshown=unshown)
     memory = policy.goal.after_batch(state.memory, state.observed, batch, disturbed=disturbed)
     state = replace(state, memory=memory)
-    logs = [note(state, "verify", reason, query=query.name) for reason in held]
-    logs += [note(state, "wait", reason, query=query.name) for reason in fewer]
+    logs = [] if held is None else [note(state, "verify", held, query=query.name)]
+    if fewer is not None:
+        logs.append(note(state, "wait", fewer, query=query.name))
     return state, tuple(logs), True
 
 
-def _compared(query: Query, batch: BatchObservation) -> tuple[Query, list[str]]:
-    """Hold what was asked for in idle time against what the batch shows."""
+def _compared(query: Query, batch: BatchObservation) -> tuple[Query, str | None]:
+    """Compare what was requested in idle time with what the batch shows."""
     wanted = {**query.believed, **query.strays}
     if not wanted:
-        return query, []
+        return query, None
     ran = {task.task: task.executor for task in batch.tasks}
     strays = {task: node for task, node in wanted.items() if ran.get(task, node) != node}
     unseen = {task: node for task, node in query.believed.items() if task not in ran}
-    held = []
+    held = None
     if not strays and not unseen:
-        held.append(f"{len(wanted)} tasks are where they were asked for in idle time")
+        held = f"{len(wanted)} tasks are where they were asked for in idle time"
     verifications = query.verifications if strays else 0
     return replace(query, believed=unseen, strays=strays, verifications=verifications), held
 
 
-def _counted(query: Query, seen: int) -> tuple[Query, list[str]]:
-    """Say so where batches show fewer tasks than the query has, once until that changes."""
+def _counted(query: Query, seen: int) -> tuple[Query, str | None]:
+    """Report where batches show fewer tasks than the query has, once until that changes."""
     fewer = seen if seen < query.tasks else None
     if fewer == query.fewer_tasks:
-        return query, []
-    said = [] if fewer is None else [f"its batches show {seen} of {query.tasks} tasks"]
+        return query, None
+    said = None if fewer is None else f"its batches show {seen} of {query.tasks} tasks"
     return replace(query, fewer_tasks=fewer), said
 
 
-def _status(state: LoopState, event: Status) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def _status(state: LoopState, event: Status) -> Taken:
     half_life_s = state.policy.timeouts.smoothing_s
-    queries = {name: _looked(query, event, half_life_s) for name, query in state.queries.items()}
+    queries = {
+        name: _with_status(query, event, half_life_s) for name, query in state.queries.items()
+    }
     span_s = max(state.passed_s(state.status_ms), 1e-3)
     weight = weight_of(span_s, half_life_s)
     other = {
@@ -162,7 +163,7 @@ def _status(state: LoopState, event: Status) -> tuple[LoopState, tuple[Instructi
     return state, tuple(logs), True
 
 
-def _looked(query: Query, event: Status, half_life_s: float) -> Query:
+def _with_status(query: Query, event: Status, half_life_s: float) -> Query:
     if query.name not in event.idle:
         return query if query.idle_since_ms is None else replace(query, idle_since_ms=None)
     since_ms = event.at_ms if query.idle_since_ms is None else query.idle_since_ms
@@ -172,9 +173,7 @@ def _looked(query: Query, event: Status, half_life_s: float) -> Query:
     return replace(query, idle_since_ms=since_ms, heard_ms=event.at_ms, load=load)
 
 
-def _joined(
-    state: LoopState, event: QueryJoined
-) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def _joined(state: LoopState, event: QueryJoined) -> Taken:
     known = state.queries.get(event.query)
     if known is not None and known.run == event.run:
         return state, (), False
@@ -198,7 +197,7 @@ def _joined(
     return state, (log,), True
 
 
-def _left(state: LoopState, event: QueryLeft) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def _left(state: LoopState, event: QueryLeft) -> Taken:
     known = state.queries.get(event.query)
     if known is None or known.run != event.run:
         return state, (), False
@@ -209,9 +208,7 @@ def _left(state: LoopState, event: QueryLeft) -> tuple[LoopState, tuple[Instruct
     return replace(state, queries=queries, signal=signal, standbys=standbys), (log,), True
 
 
-def _executors(
-    state: LoopState, event: ExecutorsChanged
-) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def _executors(state: LoopState, event: ExecutorsChanged) -> Taken:
     alive = {executor.id for executor in event.executors}
     expected = set(state.phase.leaving)
     if state.preparation is not None and state.preparation.what == "releasing":
@@ -234,14 +231,10 @@ def _executors(
     return state, (log, *placed), True
 
 
-def _set(state: LoopState, ahead_ms: int) -> LoopState:
-    """Return the state by the machine's clock as it is set now."""
-    if abs(ahead_ms - state.wall_ahead_ms) < _SAME_CLOCK_MS:
-        return state
-    return replace(state, wall_ahead_ms=ahead_ms)
-
-
-def _tick(state: LoopState) -> tuple[LoopState, tuple[Instruction, ...], bool]:
+def _tick(state: LoopState, event: Tick) -> Taken:
+    ahead_ms = 0 if event.wall_ms is None else event.wall_ms - event.at_ms
+    if abs(ahead_ms - state.wall_ahead_ms) >= _SAME_CLOCK_MS:
+        state = replace(state, wall_ahead_ms=ahead_ms)
     silent_s = state.passed_s(state.status_ms)
     if state.silent or state.status_ms is None or silent_s <= state.policy.timeouts.call_s:
         return state, (), True

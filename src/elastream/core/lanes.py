@@ -1,8 +1,8 @@
 """Lanes: threads that run jobs in order, each with a deadline, and are replaced where one hangs.
 
-A call into a runtime may never come back. Its thread cannot be ended, but it need not hold up what
-waits behind it: past the deadline the lane goes on in a new thread, the old one is told apart, and
-whoever asked hears of it, also should the call come back one day.
+A call into a runtime may never come back. Its thread cannot be ended, but it need not hold up the
+jobs behind it: past the deadline the lane goes on in a new thread. The loop is informed of that,
+and also should the call come back one day.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 _MOST_STUCK: Final = 4
-"""A lane with so many threads that do not come back takes no more jobs."""
+"""A lane with this many threads that do not come back takes no more jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Job:
     what: str
     """For messages."""
     limit_s: float
-    """After so long it counts as stuck."""
+    """After this it counts as stuck."""
     run: Callable[[], None]
     refused: Callable[[str], None]
     """Called in its place, with the reason, where the lane takes no more."""

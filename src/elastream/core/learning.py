@@ -1,13 +1,12 @@
 """What past changes teach: the sizes that followed one another, and a planner made of them.
 
 Papers 000 (section 4.2) and 001 (section 5.2) learn a chain of sizes from past load and value every
-partition by what later migrations are expected to move. Here the loop keeps its own past: each
-change of size, with its time. Once enough are known, a *lesson* is worked out in the background:
-the chain of the sizes seen, the values for the tasks as they are now, and whether it pays: the
-sizes of the past are gone through once more, by single-step and by the values, and the planner is
-taken only where it moves no more. Until then, and where tasks have come or gone since, changes are
-planned as single steps, and the log says why. ``free-ahead``, whose tasks need not be consecutive,
-learns the same way, with free-step in the place of single-step and no values to be made.
+partition by what later migrations are expected to move. Here the loop keeps each change of size,
+with its time. Once enough are known, a *lesson* is worked out in the background: the chain of the
+sizes, the values for the tasks as they are now, and whether it pays. The sizes of the past are gone
+through once more by both planners, and the one that looks ahead is taken only where it moves no
+more. Until then, and where tasks have come or gone since, changes are planned as single steps, and
+the log has the reason.
 """
 
 from __future__ import annotations

@@ -2,17 +2,12 @@
 
 Batches are unequal and noisy, so every figure is an exponentially weighted mean over the time of
 the stream: a batch that covered ``t`` seconds weighs ``1 - 2 ** (-t / half_life)`` against all
-before it. Batches of any length can thus follow one another, and a cut of one batch into two
-leaves the mean where it was. Time in which a query is idle counts as a batch without work.
+before it. A cut of one batch into two leaves the mean where it was. Time in which a query is idle
+counts as a batch without work.
 
-What is kept out:
-
-- a batch seen before (a replay): nothing changes;
-- a batch whose stream time is unknown (the first one seen): where tasks are and what state they
-  have is taken from it, its rates are not known;
-- the run time of a task that has just changed its executor: it loaded its state in that batch,
-  and loading is not its work;
-- a task that a batch does not mention: not seen is not idle, its figures stay.
+Left out are batches seen before (replays); the rates of a batch whose stream time is unknown (the
+first one seen); and the run time of a task that has just changed its executor, for loading state is
+not its work. A task that a batch does not mention keeps its figures.
 
 O(m) a batch, m the tasks of the query.
 """

@@ -1,25 +1,18 @@
 """Too few partitions: what neither more executors nor another placement can mend.
 
-A key's state is in one partition, and a partition is worked on by one core at a time. So a query
-of m partitions keeps at most m cores busy with its state, and a partition that needs more than
-what a core bears (the goal's high mark) falls behind wherever it is. Both are told with how many
-partitions would be enough:
+A key's state is in one partition, and a partition is worked on by one core at a time. So a query of
+m partitions keeps at most m cores busy with its state, and a partition that needs more than what a
+core bears (the goal's high mark) falls behind wherever it is:
 
-- *bottleneck*: the heaviest task needs ``w`` cores, above the mark. With k times as many
-  partitions its keys spread over k of them, and ``w / k`` is what to expect of each if they are
-  alike; ``k = ceil(w / target)`` is enough.
+- *bottleneck*: the heaviest task needs ``w`` cores, above the mark. With k times as many partitions
+  each has ``w / k`` if its keys are alike; ``k = ceil(w / target)`` is enough.
 - *too few*: the executors have more cores than all queries have partitions. The least multiple of
   m that the cores do not exceed is enough.
 
 A multiple, as Spark hashes a key modulo the number of partitions: every partition is then split in
-k, and none gets keys of two.
-
-What is not known here is which keys a partition has. Should one key alone be hot, no number of
-partitions helps; that shows after one repartition, when the heaviest task has as large a part of
-the work as before, and is said then. Nor does it help an operator without a key, which has one
-task whatever the number.
-
-O(m) a batch.
+k. Which keys a partition has is not known. If one key alone is hot, no number of partitions helps;
+that shows after one repartition, when the heaviest task has as large a part of the work as before.
+Nor does it help an operator without a key, which has one task. O(m) a batch.
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ from elastream.model.observation import TaskId
 from elastream.model.words import pluralize
 
 DEFAULT_MARKS: Final = (0.7, 0.8)
-"""What a core should do, and bears, where the goal does not say: shares of its time."""
+"""What a core should do, and bears, where the goal has no marks: shares of its time."""
 _HOT: Final = 0.75
 """A heaviest task that kept so much of its part of the work was not split: it is one hot key."""
 _SLACK: Final = 1e-9
@@ -74,7 +67,7 @@ class ShortageWatch:
     rounds: int = 0
     """For how many batches in a row a shortage of this kind was seen, or none."""
     said: Shortage | None = None
-    """What was told last; ``None`` where all was well then."""
+    """What was logged last; ``None`` where all was well then."""
 
     def saw(self, seen: Shortage | None) -> ShortageWatch:
         """Return the watch after another batch."""
@@ -106,10 +99,10 @@ def find_shortage(
     mark: float,
     last: Repartitioning | None = None,
 ) -> Shortage | None:
-    """Return what a query's number of partitions keeps it from; ``None`` where it suffices.
+    """Return the shortage of partitions of a query; ``None`` where there are enough.
 
     ``target`` and ``mark``: the part of its time that a core should work, and bears. ``last``: what
-    the loop has done about it before. Nothing is said of a query whose tasks were not all seen.
+    the loop has done about it before. A query whose tasks were not all seen has none.
     """
     load = query.load
     if not load.measured or query.fewer_tasks is not None or len(load.tasks) < query.tasks:
@@ -118,49 +111,31 @@ def find_shortage(
     partitions = max(counts.values())
     task, heaviest = max(load.tasks.items(), key=lambda item: item[1].work)
     needed = heaviest.work * demand(query, math.inf)
-    if needed > mark * (1 + _SLACK):
-        keyless = counts[task.operator] == 1 < partitions
-        hot = last is not None and _is_hot(last, partitions, heaviest.work / load.work)
-        return _bottleneck(
-            query.name, task.partition, partitions, needed, target, mark, keyless, hot
-        )
-    return _too_few(observed, query, partitions)
-
-
-def _bottleneck(
-    query: str,
-    partition: int,
-    partitions: int,
-    needed: float,
-    target: float,
-    mark: float,
-    keyless: bool,
-    hot: bool,
-) -> Shortage:
+    if needed <= mark * (1 + _SLACK):
+        return _too_few(observed, query, partitions)
     figures: dict[str, Number] = {
         "partitions": partitions,
-        "partition": partition,
+        "partition": task.partition,
         "heaviest": round(needed, 4),
         "mark": round(mark, 4),
     }
-    load = f"partition {partition} alone needs {needed:.2f} of a core, which bears {mark:.2f}"
-    if keyless:
+    enough = None
+    if counts[task.operator] == 1 < partitions:
         why = "its operator has no key, so that neither executors nor more partitions help"
-        return Shortage(query, "bottleneck", partitions, None, f"{load}: {why}", figures)
-    if hot:
+    elif last is not None and _is_hot(last, partitions, heaviest.work / load.work):
         why = "more partitions have not split it, so that one key is hot; more do not help"
-        return Shortage(query, "bottleneck", partitions, None, f"{load}: {why}", figures)
-    enough = partitions * max(2, math.ceil(needed / target))
-    figures["enough"] = enough
-    why = (
-        f"{enough} partitions in place of {partitions} would do if its keys are alike; "
-        f"not if one key is hot, which is not known"
-    )
-    return Shortage(query, "bottleneck", partitions, enough, f"{load}: {why}", figures)
+    else:
+        enough = figures["enough"] = partitions * max(2, math.ceil(needed / target))
+        why = (
+            f"{enough} partitions in place of {partitions} would do if its keys are alike; "
+            f"not if one key is hot, which is not known"
+        )
+    needs = f"partition {task.partition} alone needs {needed:.2f} of a core, which bears {mark:.2f}"
+    return Shortage(query.name, "bottleneck", partitions, enough, f"{needs}: {why}", figures)
 
 
 def _too_few(observed: Observed, query: Query, partitions: int) -> Shortage | None:
-    """Say so where cores are left without state whatever is placed where."""
+    """Return the shortage where cores are left without state wherever tasks are."""
     cores = sum(executor.cores for executor in observed.executors)
     others = [each for each in observed.queries.values() if each.name != query.name]
     together = partitions + sum(len(each.load.tasks) or each.tasks for each in others)

@@ -1,8 +1,7 @@
-"""What the loop asks of a runtime. Each port is a role; Spark and the simulation play them.
+"""What the loop needs of a runtime. Each port is a role; Spark and the simulation play them.
 
-Whoever acts on a port gets a :class:`Ticket`. It is looked at before each thing that cannot be
-undone, and while waiting. Once it is cancelled, nothing more is begun, and what came of it is given
-back: an action that was given up is not carried out later.
+An action has a :class:`Ticket`. It is checked before each thing that cannot be undone, and while
+waiting. Once it is cancelled, nothing more is begun, and what came of the action is given back.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from elastream.model.observation import Executor, TaskId
 
 
 class Monitor(Protocol):
-    """Tells what the application does."""
+    """Reports what the application does."""
 
-    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
-        """Call ``heard`` with every fact, in order, from now on; return how to unsubscribe.
+    def subscribe(self, listener: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``listener`` with every fact, in order, from now on; return how to unsubscribe.
 
-        A batch is told once, between two batches of its query. The queries that take part already
-        are told first. How it is (:class:`~elastream.core.events.Status`) is told every second.
+        The queries that take part already come first. A batch is reported once, between two batches
+        of its query, and the :class:`~elastream.core.events.Status` every second.
         """
 
 
@@ -89,8 +88,7 @@ class Copied:
 class StateCopies(Protocol):
     """Brings copies of state to executors, ahead of its tasks.
 
-    A copy follows every batch that commits. Who places a task on an executor that has a copy lets
-    it take that over.
+    A copy follows every batch that commits. A task that is placed on its executor takes it over.
     """
 
     def copy(self, wanted: Mapping[TaskId, str], *, soon: bool, ticket: Ticket) -> Copied:
@@ -147,7 +145,7 @@ class DelayProbe(Protocol):
 
 
 class Learner(Protocol):
-    """Works out lessons, far from the loop: that takes a while."""
+    """Works out lessons, which takes a while."""
 
     def learn(self, lesson: Lesson, *, ticket: Ticket) -> Learnt:
         """Return what the past teaches about the changes to come."""
@@ -155,7 +153,7 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Who plays the ports."""
+    """The ports of one runtime; ``None`` where it has no such port."""
 
     monitor: Monitor
     pool: ExecutorPool

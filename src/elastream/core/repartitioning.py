@@ -1,9 +1,9 @@
-"""More partitions: shortages are told, and where the policy lets it the loop pauses for them.
+"""More partitions: shortages are logged, and where the policy allows it the loop pauses for them.
 
-A shortage (:mod:`elastream.core.partitions`) is told once it has lasted for ``patience`` batches,
-and again only when it is another one. With ``Policy(repartition=True)`` the loop then lets the
-query stop at a batch boundary, be repartitioned and start again, at most once an hour, and tells
-what that cost: from the moment it was asked to stop until its first batch after has ended.
+A shortage (:mod:`elastream.core.partitions`) is logged once it has lasted for ``patience`` batches,
+and again only when it is another one. With ``Policy(repartition=True)`` the loop then stops the
+query at a batch boundary, at most once an hour, has it repartitioned and started again, and logs
+what that cost: from the request to stop until the end of its first batch after.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Pausing(Phase):
             case Tick() | Status() if self.waited_s(state) > LONGEST_PAUSE_S:
                 passed_s = self.waited_s(state)
                 why = f"not repartitioned: it has taken {passed_s:.0f} s already"
-                state, told, rest = self._given_up(state, why)
-                return state, (Cancel(self.ticket), *told), rest
+                state, log, rest = self._given_up(state, why)
+                return state, (Cancel(self.ticket), *log), rest
             case _:
                 return state, (), None
 
@@ -110,7 +110,7 @@ class Pausing(Phase):
         log = note(state, "repartition", why, query=name, figures=figures)
         if self.first_ms is None:
             return state, (log,), Rest()
-        state, cost = _told_cost(state, name, self.first_ms)
+        state, cost = _with_cost(state, name, self.first_ms)
         return state, (log, *cost), Rest()
 
     def _given_up(self, state: LoopState, why: str) -> Turn:
@@ -119,22 +119,22 @@ class Pausing(Phase):
 
 
 def update_partitions(state: LoopState, query: str, *, rested: bool) -> Transition:
-    """Look at a query's partitions after a batch of it; tell what is new, and act where allowed.
+    """Look at a query's partitions after a batch of it; log what is new, and act where allowed.
 
     ``rested``: whether nothing was under way in that batch.
     """
     if state.phase.paused is not None or query not in state.queries:
         return state, ()
-    state, told = _told_cost(state, query, state.now_ms)
+    state, cost = _with_cost(state, query, state.now_ms)
     if not rested or not state.phase.resting:
-        return state, told
-    state, more = _watched(state, query)
+        return state, cost
+    state, shortage = _watched(state, query)
     state, begun = _begun(state, query)
-    return state, (*told, *more, *begun)
+    return state, (*cost, *shortage, *begun)
 
 
-def _told_cost(state: LoopState, query: str, first_ms: int | None) -> Transition:
-    """Tell what a pause cost, once, when the first batch after it has ended."""
+def _with_cost(state: LoopState, query: str, first_ms: int | None) -> Transition:
+    """Log what a pause cost, once, when the first batch after it has ended."""
     last = state.repartitionings.get(query)
     if last is None or last.paused_s is not None or first_ms is None:
         return state, ()
@@ -172,9 +172,8 @@ def _begun(state: LoopState, name: str) -> Transition:
     policy, shortage = state.policy, state.shortages[name].said
     if not policy.repartition or policy.advise_only or shortage is None or shortage.enough is None:
         return state, ()
-    cooling = state.changed_ms is not None and state.passed_s(state.changed_ms) < policy.cooldown_s
-    soon = state.paused_ms is not None and state.passed_s(state.paused_ms) < _EVERY_S
-    if cooling or soon or state.request is not None:
+    cooling = state.is_recent(state.changed_ms, policy.cooldown_s)
+    if cooling or state.is_recent(state.paused_ms, _EVERY_S) or state.request is not None:
         return state, ()
     state, ticket = state.ticketed()
     query = state.queries[name]

@@ -1,12 +1,11 @@
 """From a problem to a route: which tasks move, and in which order.
 
-The planner is the goal's, where it has one, else the policy's. Some keep every node's tasks
-consecutive, as ``single-step`` does (SSM, paper 000 section 3); ``free-step`` does not. Stock Spark
-places tasks arbitrarily, so the first time a planner acts that wants consecutive tasks there may be
-no intervals to start from. Then one *interval placement* is planned instead: the
-most even intervals, given to the nodes so that the most state stays (the partitioning and the
-bipartite matching into which paper 000, section 3.2, takes the problem apart). It moves more state
-than a free step would, once; from then on there are intervals. The log says so.
+The planner is the goal's, where it has one, else the policy's. Some need consecutive tasks on every
+node, as ``single-step`` does (SSM, paper 000 section 3). Stock Spark places tasks arbitrarily, so
+at first there may be none. Then one *interval placement* is planned instead: the most even
+intervals, given to the nodes so that the most state stays (the partitioning and the bipartite
+matching into which paper 000, section 3.2, takes the problem apart). It moves more state than a
+free step would, once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from elastream.placement.even_spread import even_bounds, even_max_load
 from elastream.placement.live_planners import FREE_STEP
 
 _COMPILED = 20_000
-"""So many tasks are planned by compiled code throughout."""
+"""This many tasks are planned by compiled code throughout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,8 @@ class Route:
 
 def route(order: RouteOrder) -> Route:
     """Return the plan and its mini-migrations. Pure, and seconds long for large problems."""
-    planner, told = _planner(order)
-    notes = order.notes + told
+    planner, instead = _planner(order)
+    notes = order.notes + instead
     outcome = planner(order.problem)
     explain = getattr(order.planner, "explain", None)
     if explain is not None and planner is order.planner and not isinstance(outcome, Infeasible):

@@ -1,8 +1,7 @@
-"""Samples: what every task cost, how large its state was and where it lived, now and then.
+"""Samples: what every task cost, how large its state was and where it was, from time to time.
 
-A decision tells why; a sample tells of what. Samples are what a trace is made of (the load that
-papers 000 and 001 learn from) and what draws where state lived. They are taken every so often, and
-less often where there are many tasks, so that a log grows by a bounded amount a batch.
+Traces are made of samples (the load that papers 000 and 001 learn from). Many tasks make samples
+rarer, so that a log grows by a bounded amount a batch.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class Sample:
     tasks: Mapping[TaskId, TaskSample]
     """In the order of task ids."""
     rows_per_s: Mapping[str, float] = field(default_factory=dict)
-    """Input rows a second of each query that tells."""
+    """Input rows a second of each query that reports them."""
 
 
 def take_sample(observed: Observed, wanted: int) -> Sample:
-    """Return a sample of what was observed, with so many executors wanted."""
+    """Return a sample of what was observed, with this many executors wanted."""
     return Sample(
         at_ms=observed.wall_ms or 0,
         executors=tuple(executor.id for executor in observed.executors),
@@ -69,12 +68,12 @@ def sample_line(sample: Sample) -> str:
     place = {name: number for number, name in enumerate(names)}
     load: dict[str, dict[str, Any]] = {}
     for (query, operator), group in groupby(sample.tasks.items(), key=lambda item: item[0][:2]):
-        told = list(group)
+        tasks = list(group)
         load.setdefault(query, {})[str(operator)] = {
-            "partition": [task.partition for task, _ in told],
-            "executor": [place[each.executor] for _, each in told],
-            "work": [round(each.work, 4) for _, each in told],
-            "state": [each.state_bytes for _, each in told],
+            "partition": [task.partition for task, _ in tasks],
+            "executor": [place[each.executor] for _, each in tasks],
+            "work": [round(each.work, 4) for _, each in tasks],
+            "state": [each.state_bytes for _, each in tasks],
         }
     record = {
         "v": VERSION,
@@ -90,7 +89,7 @@ def sample_line(sample: Sample) -> str:
 
 
 def sample_of(record: Mapping[str, Any]) -> Sample:
-    """Return the sample that a record tells; raises ``ProblemError`` where it tells none."""
+    """Return the sample in a record; raises ``ProblemError`` where there is none."""
     try:
         names, load, rates = record["executors"], record["load"], record["rows_per_s"]
         at_ms, alive, wanted = record["at_ms"], record["alive"], record["wanted"]

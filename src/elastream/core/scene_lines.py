@@ -1,13 +1,12 @@
-"""Scenes as lines of JSON, each telling what has changed since the one before.
+"""Scenes as lines of JSON, each with what has changed since the one before.
 
-A scene of a thousand tasks is some 50 kB, what changes in a batch some hundred bytes. So a line is
-either *whole*, or tells what has changed: members of the loop, of executors and of queries, tasks,
-and by ``null`` those that are gone. Whoever lays the lines over each other has the scene.
+A scene of a thousand tasks has some 50 kB, what changes in a batch some hundred bytes. So a line is
+either *whole*, or has what has changed: members of the loop, of executors and of queries, tasks,
+and ``null`` for those that are gone. A reader that lays the lines over each other has the scene.
 
-Places and phases are told as they change; loads and sizes where they differ enough to be seen, a
-bounded number a line, those furthest off first. A whole line comes first, and again when the others
-have grown to several times its size, so that a reader may begin in the middle and a torn line is
-soon made up for.
+Loads and sizes are written again where they differ enough to be seen, a bounded number a line,
+those furthest off first. A whole line comes first, and again when the others have grown to several
+times its size, so that a reader may begin in the middle and a torn line is soon made up for.
 """
 
 from __future__ import annotations

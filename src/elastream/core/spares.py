@@ -1,17 +1,14 @@
-"""Spares: executors that are there, warm and without state, so that a scale-out waits for nobody.
+"""Spares: executors that are warm and without state, so that a scale-out does not wait.
 
 A new executor takes seconds to start and to be warmed, and takes CPU from those that work. With
-``Policy(spares=…)`` that happens beforehand: so many executors more than work are kept ready. A
-scale-out takes them at once, also one after an executor was lost; a scale-in keeps what it frees
-where a spare is missing. The next one is prepared afterwards, beside everything else and gently:
+``Policy(spares=…)`` that happens beforehand. A scale-out takes spares at once, also one after an
+executor was lost; a scale-in keeps what it frees where a spare is missing. The next one is prepared
 only while nothing is under way, some batches have ended since the last change, and they take no
 longer than usual.
 
-What they cost is theirs alone: spares count towards ``max_executors``, so that none is kept where
-all are at work; the goal does not see them; and the log tells the executor-seconds they took.
-
-Spark sends tasks without state wherever a core is free, to a spare as well. One that is seen with
-a stateful task is no spare any more: it works.
+Spares count towards ``max_executors``, so that none is kept where all are at work. The goal does
+not see them; the log has the executor-seconds they took. Spark sends tasks without state to a spare
+as well. One that is seen with a stateful task is no longer a spare: it works.
 """
 
 from __future__ import annotations
@@ -29,10 +26,9 @@ from elastream.model.observation import Executor
 from elastream.model.words import join_names, pluralize
 
 _CALM: Final = 1.2
-"""A spare is begun while batches take at most so many times as long as usual."""
+"""A spare is begun while batches take at most this many times as long as usual."""
 _SETTLED: Final = 4
-"""It is not begun before so many batches could be seen after a change: those in which a query comes
-back to its pace, which a starting process would hold up."""
+"""Nor before this many batches could be seen after a change, in which a query settles again."""
 _TRY_AGAIN_S: Final = 60.0
 """How long after a failure nothing is tried."""
 
@@ -40,8 +36,8 @@ _TRY_AGAIN_S: Final = 60.0
 def with_alive(state: LoopState, alive: tuple[Executor, ...]) -> LoopState:
     """Return the state with the executors that are alive now, oldest first.
 
-    Who comes while a spare is awaited is one, as long as one is missing. Where nobody is left at
-    work, the spares work.
+    One that comes while a spare is awaited is a spare, as long as one is missing. Where no other
+    executor is left, the spares work.
     """
     now = {each.id for each in alive}
     names = set(state.spare_ids & now)
@@ -62,7 +58,7 @@ def begin_work(state: LoopState, ids: Collection[str]) -> LoopState:
 
 
 def take_spares(state: LoopState, number: int) -> Transition:
-    """Let up to ``number`` spares work, the warm ones first; say so. One that goes is none."""
+    """Let up to ``number`` spares work, the warm ones first; those being released do not."""
     doing = state.preparation
     going = doing.ids if doing is not None and doing.what == "releasing" else ()
     staying = (each for each in state.spares if each.id not in going)
@@ -115,21 +111,20 @@ def update_spares(state: LoopState, *, resting: bool) -> Transition:
         ids = tuple(each.id for each in state.spares[::-1][:surplus])
         state, ticket = state.ticketed()
         log = _note(state, f"executor {join_names(ids)}, a spare, is one too many: given back")
-        return _begun(state, Preparation(ticket, "releasing", state.now_ms, ids)), (
-            log,
-            Release(ticket, ids),
-        )
+        doing = Preparation(ticket, "releasing", state.now_ms, ids)
+        return replace(state, preparation=doing), (log, Release(ticket, ids))
     cold = tuple(each.id for each in state.spares if not each.warm)
     if cold and state.policy.movement.warm_up:
         state, ticket = state.ticketed()
         doing = Preparation(ticket, "warming", state.now_ms, cold)
-        return _begun(state, doing), (Warm(ticket, cold),)
+        return replace(state, preparation=doing), (Warm(ticket, cold),)
     if surplus == 0 or not _calm(state):
         return state, ()
     state, ticket = state.ticketed()
     total = len(state.all_executors) - surplus
     log = _note(state, f"{pluralize(-surplus, 'spare')} missing: asked for")
-    return _begun(state, Preparation(ticket, "growing", state.now_ms)), (log, Grow(ticket, total))
+    doing = Preparation(ticket, "growing", state.now_ms)
+    return replace(state, preparation=doing), (log, Grow(ticket, total))
 
 
 def on_spare_result(state: LoopState, result: object) -> Transition:
@@ -161,16 +156,12 @@ def on_spare_result(state: LoopState, result: object) -> Transition:
     )
 
 
-def _begun(state: LoopState, doing: Preparation) -> LoopState:
-    return replace(state, preparation=doing)
-
-
 def _overdue(state: LoopState, doing: Preparation) -> Transition:
     passed_s = state.passed_s(doing.since_ms)
     if passed_s <= state.policy.timeouts.action_s:
         return state, ()
-    state, told = _failed(state, f"spares: no answer while {doing.what} in {passed_s:.0f} s")
-    return state, (Cancel(doing.ticket), *told)
+    state, log = _failed(state, f"spares: no answer while {doing.what} in {passed_s:.0f} s")
+    return state, (Cancel(doing.ticket), *log)
 
 
 def _failed(state: LoopState, why: str) -> Transition:
@@ -180,7 +171,7 @@ def _failed(state: LoopState, why: str) -> Transition:
 
 
 def _wanted(policy: Policy, working: int) -> int:
-    """Return how many spares there should be beside so many executors at work."""
+    """Return how many spares there should be next to this many executors at work."""
     if policy.advise_only or not working:
         return 0
     return max(0, min(policy.spares, policy.max_executors - working))
@@ -192,8 +183,7 @@ def _missing(state: LoopState) -> int:
 
 def _due(state: LoopState) -> bool:
     """Whether anything may be begun: some task was measured, and the last failure is long ago."""
-    failed = state.spare_failed_ms is not None
-    if failed and state.passed_s(state.spare_failed_ms) < _TRY_AGAIN_S:
+    if state.is_recent(state.spare_failed_ms, _TRY_AGAIN_S):
         return False
     return any(query.load.measured for query in state.queries.values())
 
@@ -202,9 +192,7 @@ def _calm(state: LoopState) -> bool:
     """Whether queries go at their usual pace, and have had time for it since the last change."""
     running = [state.queries[name] for name in state.running]
     interval_ms = max((query.load.interval_ms or 0.0 for query in running), default=0.0)
-    if state.changed_ms is not None and state.passed_s(state.changed_ms) * 1000 < (
-        _SETTLED * interval_ms
-    ):
+    if state.is_recent(state.changed_ms, _SETTLED * interval_ms / 1000):
         return False
     return all(
         query.load.batch_ms is None

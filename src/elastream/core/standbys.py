@@ -1,10 +1,9 @@
 """Standbys: copies of tasks' state that follow on another executor, should their own be lost.
 
-An executor that dies takes its loaded state with it, and whoever gets its tasks loads that state
-from the checkpoint, while all rows wait. With ``Policy(standbys=1)`` tasks, those that are heaviest
-to reload first, keep a copy elsewhere that follows every batch: on a spare where there is one, else
-on the executor with the least of them, on another host where there is one. When their executor is
-lost, they are placed where their copies are, at once, and load nothing.
+With ``Policy(standbys=1)`` tasks, those that are heaviest to reload first, keep a copy elsewhere
+that follows every batch: on a spare where there is one, else on the executor with the least of
+them, on another host where there is one. When their executor is lost, they are placed where their
+copies are, at once, and load nothing.
 
 Copies cost disk, memory and the replay of every change. ``movement.standby_bytes`` bounds them, and
 they are begun while nothing else is under way. A change that copies state ahead keeps them.
@@ -84,8 +83,7 @@ def update_standbys(state: LoopState, *, resting: bool) -> Transition:
         return state, ()
     if standbys.ticket is not None:
         return _overdue(state)
-    failed = standbys.failed_ms is not None
-    if not resting or (failed and state.passed_s(standbys.failed_ms) < _TRY_AGAIN_S):
+    if not resting or state.is_recent(standbys.failed_ms, _TRY_AGAIN_S):
         return state, ()
     if state.unseen or not any(query.load.measured for query in state.queries.values()):
         return state, ()
@@ -117,16 +115,15 @@ def on_copies_result(state: LoopState, result: object) -> Transition:
         reason += f"; not all: {result.why}"
     figures = {"tasks": wanted, "tasks_ahead": there, "bytes_ahead": result.bytes}
     log = note(state, "standby", reason, figures=figures)
-    if there < wanted and not there:
+    if wanted and not there:
         state = replace(state, standbys=replace(standbys, failed_ms=state.now_ms))
     return state, (log,)
 
 
 def forget_lost(state: LoopState, copies: Mapping[TaskId, str]) -> Transition:
-    """Believe no more in copies that executors have dropped, so that they are requested again.
+    """Forget copies that executors at work have dropped, so that they are requested again.
 
     Where they were requested only a moment ago, that waits: an executor may drop them each time.
-    What an executor had that is gone itself is not told here.
     """
     standbys, alive = state.standbys, {each.id for each in state.all_executors}
     lost = {
@@ -136,8 +133,7 @@ def forget_lost(state: LoopState, copies: Mapping[TaskId, str]) -> Transition:
     }
     if not lost:
         return state, ()
-    passed_s = state.passed_s(standbys.since_ms)
-    soon = standbys.since_ms is not None and passed_s < _TRY_AGAIN_S
+    soon = state.is_recent(standbys.since_ms, _TRY_AGAIN_S)
     wanted = {task: holder for task, holder in standbys.wanted.items() if task not in lost}
     standbys = replace(
         standbys,
@@ -157,7 +153,7 @@ def forget_lost(state: LoopState, copies: Mapping[TaskId, str]) -> Transition:
 def recover(state: LoopState, lost: Sequence[str]) -> Transition:
     """Place the tasks of lost executors at once: where their copies are, or where there is room.
 
-    Spark would put them anywhere, and first wait for the executor that is gone.
+    Spark would put them anywhere, and first wait for the executor that is lost.
     """
     places = {} if state.policy.advise_only else _refuges(state, lost)
     instructions: list[Instruction] = []
@@ -234,8 +230,8 @@ def _overdue(state: LoopState) -> Transition:
         return state, ()
     cancel = Cancel(standbys.ticket)
     state = replace(state, standbys=replace(standbys, ticket=None))
-    state, told = _failed(state, f"no answer in {passed_s:.0f} s")
-    return state, (cancel, *told)
+    state, log = _failed(state, f"no answer in {passed_s:.0f} s")
+    return state, (cancel, *log)
 
 
 def _failed(state: LoopState, why: str) -> Transition:

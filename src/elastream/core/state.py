@@ -307,10 +307,6 @@ class LoopState:
         """Return the state after a ticket was taken, and the ticket."""
         return replace(self, next_ticket=self.next_ticket + 1), self.next_ticket
 
-    def passed_s_until(self, at_ms: int) -> float:
-        """Return the seconds from the latest moment heard of to another."""
-        return 0.0 if self.now_ms is None else (at_ms - self.now_ms) / 1000
-
     def on_the_wall(self, at_ms: int) -> int:
         """Return a moment as the machine's clock tells it now."""
         return at_ms + self.wall_ahead_ms
@@ -320,6 +316,10 @@ class LoopState:
         if since_ms is None or self.now_ms is None:
             return 0.0
         return (self.now_ms - since_ms) / 1000
+
+    def is_recent(self, at_ms: int | None, seconds: float) -> bool:
+        """Whether something has happened, less than so long ago."""
+        return at_ms is not None and self.passed_s(at_ms) < seconds
 
 
 Transition = tuple[LoopState, tuple[Instruction, ...]]

@@ -72,17 +72,17 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tur
         log = note(state, "wait", "a change was asked for while one is under way: it comes next")
         return replace(state, request=event), (log,), None
     fewer = isinstance(event, ScaleRequested) and event.executors < len(state.executors)
-    if fewer and state.unseen:  # nobody knows yet which executors hold state
+    if fewer and state.unseen:  # which executors hold state is not known yet
         unseen = join_names(state.unseen)
         why = f"fewer were asked for before a batch of {unseen} was seen: they go after that"
         return replace(state, request=event), (note(state, "wait", why),), None
     if isinstance(event, MoveRequested):
         state = begin_work(state, set(event.goal.values()))
-    alive = len(state.executors)
-    if isinstance(event, MoveRequested):
+        alive = len(state.executors)
         change = Change("move", alive, alive, "asked for", placement=event.goal)
         reason = f"{len(event.goal)} tasks asked for"
     else:
+        alive = len(state.executors)
         kind: ChangeKind = "rebalance"
         if event.executors != alive:
             kind = "scale-out" if event.executors > alive else "scale-in"
@@ -195,8 +195,8 @@ def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
     if wanted.need == "hold":
         return wanted.reason
     wish = f"{wanted.need} to {wanted.executors} wanted, {wanted.reason}"
-    rest_s = policy.cooldown_s - state.passed_s(state.changed_ms)
-    if state.changed_ms is not None and rest_s > 0 and not urgent:
+    if state.is_recent(state.changed_ms, policy.cooldown_s) and not urgent:
+        rest_s = policy.cooldown_s - state.passed_s(state.changed_ms)
         return f"cooling down, {rest_s:.1f} s left; {wish}"
     rounds = state.signal.rounds if state.signal.need == wanted.need else 0
     if rounds < policy.patience and not (urgent or wanted.firm):
@@ -207,8 +207,7 @@ def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
 def _woken(state: LoopState) -> Turn:
     """Ask for an executor: a batch wants to run and none is alive."""
     policy = state.policy
-    given_up = state.abandoned_ms is not None
-    if policy.advise_only or (given_up and state.passed_s(state.abandoned_ms) < _WAKE_AGAIN_S):
+    if policy.advise_only or state.is_recent(state.abandoned_ms, _WAKE_AGAIN_S):
         return state, (), None
     wanted = max(1, policy.min_executors)
     waiting = pluralize(state.jobs, "job waits", "jobs wait")

@@ -1,13 +1,12 @@
 """The step: one event in, the next state and the instructions out. No clock, no I/O, no chance.
 
-First the facts of the event are taken in (:mod:`elastream.core.facts`), then the phase says what
-follows (:mod:`elastream.core.steady` and :mod:`elastream.core.migrator`). What is next it names by
-a value (:mod:`elastream.core.next`). Here alone is known which phase each value begins; one begins
-the other until a phase waits for an event.
+First the facts of the event are taken in (:mod:`elastream.core.facts`). Then the phase returns what
+follows (:mod:`elastream.core.steady` and :mod:`elastream.core.migrator`), and names what is next by
+a value of :mod:`elastream.core.next`. Only this module knows which phase each value begins.
 
-One decision is logged for every batch, also where nothing is done, and one for every other turn
-that a change takes. The style is that of dask's worker state machine: the same events always lead
-to the same instructions.
+One decision is logged for every batch, also where nothing is done, and one for every other turn of
+a change. The style is that of dask's worker state machine: the same events always lead to the same
+instructions.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ from elastream.model.words import pluralize
 
 _SAMPLE_EVERY_S = 60.0
 _TASKS_A_BATCH = 50
-"""A sample may tell of so many tasks for each batch since the last one."""
+"""A sample may have this many tasks for each batch since the last one."""
 
 
 def start_loop(
@@ -85,6 +84,9 @@ def start_loop(
     machine's clock says; ``None``: what the loop's own does.
     """
     ahead_ms = 0 if now_ms is None or wall_ms is None else wall_ms - now_ms
+    learning = learning or Learning()
+    if executors and now_ms is not None:
+        learning = learning.resized(now_ms + ahead_ms, len(executors))
     state = LoopState(
         policy=policy,
         phase=Steady(),
@@ -93,14 +95,10 @@ def start_loop(
         wall_ahead_ms=ahead_ms,
         busy_ms=now_ms,
         all_executors=executors,
-        learning=learning or Learning(),
+        learning=learning,
         can_copy=can_copy,
         attached_ms=now_ms,
     )
-    if executors and now_ms is not None:
-        state = replace(
-            state, learning=state.learning.resized(state.on_the_wall(now_ms), len(executors))
-        )
     mode = "advises only" if policy.advise_only else "acts"
     bounds = f"{policy.min_executors} to {policy.max_executors} executors"
     if policy.spares:
@@ -127,21 +125,23 @@ def step(state: LoopState, event: Event) -> Transition:
         case Answered(ticket=ticket, result=result) if ticket == state.learning.asked:
             return _learnt(state, result)
         case Answered(ticket=ticket, result=result) if _prepares(state, ticket):
-            return _tended(state, result)
+            state, log = on_spare_result(state, result)
+            state, more = update_spares(state, resting=state.phase.resting)
+            return state, (*log, *more)
         case Answered(ticket=ticket, result=result) if ticket == state.standbys.ticket:
             return on_copies_result(state, result)
         case Answered(ticket=ticket, result=result) if ticket in state.standbys.recoveries:
             return on_recovery_result(state, ticket, result)
-    state, heard, news = take_in(state, event)
+    state, log, news = take_in(state, event)
     if not news:
-        return state, heard
+        return state, log
     rested = state.phase.resting
     state, instructions = _followed(state.phase.on(state, event))
-    state, more = _beside(state)
+    state, more = _see_to_the_rest(state)
     if isinstance(event, BatchObserved):
         state, about = update_partitions(state, event.batch.query, rested=rested)
         more = (*more, *about)
-    return state, (*heard, *instructions, *more)
+    return state, (*log, *instructions, *more)
 
 
 def _followed(turn: Turn) -> Transition:
@@ -181,7 +181,7 @@ def _begun(state: LoopState, following: Next) -> Turn:
 
 
 def _answered(state: LoopState, ticket: int, result: object) -> Transition:
-    """Hand an answer to the goal, and do as it wants."""
+    """Give the goal an answer, and do as it wants."""
     question = state.questions[ticket]
     left = {other: asked for other, asked in state.questions.items() if other != ticket}
     memory, wanted = state.policy.goal.after_answer(state.memory, state.observed, question, result)
@@ -234,7 +234,7 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
 
 
 def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
-    """Leave: what is under way is given up, told as such, and nobody acts on it later."""
+    """Leave: what is under way is given up and logged as such, and not carried out later."""
     change = state.phase.change
     given_up: tuple[Instruction, ...] = ()
     if change is not None:
@@ -244,19 +244,14 @@ def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
     open_tickets = [*state.questions, *state.standbys.recoveries, *filter(None, others)]
     cancels = tuple(Cancel(ticket) for ticket in open_tickets)
     left = replace(
-        state,
-        phase=Detached(),
-        questions={},
-        request=None,
-        preparation=None,
-        standbys=Standbys(),
+        state, phase=Detached(), questions={}, request=None, preparation=None, standbys=Standbys()
     )
     figures: dict[str, Number] = {"failed": 1} if request.failed else {}
     return left, (*cancels, *given_up, note(state, "detach", request.reason, figures=figures))
 
 
-def _beside(state: LoopState) -> Transition:
-    """Take a sample and a lesson, and see to spares, where that is due."""
+def _see_to_the_rest(state: LoopState) -> Transition:
+    """Take a sample, ask for a lesson, and see to spares and standbys, where that is due."""
     state, sample = _sample_if_due(state)
     state, lesson = _ask_for_lesson_if_due(state)
     resting = state.phase.resting
@@ -267,12 +262,6 @@ def _beside(state: LoopState) -> Transition:
 
 def _prepares(state: LoopState, ticket: int) -> bool:
     return state.preparation is not None and state.preparation.ticket == ticket
-
-
-def _tended(state: LoopState, result: object) -> Transition:
-    state, told = on_spare_result(state, result)
-    state, more = update_spares(state, resting=state.phase.resting)
-    return state, (*told, *more)
 
 
 def _sample_if_due(state: LoopState) -> Transition:

@@ -89,12 +89,11 @@ class Usage:
         """What no number of executors changes, in brackets; empty where there is no such thing."""
         if not self.limited:
             return ""
-        each = (
+        each = ", ".join(
             f"{query.name} gets at most {query.load.limit_rows} rows a trigger"
             for query in self.limited
         )
-        told = ", ".join(each)
-        return f" ({told}, fewer than are asked for: executors get no more)"
+        return f" ({each}, fewer than are asked for: executors get no more)"
 
     @cached_property
     def _each(self) -> list[float]:

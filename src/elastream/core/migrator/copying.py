@@ -4,12 +4,9 @@ Paper 000, section 5.2: while state is on its way, the tasks that stay go on. A 
 copied to its target while the task runs where it is, and the copy follows every batch that commits;
 then the move itself loads nothing, however large the state is.
 
-Copies are bounded: so much state at once (``movement.copy_bytes``), and so long
-(``timeouts.copy_s``). What is more is moved in rounds, each copied, then moved. A task whose
-copy did not come loads its state in the batch that moves it, and the log says why.
-
-A task whose standby is where it goes needs no copy: it moves at once, and loads nothing. Standbys
-of tasks that are not copied here stay as they are.
+Copies are bounded in size (``movement.copy_bytes``) and time (``timeouts.copy_s``). More state is
+moved in rounds, each copied, then moved. A task without its copy loads its state in the batch that
+moves it, and the log has the reason. A task whose standby is where it goes needs no copy.
 """
 
 from __future__ import annotations
@@ -31,13 +28,13 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure
-from elastream.core.migrator.ending import note_waiting, plan_again
+from elastream.core.migrator.ending import note_waiting, plan_without
 from elastream.core.next import BeginMoving
 from elastream.core.ports import Copied
 from elastream.core.standbys import still_standing
 from elastream.core.state import LoopState, Phase, Turn, note
 from elastream.model.observation import TaskId
-from elastream.model.words import join_names, pluralize
+from elastream.model.words import pluralize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +58,7 @@ class Copying(Phase):
             case Answered(ticket=self.ticket, result=Copied() as copied):
                 return self._moving(state, copied)
             case ExecutorsChanged() if not self.target.nodes <= state.alive:
-                lost = sorted(self.target.nodes - state.alive)
-                why = f"executor {join_names(lost)} was lost"
-                return plan_again(state, self.change, why, ticket=self.ticket)
+                return plan_without(state, self.change, self.target, ticket=self.ticket)
             case QueryLeft(query=query):
                 return self._without(state, query)
             case BatchObserved(batch=batch):

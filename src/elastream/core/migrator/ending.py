@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elastream.core.change import Change
+from elastream.core.change import Change, Destination
 from elastream.core.events import Cancel, DropCopies, Instruction, Log
 from elastream.core.next import BeginPlanning, Rest, TakeOn, TakeRequest
 from elastream.core.state import LoopState, Signal, Turn, note
 from elastream.model.checks import Number
-from elastream.model.words import pluralize
+from elastream.model.words import join_names, pluralize
 
 
 def complete_change(state: LoopState, change: Change) -> Turn:
@@ -63,6 +63,14 @@ def plan_again(state: LoopState, change: Change, why: str, *, ticket: int | None
     log = note(state, "replan", f"{change.kind} is planned anew: {why}")
     again = BeginPlanning(replace(change, replans=change.replans + 1))
     return state, (*_cancelled(ticket), log), again
+
+
+def plan_without(
+    state: LoopState, change: Change, target: Destination, *, ticket: int | None = None
+) -> Turn:
+    """Plan anew without the executors of the target that were lost."""
+    lost = join_names(sorted(target.nodes - state.alive))
+    return plan_again(state, change, f"executor {lost} was lost", ticket=ticket)
 
 
 def note_waiting(state: LoopState, what: str, query: str) -> Turn:

@@ -1,26 +1,23 @@
 """Moving: progressive migration. Each query moves at its own boundaries.
 
-Paper 000, section 5.2 (and 001, section 3): instead of changing the whole task-to-node assignment
-at once, several mini-migrations each change a part of it, so that one big spike of the response
-time becomes several small ones. Here a mini-migration is what one micro-batch of a query moves:
+Paper 000, section 5.2 (and 001, section 3): several mini-migrations each change a part of the
+assignment, so that one big spike of the response time becomes several small ones. Here a
+mini-migration is what one micro-batch of a query moves:
 
-1. between two batches of the query the moves of one mini-migration are asked for (``Place``);
-2. its next batch shows where those tasks really ran. Moves that did not hold, because a report was
-   overtaken by the batch or a preferred executor was busy too long, are asked for again, a bounded
-   number of times;
-3. the first tasks that are not where they should be are always those worked on, so a task that has
-   wandered off meanwhile is fetched back;
-4. an idle query runs no batch that could overtake a report, and its state is in the checkpoint: all
-   that is left of it is asked for at once and believed; its next batch verifies it;
-5. once every task is where the goal says, executors that leave hold nothing, and only then are
-   they released.
+1. between two batches of the query the moves of one mini-migration are requested (``Place``);
+2. its next batch shows where those tasks really ran. Moves that did not hold, because the request
+   was overtaken by the batch or an executor was busy too long, are requested again, a bounded
+   number of times. So is a task that has wandered off meanwhile;
+3. an idle query runs no batch that could overtake a request, and its state is in the checkpoint:
+   all its moves are requested at once and believed; its next batch verifies them;
+4. once every task is in its place, executors that leave hold nothing, and only then are they
+   released.
 
-A query that is slow or stuck holds up nobody: the others move on, and once all that is missing is
-its own, new decisions are taken; one that tells nothing for too long is left as it is.
+A query that is slow or stuck does not hold up the others: once only its tasks are missing, new
+decisions are taken; one that reports nothing for too long is left as it is.
 
-The papers' rerouter of misrouted tuples is not needed: placement only changes between batches, so
-no tuple is ever under way to the wrong executor. The waiting buffer is the partition's shuffle
-blocks, and the file server is the checkpoint.
+The papers' rerouter of misrouted tuples is not needed: placement only changes between batches. The
+waiting buffer is the partition's shuffle blocks, and the file server is the checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +42,12 @@ from elastream.core.events import (
 )
 from elastream.core.goal import Failure
 from elastream.core.load import TaskLoad
-from elastream.core.migrator.ending import abandon_change, complete_change, plan_again
+from elastream.core.migrator.ending import (
+    abandon_change,
+    complete_change,
+    plan_again,
+    plan_without,
+)
 from elastream.core.next import BeginCopying, BeginReleasing, Reconsider
 from elastream.core.policy import Policy
 from elastream.core.ports import Placed
@@ -84,15 +86,15 @@ class Moving(Phase):
         """Move on at each query's boundary; plan anew where an executor that is needed is lost."""
         match event:
             case BatchObserved(batch=batch):
-                return self._heard(state, batch)
+                return self._verify(state, batch)
             case Answered(ticket=ticket, result=result):
                 return self._placed(state, ticket, result)
-            case ExecutorsChanged():
-                return self._executors_changed(state)
+            case ExecutorsChanged() if not self.target.nodes <= state.alive:
+                return plan_without(state, self.change, self.target)
             case QueryLeft(query=query):
                 return self._without(state, query)
             case Status():
-                return self._looked(state)
+                return self._check_idle(state)
             case _:
                 return state, (), None
 
@@ -105,15 +107,14 @@ class Moving(Phase):
         first = {task: None for task in self.target.order.get(query.name, ()) if task in away}
         return tuple(first | away)
 
-    def _heard(self, state: LoopState, batch: BatchObservation) -> Turn:
-        """See what the batch did with the moves asked for, and ask for the next ones."""
+    def _verify(self, state: LoopState, batch: BatchObservation) -> Turn:
+        """Count the requested moves that the batch has made, and request the next ones."""
         query = state.queries[batch.query]
         change = replace(self.change, progress=self._progress(query, batch))
         moving = replace(self, change=change)
         state = replace(state, phase=moving)
-        lost = sorted(self.target.nodes - state.alive)
-        if lost:
-            return plan_again(state, change, f"executor {join_names(lost)} was lost")
+        if not self.target.nodes <= state.alive:
+            return plan_without(state, change, self.target)
         missing = moving.missing(query)
         if missing:
             return moving._ask(state, query, missing)
@@ -143,8 +144,8 @@ class Moving(Phase):
             return abandon_change(state, self.change, hopeless)
         ahead = self.target.ahead if tries == 0 else frozenset()
         batch = next(portions(missing, query.load.tasks, state.policy, ahead))
-        moving, state, told = self._place(state, query, batch, tries=tries)
-        return replace(state, phase=moving), told, None
+        moving, state, placing = self._place(state, query, batch, tries=tries)
+        return replace(state, phase=moving), placing, None
 
     def _place(
         self, state: LoopState, query: Query, tasks: tuple[TaskId, ...], *, tries: int
@@ -178,8 +179,8 @@ class Moving(Phase):
         )
         if not placed.idle or not query.idle:
             # A batch will show what came of it, or else the next idle time asks again.
-            shown = replace(entry, idle=False, tries=entry.tries + entry.idle)
-            asked, change = {**self.asked, name: shown}, replace(self.change, progress=progress)
+            entry = replace(entry, idle=False, tries=entry.tries + entry.idle)
+            asked, change = {**self.asked, name: entry}, replace(self.change, progress=progress)
             state = replace(state, phase=replace(self, asked=asked, change=change))
             if not isinstance(result, Failure):
                 return state, (), None
@@ -197,19 +198,13 @@ class Moving(Phase):
         moving = replace(self, change=replace(self.change, progress=progress))
         return moving._arrived(state)
 
-    def _executors_changed(self, state: LoopState) -> Turn:
-        lost = sorted(self.target.nodes - state.alive)
-        if lost:
-            return plan_again(state, self.change, f"executor {join_names(lost)} was lost")
-        return state, (), None
-
     def _without(self, state: LoopState, query: str) -> Turn:
         """Go on without a query that has left."""
         asked = {name: entry for name, entry in self.asked.items() if name != query}
         return replace(self, target=self.target.without(query), asked=asked)._arrived(state)
 
-    def _looked(self, state: LoopState) -> Turn:
-        """Ask of idle queries all that is left at once; give up one that never comes back."""
+    def _check_idle(self, state: LoopState) -> Turn:
+        """Request all that is left of idle queries at once; give up one that never comes back."""
         instructions: list[Instruction] = []
         moving = self
         for query in state.queries.values():
@@ -225,9 +220,9 @@ class Moving(Phase):
                 state, ended, rest = abandon_change(state, moving.change, why)
                 return state, (*instructions, *ended), rest
             if query.idle and (asked is None or not asked.idle):
-                moving, state, told = moving._place(state, query, missing, tries=tries)
+                moving, state, placing = moving._place(state, query, missing, tries=tries)
                 state = replace(state, phase=moving)
-                instructions += told
+                instructions += placing
             elif silent:
                 why = f"query {query.name} has told nothing for {silent_s:.0f} s"
                 state, ended, rest = abandon_change(state, moving.change, why)
@@ -309,22 +304,19 @@ class Moving(Phase):
         )
 
 
-def begin_moving(
-    state: LoopState,
-    change: Change,
-    target: Destination,
-) -> Turn:
+def begin_moving(state: LoopState, change: Change, target: Destination) -> Turn:
     """Begin to move; tasks are requested at the next boundary of their query."""
+    log: tuple[Log, ...] = ()
     if change.placement is not None:
         why = f"{sum(map(len, target.order.values()))} tasks move"
-        log: tuple[Log, ...] = (note(state, "plan", why),)
-    else:
-        log = ()
+        log = (note(state, "plan", why),)
     moving = Moving(change=change, target=target)
     queries = {  # the target overrules what was asked for in idle time before it
         name: replace(query, strays={}, verifications=0) for name, query in state.queries.items()
     }
-    state, instructions, following = moving._looked(replace(state, phase=moving, queries=queries))
+    state, instructions, following = moving._check_idle(
+        replace(state, phase=moving, queries=queries)
+    )
     return state, (*log, *instructions), following
 
 
@@ -338,18 +330,14 @@ def portions(
 
     The state of those that are ``ahead`` travelled before, and counts for nothing.
     """
+    most_moves, most_bytes = policy.movement.moves_per_batch, policy.movement.bytes_per_batch
     portion: list[TaskId] = []
     size = 0.0
     for task in tasks:
         travels = 0.0 if task in ahead else loads[task].state_bytes
         size += travels
-        full = (
-            policy.movement.moves_per_batch is not None
-            and len(portion) >= policy.movement.moves_per_batch
-        )
-        heavy = (
-            policy.movement.bytes_per_batch is not None and size > policy.movement.bytes_per_batch
-        )
+        full = most_moves is not None and len(portion) >= most_moves
+        heavy = most_bytes is not None and size > most_bytes
         if portion and (full or heavy):
             yield tuple(portion)
             portion, size = [], travels

@@ -1,10 +1,10 @@
 """Planning: which tasks move, from the truth of this moment.
 
 All queries are planned together, tasks in the order (query, operator, partition); nodes are the
-executors, oldest first. A task whose executor was lost is nowhere: it loads its state wherever it
-goes, so it is entered as one without state, on the node of its neighbour. A query that has shown
-no task yet has none to plan. Copies of state that are there (standbys, and what an earlier plan of
-the same change had copied) are told to the planner: a task loads nothing where its copy is.
+executors, oldest first. A task whose executor was lost loads its state wherever it goes, so it is
+entered as one without state, on the node of its neighbour. The planner gets the copies of state
+that are there (standbys, and what an earlier plan of the same change had copied): a task loads
+nothing where its copy is.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
 
 
 def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]) -> Turn:
-    """Say what would be done, and rest."""
+    """Log what would be done, and rest."""
     would = f"would {change.kind} from {change.before} to {change.executors} executors"
     log = note(state, "advise", f"{would}: {change.reason}{moves}", figures=figures)
     memory = state.policy.goal.after_change(state.memory, state.observed, done=True)

@@ -21,7 +21,7 @@ from elastream.model.words import join_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releasing(Phase):
-    """Executors were told to go."""
+    """Executors are being released."""
 
     moves_state: ClassVar[bool] = True
 
@@ -31,7 +31,7 @@ class Releasing(Phase):
 
     @property
     def leaving(self) -> frozenset[str]:
-        """Those that were told to go."""
+        """Those that are being released."""
         return frozenset(self.executors)
 
     def on(self, state: LoopState, event: Event) -> Turn:

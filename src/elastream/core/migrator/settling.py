@@ -2,7 +2,7 @@
 
 An executor that starts takes CPU and network from those that work; rows pile up, and a batch that
 works them off is long enough without a move in it. An overloaded query does not recover before it
-gets its executors, so nothing is waited for there; nor for a query that is idle, late or gone.
+gets its executors, so it is not waited for; nor is one that is idle, late or gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from elastream.core.next import BeginPlanning
 from elastream.core.state import LoopState, Phase, Turn, note
 
 _USUAL: Final = 1.2
-"""A batch is as usual if it takes no longer than so many times the usual one."""
+"""A batch is as usual if it takes at most this many times as long as the usual one."""
 _FALLING: Final = 0.97
 """Batches get shorter if each takes at most this share of the one before."""
 
@@ -36,7 +36,7 @@ class Settling(Phase):
         """Go on when no query is waited for any more."""
         match event:
             case BatchObserved(batch=batch) if batch.query in self.last_ms:
-                return self._heard(state, batch.query, batch.duration_ms)
+                return self._judge(state, batch.query, batch.duration_ms)
             case BatchObserved(batch=batch):
                 waited = f"{self.change.kind}: {len(self.last_ms)} other queries settle"
                 log = note(state, "wait", waited, query=batch.query)
@@ -47,7 +47,7 @@ class Settling(Phase):
             case _:
                 return self._waited_for(state, self.last_ms, self.left)
 
-    def _heard(self, state: LoopState, query: str, took_ms: float) -> Turn:
+    def _judge(self, state: LoopState, query: str, took_ms: float) -> Turn:
         usual_ms = self.change.usual_ms[query]
         last_ms, left = dict(self.last_ms), dict(self.left)
         rests = took_ms <= _USUAL * usual_ms or took_ms > _FALLING * last_ms[query]
