@@ -359,7 +359,7 @@ def test_a_wrong_schedule_names_its_field(field: str, settings: dict[str, Any]) 
 
 @pytest.mark.parametrize("clock", ["8.30", "25:00", "08:61", "", None, 830])
 def test_a_time_of_the_day_that_is_none_is_named(clock: Any) -> None:
-    with pytest.raises(ProblemError, match=r"goal\.sizes\[1\]: .* is no time of the day"):
+    with pytest.raises(ProblemError, match=r"goal\.sizes\[1\]: .* is not a time of the day"):
         Schedule.daily([("00:00", 1), (clock, 2)])
 
 

@@ -153,7 +153,7 @@ class Policy:
             known = ", ".join(sorted(installed(PLANNERS)))
             raise ProblemError("planner", f"{abbreviate(self.planner)} is not one; use {known}")
         if not isinstance(self.goal, Goal):
-            raise ProblemError("goal", f"{abbreviate(self.goal)} is no goal; try Utilisation()")
+            raise ProblemError("goal", f"{abbreviate(self.goal)} is not a goal; try Utilisation()")
         self.goal.check(self.bounds)
 
     @property

@@ -31,12 +31,9 @@ class Combined(Goal):
     where: Goal
 
     def __post_init__(self) -> None:
-        for name in ("how_many", "where"):
-            if not isinstance(getattr(self, name), Goal) or isinstance(
-                getattr(self, name), Combined
-            ):
-                wrong = f"{abbreviate(getattr(self, name))} is no single goal"
-                raise ProblemError(f"goal.{name}", wrong)
+        for name, goal in (("how_many", self.how_many), ("where", self.where)):
+            if not isinstance(goal, Goal) or isinstance(goal, Combined):
+                raise ProblemError(f"goal.{name}", f"{abbreviate(goal)} is not a single goal")
 
     @property
     def name(self) -> str:
@@ -63,7 +60,7 @@ class Combined(Goal):
         return CombinedMemory(self.how_many.memory(), self.where.memory())
 
     def recalled(self, past: Iterable[tuple[int, float]]) -> CombinedMemory:
-        """Tell the past to the first: how much there was to do says how many, not where."""
+        """Give the past to the first: the load of the past says how many, not where."""
         return CombinedMemory(self.how_many.recalled(past), self.where.memory())
 
     def after_batch(
@@ -74,7 +71,7 @@ class Combined(Goal):
         *,
         disturbed: bool,
     ) -> CombinedMemory:
-        """Let both hear."""
+        """Return what both remember."""
         return replace(
             memory,
             how_many=self.how_many.after_batch(
@@ -86,10 +83,7 @@ class Combined(Goal):
     def wanted(
         self, memory: CombinedMemory, observed: Observed
     ) -> tuple[CombinedMemory, Wanted, tuple[Question, ...]]:
-        """Want another number where the first does; else another placement where the second does.
-
-        A rebalance is the second's business alone.
-        """
+        """Want another number where the first does, else a rebalance where the second does."""
         first, number, asked = self.how_many.wanted(memory.how_many, observed)
         second, places, more = self.where.wanted(memory.where, observed)
         known = (*((each, True) for each in asked), *((each, False) for each in more))
@@ -103,7 +97,7 @@ class Combined(Goal):
     def after_answer(
         self, memory: CombinedMemory, observed: Observed, question: Question, answer: Any
     ) -> tuple[CombinedMemory, Wanted | None]:
-        """Hand the answer to who has asked; each wants only what is its business, as before."""
+        """Give the answer to the goal that has asked; each wants only its own kind of change."""
         is_first = next((mine for asked, mine in memory.asked if asked is question), True)
         left = tuple(entry for entry in memory.asked if entry[0] is not question)
         memory = replace(memory, asked=left)
@@ -124,7 +118,7 @@ class Combined(Goal):
     def after_change(
         self, memory: CombinedMemory, observed: Observed, *, done: bool
     ) -> CombinedMemory:
-        """Tell both."""
+        """Return what both remember."""
         return replace(
             memory,
             how_many=self.how_many.after_change(memory.how_many, observed, done=done),

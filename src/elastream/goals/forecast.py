@@ -3,18 +3,18 @@
 Time is cut into slots, four to a look-ahead. At the end of each, every *expert* guesses the load of
 the slot a look-ahead later:
 
-- ``now``: as now. This is what a loop without a forecast does;
+- ``now``: as now, which is what a loop without a forecast does;
 - ``trend``: the smoothed slope (Holt 1957) goes on and is damped (Gardner and McKenzie 1985);
 - ``onset``: the last slope goes on, where it is steeper than noise: a burst begins;
 - ``day``, ``week``: the load of now times what is usual at the time of the day, or of the week,
   over what is usual now, in quarters of an hour by the wall clock.
 
 A guess counts as at least the load of now and at most ``1 + MOST_MORE`` times that. Executors that
-are chosen for a load bear ``headroom`` times as much, so that small errors cost nothing. A
-look-ahead later it is known what a guess cost: ``SHORTFALL_PRICE`` for each core of the load that
-its executors would not have borne, and one for each core of it that neither the load then nor the
-load before had a use for. Costs are sums over the past in which what is a day old counts half. Used
-is the expert of the least cost; where that is ``now``, nothing is foreseen.
+are chosen for a load bear ``headroom`` times as much. A look-ahead later a guess is scored:
+``SHORTFALL_PRICE`` for each core of the load that its executors would not have borne, and one for
+each core of it that neither the load then nor the load before had a use for. Costs are sums over
+the past in which what is a day old counts half. The expert of the least cost is used; where that is
+``now``, nothing is foreseen.
 
 **The bound.** Let C be the cost of the guesses that were used, C₀ that of ``now`` and L the load,
 all three as such sums over the slots. Another expert than ``now`` is used only while
@@ -23,8 +23,7 @@ all three as such sums over the slots. Another expert than ``now`` is used only 
 
     C <= C₀ + MOST_WORSE L + 4 MOST_MORE (the largest load so far).
 
-A test holds this for loads of every kind. O(1) a batch, and O(768) each quarter of an hour: the
-profiles of a day and of a week, which are nearly all that is kept.
+O(1) a batch, and O(768) each quarter of an hour for the profiles of a day and of a week.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ EXPERTS: Final = ("now", "trend", "onset", "day", "week")
 SLOTS_AHEAD: Final = 4
 """Slots of a look-ahead."""
 MOST_MORE: Final = 1.0
-"""No more than so many times the load of now is expected on top of it."""
+"""No more than this many times the load of now is expected on top of it."""
 MOST_WORSE: Final = 0.05
 """What forecasts may cost more than the load of now would have, in shares of the load."""
 SHORTFALL_PRICE: Final = 10.0
-"""A core that is lacking costs as much as so many that are idle."""
+"""A core that is lacking costs as much as this many that are idle."""
 _HALF_LIFE_MS: Final = 86_400_000.0
 _LEAST_SCORED: Final = 20.0
-"""So many guesses must have been scored before one is used."""
+"""This many guesses must have been scored before one is used."""
 _LEVEL: Final = 0.5
 _SLOPE: Final = 0.3
 _DAMPING: Final = 0.9
@@ -76,7 +75,7 @@ class Profile:
 
     @classmethod
     def empty(cls, days: int, weight: float) -> Profile:
-        """Return the profile of a period of so many days of which nothing is known."""
+        """Return the profile of a period of which nothing is known."""
         return cls((None,) * (days * _QUARTERS_A_DAY), weight)
 
     def learnt(self, quarter: int, load: float) -> Profile:
@@ -142,23 +141,23 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class _Mean:
-    """What was heard so far in a stretch of time."""
+    """The mean load so far in a stretch of time."""
 
     number: int
     total: float
-    heard: int = 1
+    count: int = 1
 
     @property
     def load(self) -> float:
-        return self.total / self.heard
+        return self.total / self.count
 
     def and_also(self, load: float) -> _Mean:
-        return replace(self, total=self.total + load, heard=self.heard + 1)
+        return replace(self, total=self.total + load, count=self.count + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecaster:
-    """What the past tells about the load to come. Never changes: hearing makes another one."""
+    """What the past shows about the load to come."""
 
     slot_ms: float
     headroom: float = 1.0
@@ -190,7 +189,7 @@ class Forecaster:
 
     @classmethod
     def ahead(cls, look_ahead_s: float, headroom: float, zone: str | None = "UTC") -> Forecaster:
-        """Return one that looks so far ahead."""
+        """Return one for this look-ahead."""
         return cls(look_ahead_s * 1000 / SLOTS_AHEAD, headroom, zone)
 
     @property
@@ -210,7 +209,7 @@ class Forecaster:
             return replace(known, slot=known.slot.and_also(load))
         missed = number - known.slot.number - 1
         known = known._over(known.slot.number, known.slot.load)
-        if missed > SLOTS_AHEAD:  # nobody listened for long: what was guessed then is not scored
+        if missed > SLOTS_AHEAD:  # a long gap: what was guessed then is not scored
             known = replace(known, guesses=(), level=None, slope=0.0, last=None)
         else:
             for slot in range(number - missed, number):
@@ -218,7 +217,7 @@ class Forecaster:
         return replace(known, slot=_Mean(number, load))
 
     def expected(self, at_ms: float, load: float) -> Expected:
-        """Return the most that is expected from now on, where the load is so much now."""
+        """Return the most that is expected from now on, with the load of now."""
         number = int(at_ms // self.slot_ms)
         coming = [guess for guess in self.guesses if guess.slot >= number and guess.grows]
         best = max(coming, key=lambda guess: guess.loads[guess.used], default=None)

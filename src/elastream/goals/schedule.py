@@ -1,18 +1,14 @@
 """Schedule: sizes to come with their times, planned together (OMS, papers 000 and 001).
 
-Where the sizes to come are known (a nightly shrink, a morning's growth) the migrations between them
-can be planned as one sequence: a task that leaves an executor today and would come back tomorrow
-may just as well stay. The papers keep tasks consecutive; here any executor may hold any tasks, and
-the papers' sequence is one of the ways that are tried. At each size the whole schedule from here on
-is planned anew, from where tasks really are. A size further ahead may count less (``gamma``, the
-weight of papers 000 and 001: the i-th migration from now on counts ``gamma ** i``), for it is less
-certain.
+Where the sizes to come are known, the migrations between them are planned as one sequence: a task
+that leaves an executor today and would come back tomorrow may just as well stay. The papers keep
+tasks consecutive; here any executor may hold any tasks. At each size the schedule from here on is
+planned anew, from where tasks really are. The i-th migration from now on counts ``gamma ** i`` (the
+weight of papers 000 and 001), for what is further ahead is less certain.
 
 A size is wanted from its time on; a larger one ``lead_s`` earlier, for executors take a while to
-come. Before the first time the application keeps the executors it has.
-
-A schedule that repeats after whole days follows the wall clock: 07:30 stays 07:30 when clocks are
-set. Any other repeats after elapsed time.
+come. Before the first time the application keeps the executors it has. A schedule that repeats
+after whole days follows the wall clock. Any other repeats after elapsed time.
 """
 
 from __future__ import annotations
@@ -24,14 +20,7 @@ from itertools import pairwise
 from typing import Any, Final, Self
 
 from elastream.core.application import GoalBounds, Observed
-from elastream.core.goal import (
-    Goal,
-    MadePlanner,
-    Need,
-    Question,
-    Wanted,
-    within_bounds,
-)
+from elastream.core.goal import Goal, MadePlanner, Need, Question, Wanted, within_bounds
 from elastream.core.learning import LearningPlanner
 from elastream.core.policy import planner_named
 from elastream.goals.wall_clock import checked_zone, moment_of, wall_clock
@@ -42,7 +31,7 @@ from elastream.model.words import pluralize
 from elastream.registry import PLANNERS, installed
 
 _MOST_AHEAD: Final = 4
-"""So many sizes are planned together; further ones hardly change what moves now."""
+"""Sizes that are planned together; further ones hardly change what moves now."""
 _LOOKS_AHEAD: Final = "free-ahead"
 """Name of the planner that takes the sizes to come."""
 _MOST_SIZES: Final = 10_000
@@ -65,7 +54,7 @@ class Schedule(Goal):
     lead_s: float = 60.0
     """How long before its time a larger size is begun."""
     gamma: float = 1.0
-    """How much the next migration counts beside the one before it, from 0 to 1."""
+    """How much each migration counts compared with the one before it, from 0 to 1."""
     zone: str | None = None
     """Time zone of times that name none, such as ``"Europe/Berlin"``; ``None``: the system's."""
     _walls: tuple[datetime, ...] = field(init=False, repr=False, compare=False, default=())
@@ -80,7 +69,7 @@ class Schedule(Goal):
             raise ProblemError("goal.gamma", f"{self.gamma:g} is above 1")
         if self.every is not None:
             if not isinstance(self.every, timedelta):
-                raise ProblemError("goal.every", f"{abbreviate(self.every)} is no timedelta")
+                raise ProblemError("goal.every", f"{abbreviate(self.every)} is not a timedelta")
             period_s = positive("goal.every", self.every.total_seconds())
             span_s = checked[-1][0] - checked[0][0]
             if self.every % _DAY == timedelta(0):
@@ -100,7 +89,7 @@ class Schedule(Goal):
                 hour, minute = (int(part) for part in clock.split(":"))
                 moments.append((_FIRST_DAY.replace(hour=hour, minute=minute), number))
             except (ValueError, AttributeError):
-                wrong = f"{abbreviate(clock)} is no time of the day such as 08:30"
+                wrong = f"{abbreviate(clock)} is not a time of the day such as 08:30"
                 raise ProblemError(f"goal.sizes[{i}]", wrong) from None
         return cls(moments, every=_DAY, **more)
 
@@ -213,14 +202,14 @@ class Schedule(Goal):
 
 def _checked(sizes: object, zone: str | None) -> tuple[tuple[float, int], ...]:
     if not isinstance(sizes, Sequence) or isinstance(sizes, str) or not sizes:
-        raise ProblemError("goal.sizes", f"{abbreviate(sizes)} is no list of times and sizes")
+        raise ProblemError("goal.sizes", f"{abbreviate(sizes)} is not a list of times and sizes")
     if len(sizes) > _MOST_SIZES:
         raise ProblemError("goal.sizes", f"has {len(sizes)} entries; the most is {_MOST_SIZES}")
     found: list[tuple[float, int]] = []
     for i, entry in enumerate(sizes):
         if not isinstance(entry, Sequence) or isinstance(entry, str) or len(entry) != 2:
             raise ProblemError(
-                f"goal.sizes[{i}]", f"{abbreviate(entry)} is no pair of time and size"
+                f"goal.sizes[{i}]", f"{abbreviate(entry)} is not a pair of time and size"
             )
         at_s = _seconds(f"goal.sizes[{i}]", entry[0], zone)
         if found and at_s <= found[-1][0]:
@@ -235,7 +224,9 @@ def _seconds(field_name: str, moment: object, zone: str | None) -> float:
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError:
-            raise ProblemError(field_name, f"{abbreviate(moment)} is no time of ISO 8601") from None
+            raise ProblemError(
+                field_name, f"{abbreviate(moment)} is not a time of ISO 8601"
+            ) from None
     if isinstance(moment, datetime):
         try:
             return moment_of(moment, zone)

@@ -2,17 +2,15 @@
 
 The papers take the number of nodes from outside, proportional to the rate of the stream (paper
 000, section 6); here it follows from measured work. Let ``W`` be the cores that the stateful tasks
-of all queries need, ``O`` those that everything else on the executors needs (reading, parsing,
-stateless stages, jobs of others) and ``c`` the cores of an executor. The utilisation of n
-executors is ``u(n) = (W + O) / (n c)``. Work without state goes wherever a core is free, so O is
-taken to spread evenly over the n; how busy an executor *is* counts what it really did.
+of all queries need, ``O`` those that everything else on the executors needs and ``c`` the cores of
+an executor. The utilisation of n executors is ``u(n) = (W + O) / (n c)``; O is taken to spread
+evenly over the n, as work without state goes wherever a core is free.
 
 - W of a query is what its tasks used, scaled by its demand: rows that arrive, and the backlog to
   be worked off within ``catch_up_s``, over rows worked off. A saturated query works off less than
   arrives; without this its need would be underestimated.
-- ``keep_triggers``: batches shall not take longer than their trigger. The time that a batch spends
-  outside its stateful tasks is then lost to every trigger, and W of that query is divided by the
-  usable share ``1 - overhead / trigger``.
+- ``keep_triggers``: batches shall not take longer than their trigger. W of a query is divided by
+  the share of its trigger that stateful tasks can use, ``1 - overhead / trigger``.
 
 ``fits(n, mark)`` holds where ``u(n) <= mark`` and the fullest executor of an even spread is at
 most ``(1 + tau) mark`` busy, or no busier than the heaviest task makes it anywhere.
@@ -28,31 +26,22 @@ No oscillation: what fits the lower mark fits the target, so the n of a scale-ou
 that of a scale-in for the same load, and going back takes a change of load of at least
 ``hysteresis / target``.
 
-**Ahead of the load.** With ``look_ahead_s`` the same rules are followed for the most that is
-expected within that time (:mod:`elastream.goals.forecast`): all work is taken to grow alike,
-by a factor between 1 and ``1 + MOST_MORE``. What is wanted is then never less than for the load of
-now, and never more than for the larger of the two loads, now and expected. Tasks are spread anew
-for the load of now alone.
+With ``look_ahead_s`` the same rules hold for the most that is expected within that time
+(:mod:`elastream.goals.forecast`): all work grows alike, by at most ``1 + MOST_MORE`` times. The
+goal then never wants less than for the load of now. Tasks are spread anew for that load alone.
 
-Cost: O(q e) for q queries that each sit on e executors; an even spread of
-the m tasks is worked out, O(m log m), only where bounds on it do not suffice.
+Cost: O(q e) for q queries that each are on e executors; an even spread of the m tasks is worked
+out, O(m log m), only where bounds on it do not suffice.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastream.core.application import Observed
-from elastream.core.goal import (
-    Goal,
-    Marks,
-    Need,
-    Question,
-    Wanted,
-    within_bounds,
-)
+from elastream.core.goal import Goal, Marks, Need, Question, Wanted, within_bounds
 from elastream.core.usage import SLACK, Usage, demand
 from elastream.goals.forecast import Expected, Forecaster
 from elastream.goals.wall_clock import checked_zone
@@ -65,11 +54,11 @@ from elastream.placement.even_spread import attainable_tau as attainable_tau
 _LEAST_SAVING = 0.1
 """Share of the executors that a scale-in must save, rounded down to at least one executor."""
 FURTHEST_S = 3600.0
-"""Whoever must know further ahead than this knows the day: that is what a schedule is for."""
+"""What must be known further ahead than this belongs in a schedule."""
 _STEP, _STEPS = 1.02, 140
-"""Loads that are tried for when something else would be wanted: up to 16 times as much."""
+"""Loads that are tried for :meth:`Utilisation.turning_points`: up to 16 times as much."""
 _STRIDE = 50
-"""Numbers of executors are tried one by one up to so many, then in steps of a fiftieth."""
+"""Numbers of executors are tried one by one up to this, then in steps of a fiftieth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +75,7 @@ class Utilisation(Goal):
     keep_triggers: bool = False
     """Whether batches should keep their trigger interval; else they may grow with the load."""
     look_ahead_s: float = 0.0
-    """Be ready for the load expected within so long, at most an hour; 0: for the load of now. As
+    """Be ready for the load expected within this time, at most an hour; 0: for the load of now. As
     long as it takes from a need to executors that work: patience, their start, and the moves."""
     zone: str | None = None
     """Time zone whose days and weeks a forecast learns, such as ``"Europe/Berlin"``; ``None``: the
@@ -164,22 +153,23 @@ class Utilisation(Goal):
         self, memory: Forecaster | None, observed: Observed
     ) -> tuple[Forecaster | None, Wanted, tuple[Question, ...]]:
         """Return what the load calls for; patience and cooldown are the loop's business."""
-        if observed.idle:  # no batch will tell
+        if observed.idle:  # no batch will come
             memory = _remembered(memory, observed)
         usage = self._usage(observed)
+        figures = _figures(observed, usage)
         bounded = within_bounds(observed)
-        alive = len(observed.executors)
-        if bounded is None and usage is None:
-            bounded = Wanted("hold", alive, "no stateful task has been measured yet")
         if bounded is not None or usage is None:
-            figures = {**_figures(observed, usage), **(bounded.figures if bounded else {})}
-            return memory, _with(bounded, figures, usage), ()
+            unknown = "no stateful task has been measured yet"
+            bounded = bounded or Wanted("hold", len(observed.executors), unknown)
+            busy = None if usage is None else usage.mean
+            figures |= bounded.figures
+            return memory, replace(bounded, utilisation=busy, figures=figures), ()
         expected = self.expected(memory, observed)
         ahead = usage if expected is None else self._ahead(usage, observed, expected)
         out = self._least_for(usage, ahead, observed, self.target)
         below = self._least_for(usage, ahead, observed, self.low_mark)
         need, number, reason = self._judged(usage, ahead, observed, out, below)
-        figures = {**_figures(observed, usage), "needed": out}
+        figures["needed"] = out
         if expected is not None:
             figures["look_ahead_s"] = self.look_ahead_s
             figures["expected"] = round(expected.load, 4)
@@ -206,7 +196,10 @@ class Utilisation(Goal):
             factor = 1.0
             for _ in range(_STEPS):
                 factor *= step
-                need, number, _ = self._need(self._usage_at(observed, factor), observed)
+                grown = self._usage_at(observed, factor)
+                out = self._least_fitting(grown, observed, self.target)
+                below = self._least_fitting(grown, observed, self.low_mark)
+                need, number, _ = self._judged(grown, grown, observed, out, below)
                 if need in ("scale-out", "scale-in"):
                     by = f"{abs(factor - 1):.0%}"
                     said.append(f"If all load {does} by about {by} it wants a {need} to {number}")
@@ -214,12 +207,6 @@ class Utilisation(Goal):
             else:
                 said.append(f"However much the load {does} it wants no other number of executors")
         return tuple(said)
-
-    def _need(self, usage: Usage, observed: Observed) -> tuple[Need, int, str]:
-        """Return what a load calls for, nothing else being expected."""
-        out = self._least_fitting(usage, observed, self.target)
-        below = self._least_fitting(usage, observed, self.low_mark)
-        return self._judged(usage, usage, observed, out, below)
 
     def utilisation(self, observed: Observed) -> float | None:
         """Return how busy the executors would be if they did all that is asked for."""
@@ -333,9 +320,3 @@ def _figures(observed: Observed, usage: Usage | None) -> dict[str, Number]:
         figures["backlog"] = sum(backlogs)
     figures["state_bytes"] = round(sum(load.state_bytes for load in loads))
     return figures
-
-
-def _with(bounded: Wanted | None, figures: dict[str, Number], usage: Usage | None) -> Wanted:
-    assert bounded is not None  # noqa: S101 - the caller has seen to it
-    busy = None if usage is None else usage.mean
-    return Wanted(bounded.need, bounded.executors, bounded.reason, busy, figures, firm=bounded.firm)
