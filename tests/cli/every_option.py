@@ -210,7 +210,6 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     ),
     "plan transition": (
         Call("--values", "transition.json --values none", "none: "),
-        Call("--hindsight", "transition.json --hindsight 2", "least_total", code=0),
     ),
     "plan resilient": (
         Call("--method", "resilient.json --method rod", "feasible_ratio", code=0),
@@ -437,6 +436,9 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _asked("--most", "70", "most=70", _PRECOMPUTE),
         _asked("--pool", "70", "pool=70", _PRECOMPUTE),
         *_FILES,
+    ),
+    "study projected-cost": (
+        Call("--sequences", "transition.json --sequences 2", "least_total", code=0),
     ),
     "study migration-response": (
         _wrong("--figures", "x"),

@@ -52,21 +52,6 @@ def test_a_plan_has_the_fields_of_the_contract(plan: Any) -> None:
     assert found["partitions"] > 0
 
 
-def test_hindsight_is_told_beside_the_policys_value(plan: Any) -> None:
-    code, out, err = plan(PROBLEM, "--hindsight", "50")
-    found = json.loads(out)
-    assert (code, err) == (0, "")
-    assert list(found)[-3:] == ["hindsight", "least_total", "figure_6"]
-    told = found["hindsight"]
-    assert (told["sequences"], told["proven"]) == (50, 50)
-    assert told["gap"] == pytest.approx(found["projected"] - told["projected"])
-    whole = found["least_total"]
-    assert whole["of_this_plan"] == pytest.approx(found["cost"] + 0.8 * found["projected"])
-    assert whole["cost"] <= whole["of_this_plan"] + 4 * whole["standard_error"]
-    assert found["figure_6"]["sum"] is None
-    assert found["figure_6"]["drawn"] > found["projected"]
-
-
 def test_a_gamma_of_zero_costs_what_single_step_costs(
     plan: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from elastream.foresight.mtm.growth import GrowthSettings, Round
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
-from elastream.foresight.spark.bulk import SparkBulk
+from elastream.foresight.spark_runner import SparkRunner
 from elastream.foresight.values_file import (
     forget_rounds,
     read_round,
@@ -55,25 +55,20 @@ def same(one: PartitionValues, other: PartitionValues) -> bool:
 
 def test_spark_computes_what_one_process_computes(spark: SparkSession) -> None:
     problem = problem_of()
-    on_spark = partition_values(problem, settings=POOLED, bulk=SparkBulk(spark.sparkContext))
+    on_spark = partition_values(problem, settings=POOLED, runner=SparkRunner(spark.sparkContext))
     assert isinstance(on_spark, PartitionValues)
     assert same(on_spark, valued(problem))
 
 
 @pytest.mark.slow
-def test_all_partitions_are_valued_on_spark_within_bounds_as_in_one_process(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More partitions than have a table of pairs are many for a test: so few have one here."""
-    monkeypatch.setattr("elastream.foresight.spark.bulk.MOST_TABLED", 50)
+def test_all_partitions_are_valued_on_spark_as_in_one_process(spark: SparkSession) -> None:
     problem, every = problem_of(), GrowthSettings(most_listed=10_000)
-    on_spark = partition_values(problem, settings=every, bulk=SparkBulk(spark.sparkContext))
+    on_spark = partition_values(problem, settings=every, runner=SparkRunner(spark.sparkContext))
     here = partition_values(problem, settings=every)
     assert isinstance(on_spark, PartitionValues)
     assert isinstance(here, PartitionValues)
     assert on_spark.complete
-    assert len(here.members) > 50
-    assert on_spark.values == pytest.approx(here.values, rel=1e-9)
+    assert same(on_spark, here)
 
 
 @pytest.mark.parametrize("directed", [False, True])

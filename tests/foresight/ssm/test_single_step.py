@@ -87,8 +87,8 @@ def test_the_plain_and_the_compiled_kernel_do_the_same(problem: StepProblem) -> 
     found = []
     for least_moved in (interval_gain.least_moved.plain, interval_gain.least_moved.compiled):
         cuts, match = np.full((2, min(problem.target.nodes, len(block)) + 1), -1, dtype=np.int64)
-        bounds = (work, state, np.array(starts), block, problem.limit, 0.5)
-        count = least_moved(*bounds, cuts, match)
+        held = interval_gain.Held(state, np.array(starts), block)
+        count = least_moved(work, held, problem.limit, 0.5, cuts, match)
         found.append((count, cuts[: count + 1].tolist(), match[:count].tolist()))
     assert found[0] == found[1]
 

@@ -1,7 +1,8 @@
 """How far a pool may be from the best plan: its value next to what hindsight says is the least.
 
 Where partitions are too many to value, a pool is. Its value is that of a policy, so an upper bound;
-the papers' definition, sampled, is a lower one (:mod:`elastream.foresight.mtm.hindsight`).
+the papers' definition, sampled, is a lower one
+(:mod:`~elastream_lab.studies.projected_cost.hindsight`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from elastream.foresight.mtm.hindsight import Hindsight, Sampling
 from elastream.foresight.mtm.planner import transition
 from elastream.foresight.mtm.problem import TransitionPlan, TransitionProblem
-from elastream.foresight.mtm.readings import Readings, readings
 from elastream.model.migration import StepProblem, Target
 from elastream_lab.benchmarks.transition import TAUS, on_the_fewest, skewed_problem
+from elastream_lab.studies.projected_cost.hindsight import Hindsight, Sampling
+from elastream_lab.studies.projected_cost.readings import Readings, readings
 
 TASKS = 64
 NODES = 12

@@ -16,9 +16,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from elastream.foresight.mtm.growth import Bulk, GrowthSettings
+from elastream.foresight.mtm.growth import GrowthSettings
+from elastream.foresight.mtm.runner import Runner
 from elastream.foresight.mtm.values import PartitionValues, partition_values
-from elastream.foresight.spark.bulk import SparkBulk
+from elastream.foresight.spark_runner import SparkRunner
 from elastream.spark.sessions.batch_session import batch_session
 from elastream_lab.benchmarks.transition import skewed_problem
 
@@ -36,17 +37,17 @@ def run(pool: int = POOL) -> None:
     table.add_row("one process", "1", f"{alone_s:.1f}", "1.00")
     for cores in (1, 2):
         with batch_session("elastream benchmark", master=f"local[{cores}]") as spark:
-            bulk = SparkBulk(spark.sparkContext)
-            _valued(GrowthSettings(pool=200, rounds=1), bulk)
-            spread, spread_s = _timed(partial(_valued, settings, bulk))
+            runner = SparkRunner(spark.sparkContext)
+            _valued(GrowthSettings(pool=200, rounds=1), runner)
+            spread, spread_s = _timed(partial(_valued, settings, runner))
         assert np.array_equal(alone.values, spread.values)
         ratio = f"{spread_s / alone_s:.2f}"
         table.add_row("Spark", str(cores), f"{spread_s:.1f}", ratio)
     Console().print(table)
 
 
-def _valued(settings: GrowthSettings, bulk: Bulk | None) -> PartitionValues:
-    values = partition_values(skewed_problem(TASKS, TAU), settings=settings, bulk=bulk)
+def _valued(settings: GrowthSettings, runner: Runner | None) -> PartitionValues:
+    values = partition_values(skewed_problem(TASKS, TAU), settings=settings, runner=runner)
     assert isinstance(values, PartitionValues)
     return values
 

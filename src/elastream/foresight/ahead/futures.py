@@ -9,7 +9,7 @@ import numpy as np
 
 from elastream.foresight.ahead.lazy_steps import followed
 from elastream.foresight.ahead.problem import FreeAheadProblem
-from elastream.foresight.mtm.hindsight import Sampling, sampled_sequences
+from elastream.foresight.mtm.problem import MigrationChain
 from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.migration import LOAD_TOLERANCE, Target, exact_sum
 
@@ -19,6 +19,10 @@ _MOST_TASK_STEPS = 30_000_000
 """Limit on the tasks processed by lazy steps of one plan: about a second on an ordinary core."""
 _LEAST_LOOKED = 6
 """Minimum number of futures and of candidates at any size."""
+
+
+States = tuple[int, ...]
+"""Consecutive states of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,10 @@ def _given(problem: FreeAheadProblem) -> Ahead:
 def _drawn(problem: FreeAheadProblem, look: LookAhead) -> Ahead:
     chain, tau = problem.chain, problem.step.target.tau
     assert chain is not None  # noqa: S101 - the caller has checked
-    sampling = Sampling(sequences=look.futures, seed=look.seed)
     length = _migrations(chain.gamma, look.migrations)
-    states = np.array(sampled_sequences(chain, problem.state, length, sampling))
+    states = np.array(
+        sampled_sequences(chain, problem.state, length, sequences=look.futures, seed=look.seed)
+    )
     allowed = np.array(chain.sizes)[states]
     past = [each for each in problem.past if exact_sum(each.work) > 0]
     loads = [each.work for each in past] or [problem.step.work]
@@ -139,6 +144,22 @@ def _drawn(problem: FreeAheadProblem, look: LookAhead) -> Ahead:
     )
     odds = np.full(len(allowed), 1 / len(allowed))
     return Ahead(works, of_step, allowed, limits, odds, drawn=True)
+
+
+def sampled_sequences(
+    chain: MigrationChain, state: int, length: int, *, sequences: int, seed: int
+) -> list[States]:
+    """Return sequences of states that follow ``state``, drawn by the chain's odds."""
+    random = np.random.default_rng(seed)
+    upto = np.cumsum(np.array(chain.matrix), axis=1)
+    drawn = []
+    for _ in range(sequences):
+        here, states = state, []
+        for chance in random.random(length):
+            here = int(np.searchsorted(upto[here], chance * upto[here, -1], side="right"))
+            states.append(here)
+        drawn.append(tuple(states))
+    return drawn
 
 
 def _migrations(gamma: float, most: int) -> int:

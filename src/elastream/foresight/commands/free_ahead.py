@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
+from elastream.cli.plan.steps import moves_of
 from elastream.cli.problem_files import Fields, expect_fields, read_fields, step_problem
 from elastream.foresight.ahead.problem import FreeAheadProblem, Future, PastWork
 from elastream.foresight.commands.transition import chain_of
@@ -44,10 +45,7 @@ def free_ahead(file: ProblemFile) -> None:
             "status": plan.status,
             "cost": step.cost,
             "nodes_of_tasks": step.assignment.nodes_of_tasks,
-            "moves": [
-                {"task": task, "from": source, "to": target, "state": state}
-                for task, source, target, state in step.moves
-            ],
+            "moves": moves_of(step),
             "limit": step.limit,
             "max_load": step.max_load,
             "projected": plan.projected,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
+from elastream.cli.plan.steps import step_fields
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.foresight.commands.progress import progress
 from elastream.foresight.commands.single_step import single_step_problem
@@ -21,18 +21,10 @@ Values = Annotated[
     Path | None,
     typer.Option("--values", help="Plan from values that `elastream values build` has stored."),
 ]
-Hindsight = Annotated[
-    int | None,
-    typer.Option(
-        "--hindsight",
-        min=2,
-        help="Also sample so many sequences of later migrations, and plan each with hindsight.",
-    ),
-]
 _STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 
-def transition(file: ProblemFile, values: Values = None, sequences: Hindsight = None) -> None:
+def transition(file: ProblemFile, values: Values = None) -> None:
     """Least expected state moved, now and later; consecutive tasks.
 
     Each node holds consecutive tasks.
@@ -42,13 +34,10 @@ def transition(file: ProblemFile, values: Values = None, sequences: Hindsight = 
     thousands, and the plan is optimal; else the best of a pool is found, in under a minute for
     64 tasks. Stored values must be those of the same problem.
 
-    "projected" is the value of a policy, which learns each size when it comes. With --hindsight the
-    papers' definition stands beside it: what later migrations would move if they were known, a
-    lower bound, with its standard error; and figure 6's sum. Seconds a sequence for 64 tasks.
+    "projected" is the value of a policy, which learns each size when it comes.
 
       elastream plan transition problem.json
       elastream plan transition problem.json --values values.parquet
-      elastream plan transition problem.json --hindsight 100
     """
     problem = transition_problem(read_fields(file))
     outcome = _planned(problem, values)
@@ -59,54 +48,13 @@ def transition(file: ProblemFile, values: Values = None, sequences: Hindsight = 
         {
             "status": outcome.status,
             "cost": step.cost,
-            "assignment": step.assignment.intervals,
-            "moves": [
-                {"task": task, "from": source, "to": target, "state": state}
-                for task, source, target, state in step.moves
-            ],
+            **step_fields(step),
             "limit": step.limit,
             "max_load": step.max_load,
             "projected": outcome.projected,
             "partitions": outcome.partitions,
         }
-        | ({} if sequences is None else _hindsight_fields(problem, outcome, sequences))
     )
-
-
-def _hindsight_fields(
-    problem: TransitionProblem, plan: TransitionPlan, sequences: int
-) -> dict[str, object]:
-    """Return what the plan projects by the papers' other readings."""
-    from elastream.foresight.mtm.hindsight import Hindsight as Estimate
-    from elastream.foresight.mtm.hindsight import Sampling
-    from elastream.foresight.mtm.readings import readings
-
-    planned = count(1)
-    with progress("planning sequences with hindsight", 2 * sequences) as report:
-        found = readings(
-            problem, plan, Sampling(sequences=sequences), lambda: report(next(planned))
-        )
-    if isinstance(found, Infeasible):
-        refuse(found)
-
-    def estimate(name: str, estimated: Estimate) -> dict[str, object]:
-        return {
-            name: estimated.mean,
-            "standard_error": estimated.standard_error,
-            "sequences": estimated.sequences,
-            "migrations": estimated.migrations,
-            "proven": estimated.proven,
-        }
-
-    summed = found.figure_six
-    return {
-        "hindsight": estimate("projected", found.hindsight) | {"gap": found.gap},
-        "least_total": estimate("cost", found.least_total)
-        | {"of_this_plan": found.total, "gap": found.total_gap},
-        "figure_6": None
-        if summed is None
-        else {"sum": summed.summed, "growth": summed.growth, "drawn": summed.drawn},
-    }
 
 
 def transition_problem(data: Fields) -> TransitionProblem:

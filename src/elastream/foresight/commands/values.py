@@ -20,7 +20,8 @@ from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
 if TYPE_CHECKING:
-    from elastream.foresight.mtm.growth import Bulk, Round
+    from elastream.foresight.mtm.growth import Round
+    from elastream.foresight.mtm.runner import Runner
 
 
 app = typer.Typer(
@@ -100,7 +101,7 @@ def build(
         say(f"going on after round {resumed.number}", err=True)
     done = 0 if resumed is None else resumed.number
     bar = progress("growing the pool", rounds, done)
-    with _spark_or_not(on_spark, master) as bulk, bar as report:
+    with _spark_or_not(on_spark, master) as runner, bar as report:
 
         def finished(finished_round: Round) -> None:
             write_round(out, problem, settings, finished_round)
@@ -110,7 +111,7 @@ def build(
             )
 
         values = partition_values(
-            problem, settings=settings, bulk=bulk, resumed=resumed, finished=finished
+            problem, settings=settings, runner=runner, resumed=resumed, finished=finished
         )
     if isinstance(values, Infeasible):
         refuse(values)
@@ -146,15 +147,15 @@ def projection_problem_of(file: Path) -> ProjectionProblem:
 
 
 @contextmanager
-def _spark_or_not(on_spark: bool, master: str | None) -> Iterator[Bulk | None]:
+def _spark_or_not(on_spark: bool, master: str | None) -> Iterator[Runner | None]:
     """Give who runs the long loops: this process, or a Spark session for as long as the block."""
     if not on_spark:
         yield None
         return
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.foresight.spark.bulk import SparkBulk
+    from elastream.foresight.spark_runner import SparkRunner
     from elastream.spark.sessions.batch_session import batch_session
 
     session = batch_session("elastream values", master=master)
     with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
-        yield SparkBulk(spark.sparkContext)
+        yield SparkRunner(spark.sparkContext)

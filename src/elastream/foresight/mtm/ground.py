@@ -7,7 +7,7 @@ partition that serves two sizes serves those between, because with fewer nodes e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,8 @@ from elastream.placement.state_ticks import Ticks
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ground:
-    """The tasks and the chain, as arrays."""
+class Ground(NamedTuple):
+    """The tasks and the chain, as arrays that kernels read."""
 
     work: Floats
     """Prefix sums of the work: ``m + 1`` of them."""

@@ -20,10 +20,8 @@ rest is O(Z K) per sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -31,16 +29,16 @@ from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.neighbourhood import neighbourhood, targets
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.pricing import Pool, mask_served, shortfalls
-from elastream.foresight.mtm.solving import CostTable, Solution, in_memory_costs, solve
-from elastream.foresight.mtm.successor_tree import SuccessorTree
+from elastream.foresight.mtm.runner import Runner
+from elastream.foresight.mtm.solving import Solution, solve
 from elastream.foresight.ssm.interval_gain import Floats, Ints
 
-MOST_TABLED = 5000
-"""The pairs of this many partitions are kept, 0.2 GB; of more each minimum is searched for."""
 _WALK_STEPS = 40
 """Migrations of each seeding walk."""
 _VISITS_SWEEPS = 300
 """Number of migrations for which the policy is followed."""
+_LEAST_PRICED = 32
+"""Candidates of a block."""
 _LEAST_VISITS = 1e-9
 """Members visited less often in a migration than this count as not visited."""
 
@@ -102,60 +100,12 @@ class Grown:
     """The mean value of the starts, in ticks."""
 
 
-class Bulk(Protocol):
-    """Runs the long loops."""
-
-    def neighbourhood(self, ground: Ground, parents: Partitions) -> Partitions:
-        """Return the candidates near the parents."""
-
-    def cheapest_candidates(
-        self,
-        ground: Ground,
-        candidates: Partitions,
-        pool: Pool,
-        visited: Partitions,
-        onward: Floats,
-        most: int,
-    ) -> Partitions:
-        """Return the candidates of least shortfall."""
-
-    def costs(self, ground: Ground, pool: Partitions) -> AbstractContextManager[CostTable]:
-        """Return the cost of every pair of the pool, kept for as long as the context."""
-
-
-class InProcess:
-    """All loops in this process, one after the other."""
-
-    def neighbourhood(self, ground: Ground, parents: Partitions) -> Partitions:
-        """Return the candidates near the parents."""
-        return neighbourhood(ground, parents)
-
-    def cheapest_candidates(
-        self,
-        ground: Ground,
-        candidates: Partitions,
-        pool: Pool,
-        visited: Partitions,
-        onward: Floats,
-        most: int,
-    ) -> Partitions:
-        """Return the candidates of least shortfall."""
-        order = np.argsort(shortfalls(ground, candidates, pool, visited, onward), kind="stable")
-        return candidates.taken(np.sort(order[:most]))
-
-    @contextmanager
-    def costs(self, ground: Ground, pool: Partitions) -> Iterator[CostTable]:
-        """Yield the cost of every pair of the pool."""
-        many = len(pool) > MOST_TABLED
-        yield SuccessorTree(ground, pool) if many else in_memory_costs(ground, pool)
-
-
 def grow(
     ground: Ground,
     starts: tuple[Start, ...],
     settings: GrowthSettings,
+    runner: Runner,
     *,
-    bulk: Bulk | None = None,
     resumed: Round | None = None,
     finished: Callable[[Round], None] = lambda _round: None,
 ) -> Grown:
@@ -163,14 +113,12 @@ def grow(
 
     ``resumed`` is a round reported earlier: growth continues after it, with the same result.
     """
-    bulk = bulk or InProcess()
     first = Partitions.of_cuts((start.cut for start in starts), ground)
     pool = first_pool(ground, first, settings) if resumed is None else resumed.pool
     best = None if resumed is None else resumed.grown
     number, resting = (0, 0) if resumed is None else (resumed.number, resumed.resting)
     while number < settings.rounds and (best is None or resting < settings.rests):
-        with bulk.costs(ground, pool) as table:
-            solution = solve(ground, pool, table)
+        solution = solve(ground, pool, runner)
         number += 1
         visits = _visits(ground, pool, solution, starts)
         value = _value(pool, solution, starts, ground)
@@ -178,7 +126,7 @@ def grow(
         if best is None or value <= best.value:
             order = np.argsort(-visits, kind="stable")
             best = Grown(pool.taken(order), solution.values[:, order], value)
-        pool = _regrown(ground, pool, solution, visits, first, settings, bulk)
+        pool = _regrown(ground, pool, solution, visits, first, settings, runner)
         finished(Round(number, pool, value, best, resting))
     assert best is not None  # noqa: S101 - settings.rounds is at least 1
     return best
@@ -249,22 +197,37 @@ def _regrown(
     visits: Floats,
     starts: Partitions,
     settings: GrowthSettings,
-    bulk: Bulk,
+    runner: Runner,
 ) -> Partitions:
     """Return the visited members, the starts, and the best candidates."""
     order = np.argsort(-visits, kind="stable")
     visited = order[visits[order] > _LEAST_VISITS][: settings.pool - len(starts)]
     parents = visited[: settings.parents]
     kept = starts.joined(pool.taken(visited))
-    near = bulk.neighbourhood(ground, pool.taken(parents))
-    fresh = near.joined(pool)
+    blocks = [pool.taken(parents[some]) for some in runner.split(len(parents), 1)]
+    near = runner.run(_near, ground, None, blocks)
+    fresh = Partitions.of_rows(np.concatenate([*near, pool.bounds]), ground.tasks)
     fresh = fresh.taken(kept.places(fresh) < 0)
     room = settings.pool - len(kept)
     if len(fresh) > room:
         onward = mask_served(ground, pool.taken(parents), solution.onward[:, parents])
         backing = np.union1d(visited, pool.places(starts))
         valued = Pool.of(ground, pool.taken(backing), solution.values[:, backing])
-        fresh = bulk.cheapest_candidates(
-            ground, fresh, valued, pool.taken(parents), onward, max(room, 0)
+        candidates = [fresh.taken(some) for some in runner.split(len(fresh), _LEAST_PRICED)]
+        shared = valued, pool.taken(parents), onward
+        order = np.argsort(
+            np.concatenate(runner.run(_priced, ground, shared, candidates)), kind="stable"
         )
+        fresh = fresh.taken(np.sort(order[: max(room, 0)]))
     return kept.joined(fresh) if len(fresh) else kept
+
+
+def _near(ground: Ground, _: None, parents: Partitions) -> Ints:
+    return neighbourhood(ground, parents).bounds
+
+
+def _priced(
+    ground: Ground, shared: tuple[Pool, Partitions, Floats], candidates: Partitions
+) -> Floats:
+    valued, visited, onward = shared
+    return shortfalls(ground, candidates, valued, visited, onward)

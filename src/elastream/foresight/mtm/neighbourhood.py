@@ -17,7 +17,15 @@ import numpy as np
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.partitions import Partitions
-from elastream.foresight.ssm.interval_gain import Floats, Ints, forward, ranges, trace
+from elastream.foresight.ssm.interval_gain import (
+    Floats,
+    Held,
+    Ints,
+    Spans,
+    forward,
+    spans,
+    trace,
+)
 from elastream.placement.kernel import kernel
 
 _STRIDES = (1, 2, 3, 4, 8)
@@ -30,58 +38,28 @@ _ANY_GAIN = -(1 << 60)
 
 
 @kernel
-def fill_targets(
-    work: Floats,
-    state: Ints,
-    starts: Ints,
-    block: Ints,
-    limits: Floats,
-    most: Ints,
-    bounds: Ints,
-) -> int:
+def fill_targets(work: Floats, held: Held, limits: Floats, most: Ints, bounds: Ints) -> int:
     """Fill in a row of bounds for each limit and number of intervals; return the number of rows.
 
-    The tasks are held by blocks: ``starts[b]`` is the first task of block b, ``block[j]`` the block
-    of task j. ``most[i]`` is the maximum number of intervals under ``limits[i]``.
+    ``most[i]`` is the maximum number of intervals under ``limits[i]``.
     """
     m = len(work) - 1
-    nothing = np.zeros(len(starts), np.int64)
+    nothing = np.zeros(len(held.starts), np.int64)
     rows = 0
     for i in range(len(limits)):
         levels = most[i]
-        first = np.empty(m + 1, np.int64)
-        low = np.empty(levels + 1, np.int64)
-        high = np.empty(levels + 1, np.int64)
-        offset = np.empty(levels + 1, np.int64)
-        cells = ranges(work, limits[i], first, low, high, offset)
+        span, cells = spans(work, limits[i], levels)
         if cells == 0:
             continue
-        free = np.empty(cells, np.int64)
-        used = np.empty(cells, np.int64)
-        stacks = np.empty((6, m + 1), np.int64)
-        forward(
-            state, starts, block, first, low, high, offset, free, used, stacks, nothing, _ANY_GAIN
-        )
-        cuts = np.empty(levels + 1, np.int64)
-        match = np.empty(levels + 1, np.int64)
+        free, used = np.empty(cells, np.int64), np.empty(cells, np.int64)
+        forward(held, span, free, used, nothing, _ANY_GAIN)
+        cuts, match = np.empty(levels + 1, np.int64), np.empty(levels + 1, np.int64)
         for level in range(1, levels + 1):
-            if high[level] < m or free[offset[level] + m] < 0:
+            if span.high[level] < m or free[span.offset[level] + m] < 0:
                 continue
             end = level + 1
-            gain = free[offset[level] + m]
-            trace(
-                state,
-                starts,
-                block,
-                low[:end],
-                high[:end],
-                offset[:end],
-                free,
-                used,
-                gain,
-                cuts,
-                match,
-            )
+            part = Spans(span.first, span.low[:end], span.high[:end], span.offset[:end])
+            trace(held, part, free, used, free[span.offset[level] + m], cuts, match)
             bounds[rows, :] = m
             for bound in range(end):
                 bounds[rows, bound] = cuts[level - bound]
@@ -102,7 +80,7 @@ def targets(ground: Ground, cut: Ints, *, size: int | None = None) -> Ints:
     block = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     bounds = np.empty((int(most.sum()), ground.width), dtype=np.int64)
     run = fill_targets.for_operations(float(12 * m * most.sum()))
-    rows = run(ground.work, ground.state, starts, block, limits, most, bounds)
+    rows = run(ground.work, Held(ground.state, starts, block), limits, most, bounds)
     return bounds[:rows]
 
 

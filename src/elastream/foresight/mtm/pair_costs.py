@@ -30,29 +30,6 @@ def pair_costs(
 
 
 @kernel
-def cheapest(costs: Floats, later: Floats, stays: Flags, chosen: Ints, value: Floats) -> None:
-    """Find the cheapest successor of each row's partition, for each state of the chain.
-
-    ``later[z, q]`` is what choosing column q costs later, infinite where q does not serve z.
-    Where ``stays[z, i]``, row i serves z and nothing is looked for. Filled in: the column and
-    the cost, now and later.
-    """
-    for i in range(len(costs)):
-        for z in range(len(later)):
-            if stays[z, i]:
-                continue
-            best = np.inf
-            at = -1
-            for q in range(costs.shape[1]):
-                total = costs[i, q] + later[z, q]
-                if total < best:
-                    best = total
-                    at = q
-            chosen[z, i] = at
-            value[z, i] = best
-
-
-@kernel
 def cheapest_of_pool(
     sums: Ints,
     counts: Ints,

@@ -8,16 +8,16 @@ chooses the successor that is cheapest, now and later::
     C(z, P) = sum over y of  odds(z, y) U(y, P)
 
 This is the value of a policy: it learns each size when it comes. The papers have it neither in
-words nor in code. Their definition 4.1 knows the whole sequence beforehand and is below
-(:mod:`~elastream.foresight.mtm.hindsight`); their figure 6 adds over all targets
-(:mod:`~elastream.foresight.mtm.figure_six`). A policy is what a running query can follow.
+words nor in code. Their definition 4.1 knows the whole sequence beforehand and is below; their
+figure 6 adds over all targets (the lab has both). A policy is what a running query can follow.
 
 *Staying put.* c is a metric, so ``C(y, P) <= c(P, Q) + C(y, Q)``: whoever is at P may do what is
 best at Q. Hence ``c(P, Q) + gamma C(y, Q) >= gamma C(y, P)``: where P serves y, staying is optimal
 and no minimum is taken.
 
-*Policy iteration.* The minima are the dear part, O(K²) a state. So each time they are found, the
-policy that they describe is valued to the end, which costs O(K) a sweep; it takes few rounds. A
+*Policy iteration.* The minima are the dear part (:mod:`~elastream.foresight.mtm.successor_tree`).
+So each time they are found, the policy that they describe is valued to the end, which costs O(K) a
+sweep; it takes few rounds. A
 sweep's change bounds the error from both sides (MacQueen), and the policy is valued when the two
 bounds meet, long before the change itself vanishes. In the end the change that another minimum
 would make is measured: values are exact to 1e-10 of all state.
@@ -26,13 +26,13 @@ would make is measured: values are exact to 1e-10 of all state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from elastream.foresight.mtm.ground import Flags, Ground
-from elastream.foresight.mtm.pair_costs import cheapest, pair_costs
+from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.mtm.runner import Runner
+from elastream.foresight.mtm.successor_tree import SuccessorTree
 from elastream.foresight.ssm.interval_gain import Floats, Ints
 
 _PRECISION = 1e-10
@@ -40,17 +40,6 @@ _PRECISION = 1e-10
 _ROUNDING = 1e-15
 """Changes below this share of the values are rounding."""
 _MOST_ROUNDS = 200
-
-
-class CostTable(Protocol):
-    """The cost of every pair of a pool, wherever it is kept."""
-
-    def cheapest(self, later: Floats, stays: Flags) -> tuple[Ints, Floats]:
-        """Return each partition's cheapest successor in each state, and its cost now alone.
-
-        ``later[z, q]`` is what choosing q costs later, infinite where q does not serve z. Where
-        ``stays[z, p]`` the successor is p itself and costs nothing.
-        """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,36 +54,15 @@ class Solution:
     """U, in ticks: what that costs, now and later."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _InMemory:
-    costs: Floats
-
-    def cheapest(self, later: Floats, stays: Flags) -> tuple[Ints, Floats]:
-        members = np.arange(stays.shape[1])
-        chosen = np.broadcast_to(members, stays.shape).copy()
-        value = np.zeros(stays.shape)
-        run = cheapest.for_operations(float(later.size) * len(members))
-        run(self.costs, later, stays, chosen, value)
-        return chosen, self.costs[members, chosen]
-
-
-def in_memory_costs(ground: Ground, pool: Partitions) -> CostTable:
-    """Return the cost of every pair, in one array."""
-    sums = pool.state_sums(ground)
-    costs = np.empty((len(pool), len(pool)))
-    run = pair_costs.for_operations(5.0 * costs.size * sums.shape[1])
-    run(sums, pool.counts, sums, pool.counts, costs)
-    return _InMemory(costs)
-
-
-def solve(ground: Ground, pool: Partitions, table: CostTable) -> Solution:
+def solve(ground: Ground, pool: Partitions, runner: Runner) -> Solution:
     """Return the values of the pool's members; every size must be served by one of them."""
+    tree = SuccessorTree(ground, pool, runner)
     serves = pool.serves(ground)[ground.size_of_state]
     infinite = np.where(serves, 0.0, np.inf)
     values = np.zeros(serves.shape)
     scale = _PRECISION * max(ground.total_state, 1)
     for _ in range(_MOST_ROUNDS):
-        successor, cost = table.cheapest(ground.gamma * values + infinite, serves)
+        successor, cost = tree.cheapest(ground.gamma * values + infinite, serves)
         onward = cost + ground.gamma * np.take_along_axis(values, successor, axis=1)
         change = np.abs(ground.odds @ onward - values).max()
         if change <= scale * (1 - ground.gamma):

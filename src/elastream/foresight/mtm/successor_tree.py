@@ -25,50 +25,28 @@ each other, so a cluster can run them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elastream.foresight.mtm.ground import Flags, Ground
 from elastream.foresight.mtm.partitions import Partitions
-from elastream.foresight.ssm.interval_gain import Floats, Ints, forward, ranges
+from elastream.foresight.mtm.runner import Runner
+from elastream.foresight.ssm.interval_gain import Floats, Held, Ints, forward, spans
 from elastream.placement.kernel import kernel
 
 _NONE = -(1 << 60)
 """The gain of what cannot be reached."""
 
+_LEAST_ROWS = 512
+"""Rows of a block: some tenths of a second of a core."""
+
 Compact = NDArray[np.int32]
 """Numbers of nodes, members and tasks: half the memory, and half the way to executors."""
 
 
-class Mapped(Protocol):
-    """Runs the blocks."""
-
-    def __call__(
-        self,
-        work: Callable[[Any, Any, Any], Any],
-        fixed: object,
-        changing: object,
-        blocks: Sequence[Any],
-    ) -> Iterable[Any]:
-        """Return ``work(fixed, changing, block)`` of each block, in their order.
-
-        ``fixed`` is the same object in many calls: worth keeping where it was brought to.
-        """
-
-
-def in_turn(
-    work: Callable[[Any, Any, Any], Any], fixed: object, changing: object, blocks: Sequence[Any]
-) -> Iterable[Any]:
-    """Run the blocks one after the other, here."""
-    return (work(fixed, changing, block) for block in blocks)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tree:
+class _Tree(NamedTuple):
     """Partitions by their bounds from the last to the first; nodes in the order of a walk."""
 
     bound: Compact
@@ -119,69 +97,45 @@ class _Tree:
         return least
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fixed:
-    """What all searches of a pool share."""
-
-    ground: Ground
-    members: Partitions
-    tree: _Tree
-
-
 class SuccessorTree:
-    """A table of costs that is not kept: every minimum is searched for in a tree."""
+    """Finds the cheapest successors of all members, each of which is tried as one."""
 
-    def __init__(
-        self, ground: Ground, members: Partitions, mapped: Mapped = in_turn, blocks: int = 1
-    ) -> None:
-        self._fixed = _Fixed(ground, members, _Tree.of(members))
-        self._mapped = mapped
-        self._rows = np.array_split(np.arange(len(members)), max(1, blocks))
+    def __init__(self, ground: Ground, members: Partitions, runner: Runner) -> None:
+        self._fixed = ground, members, _Tree.of(members)
+        self._runner = runner
+        self._blocks = runner.split(len(members), _LEAST_ROWS)
         self._successor = np.full((len(ground.size_of_state), len(members)), -1, dtype=np.int64)
 
     def cheapest(self, later: Floats, stays: Flags) -> tuple[Ints, Floats]:
-        """Return each member's cheapest successor in each state, and its cost now alone."""
-        least = self._fixed.tree.least_below(later)
+        """Return each member's cheapest successor in each state, and its cost now alone.
+
+        ``later[z, q]`` is what choosing q costs later, infinite where q does not serve z. Where
+        ``stays[z, p]`` the successor is p itself and costs nothing.
+        """
+        _, _, tree = self._fixed
         blocks = [
             (
                 rows,
                 np.ascontiguousarray(stays[:, rows]),
                 np.ascontiguousarray(self._successor[:, rows]),
             )
-            for rows in self._rows
+            for rows in self._blocks
         ]
-        found = list(self._mapped(_searched, self._fixed, least, blocks))
+        found = self._runner.run(_searched, self._fixed, tree.least_below(later), blocks)
         self._successor = np.concatenate([chosen for chosen, _ in found], axis=1)
         return self._successor.copy(), np.concatenate([cost for _, cost in found], axis=1)
 
 
-def _searched(fixed: _Fixed, least: Floats, block: tuple[Ints, Flags, Ints]) -> tuple[Ints, Floats]:
+def _searched(
+    fixed: tuple[Ground, Partitions, _Tree], least: Floats, block: tuple[Ints, Flags, Ints]
+) -> tuple[Ints, Floats]:
     """Return the cheapest successors of some members, and what they cost now."""
+    ground, members, tree = fixed
     rows, stays, before = block
-    ground, tree = fixed.ground, fixed.tree
     chosen = np.empty(stays.shape, dtype=np.int64)
     cost = np.zeros(stays.shape)
     run = search.for_operations(30.0 * ground.tasks * stays.size)
-    run(
-        rows,
-        stays,
-        before,
-        ground.work,
-        ground.state,
-        fixed.members.bounds,
-        fixed.members.counts,
-        ground.limits,
-        np.minimum(ground.sizes, ground.tasks).astype(np.int64),
-        ground.size_of_state.astype(np.int64),
-        tree.bound,
-        tree.depth,
-        tree.member,
-        tree.beyond,
-        tree.leaf,
-        least,
-        chosen,
-        cost,
-    )
+    run(ground, members.bounds, members.counts, tree, least, rows, stays, before, chosen, cost)
     return chosen, cost
 
 
@@ -215,130 +169,99 @@ def take_least_below(depth: Compact, path: Ints, least: Floats) -> None:
 
 @kernel
 def search(
+    ground: Ground,
+    bounds: Ints,
+    counts: Ints,
+    tree: _Tree,
+    least: Floats,
     rows: Ints,
     stays: Flags,
     before: Ints,
-    work: Floats,
-    state: Ints,
-    bounds: Ints,
-    counts: Ints,
-    limits: Floats,
-    most: Ints,
-    size_of_state: Ints,
-    bound: Compact,
-    depth: Compact,
-    member: Compact,
-    beyond: Compact,
-    leaf: Compact,
-    least: Floats,
     chosen: Ints,
     cost: Floats,
 ) -> None:
     """Find the cheapest successor of each row's member for each state.
 
-    ``before[z, r]`` is a successor to begin with, or -1; ``least[z, node]`` what the members below
-    a node cost later at least, infinite where none serves z.
+    ``least[z, node]`` is what the members below a node cost later at least, infinite where none
+    serves z; ``before[z, r]`` a successor to begin with, or -1.
     """
-    m = len(work) - 1
+    m = len(ground.work) - 1
     width = bounds.shape[1]
     block = np.empty(m, np.int64)
-    first = np.empty(m + 1, np.int64)
-    ends = np.empty((3, width + 1), np.int64)
-    low, high, offset = ends[0], ends[1], ends[2]
-    free = np.empty((width + 1) * (m + 1), np.int64)
-    used = np.empty((width + 1) * (m + 1), np.int64)
-    scratch = np.empty((6, m + 1), np.int64)
-    begin = np.empty(width + 1, np.int64)
-    kept_free = np.empty(width + 1, np.int64)
-    kept_used = np.empty(width + 1, np.int64)
-    begin[0], kept_free[0], kept_used[0] = m, 0, _NONE
+    kept = np.empty((3, width + 1), np.int64)
+    kept[0, 0], kept[1, 0], kept[2, 0] = m, 0, _NONE
     for r in range(len(rows)):
         starts = bounds[rows[r], : counts[rows[r]] + 1]
-        nothing = np.zeros(len(starts), np.int64)
         for b in range(len(starts) - 1):
             block[starts[b] : starts[b + 1]] = b
-        tables = -1
+        held = Held(ground.state, starts, block)
+        size, levels = -1, 0
+        free, used, offset = kept[0], kept[0], kept[0]
         for z in range(len(least)):
             if stays[z, r]:
                 chosen[z, r] = rows[r]
                 cost[z, r] = 0.0
                 continue
-            size = size_of_state[z]
-            levels = most[size]
-            if size != tables:
-                tables = size
-                low, high, offset = ends[0, : levels + 1], ends[1, : levels + 1], ends[2]
-                if ranges(work, limits[size], first, low, high, offset) > 0:
-                    forward(
-                        state,
-                        starts,
-                        block,
-                        first,
-                        low,
-                        high,
-                        offset,
-                        free,
-                        used,
-                        scratch,
-                        nothing,
-                        _NONE,
-                    )
-                    take_fewer(low, high, offset, free, used)
-            at = before[z, r]
-            best = np.inf
-            paid = 0.0
+            if ground.size_of_state[z] != size:
+                size = ground.size_of_state[z]
+                levels = min(ground.sizes[size], m)
+                free, used, offset = most_before(ground.work, held, ground.limits[size], levels)
+            at, best, paid = before[z, r], np.inf, 0.0
             if at >= 0:
-                paid = float(state[m] - kept_between(state, starts, block, bounds[at], counts[at]))
-                best = paid + least[z, leaf[at]]
+                paid = float(ground.state[m] - kept_between(held, bounds[at], counts[at]))
+                best = paid + least[z, tree.leaf[at]]
             node = 0
-            while node < len(bound):
+            while node < len(tree.bound):
                 if least[z, node] >= best:
-                    node = beyond[node]
+                    node = tree.beyond[node]
                     continue
-                d = depth[node]
-                x = bound[node]
-                now_free, now_used = one_more(
-                    state, starts, block, x, begin[d], kept_free[d], kept_used[d]
-                )
-                if member[node] >= 0:
-                    now = float(state[m] - now_free)
+                d, x = tree.depth[node], tree.bound[node]
+                now_free, now_used = one_more(held, x, kept[0, d], kept[1, d], kept[2, d])
+                if tree.member[node] >= 0:
+                    now = float(ground.state[m] - now_free)
                     if now + least[z, node] < best:
-                        at = member[node]
-                        paid = now
-                        best = now + least[z, node]
+                        at, paid, best = tree.member[node], now, now + least[z, node]
                     node += 1
                     continue
                 cell = offset[min(levels - d - 1, x)] + x
-                kept = max(free[cell] + max(now_free, now_used), used[cell] + now_free)
-                if float(state[m] - kept) + least[z, node] >= best:
-                    node = beyond[node]
+                most = max(free[cell] + max(now_free, now_used), used[cell] + now_free)
+                if float(ground.state[m] - most) + least[z, node] >= best:
+                    node = tree.beyond[node]
                     continue
-                begin[d + 1], kept_free[d + 1], kept_used[d + 1] = x, now_free, now_used
+                kept[0, d + 1], kept[1, d + 1], kept[2, d + 1] = x, now_free, now_used
                 node += 1
             chosen[z, r] = at
             cost[z, r] = paid
 
 
 @kernel
-def take_fewer(low: Ints, high: Ints, offset: Ints, free: Ints, used: Ints) -> None:
-    """Raise the gain of each prefix and number of intervals to that of fewer, where it is more."""
-    for level in range(2, len(low)):
-        for x in range(max(low[level], low[level - 1]), min(high[level], high[level - 1]) + 1):
-            here, fewer = offset[level] + x, offset[level - 1] + x
-            free[here] = max(free[here], free[fewer])
-            used[here] = max(used[here], used[fewer])
+def most_before(work: Floats, held: Held, limit: float, levels: int) -> tuple[Ints, Ints, Ints]:
+    """Return the most that at most l intervals keep of the tasks before x: two cells of each.
+
+    Cell ``offset[l] + x``, with the old interval of task x - 1 not matched yet, and matched.
+    """
+    span, cells = spans(work, limit, levels)
+    free, used = np.empty(cells, np.int64), np.empty(cells, np.int64)
+    if cells > 0:
+        forward(held, span, free, used, np.zeros(len(held.starts), np.int64), _NONE)
+        low, high, offset = span.low, span.high, span.offset
+        for level in range(2, len(low)):
+            for x in range(max(low[level], low[level - 1]), min(high[level], high[level - 1]) + 1):
+                here, fewer = offset[level] + x, offset[level - 1] + x
+                free[here] = max(free[here], free[fewer])
+                used[here] = max(used[here], used[fewer])
+    return free, used, span.offset
 
 
 @kernel
-def one_more(
-    state: Ints, starts: Ints, block: Ints, a: int, x: int, free: int, used: int
-) -> tuple[int, int]:
+def one_more(held: Held, a: int, x: int, free: int, used: int) -> tuple[int, int]:
     """Return the most that the tasks from ``a`` on keep, when ``[a, x)`` is the next interval.
 
     ``free`` and ``used`` are what those from ``x`` on keep where the old interval that holds task
     ``x - 1`` is not matched yet, and where it is; the answers are for that of task ``a - 1``.
     """
-    last, home = block[x - 1], block[a]
+    state, starts = held.state, held.starts
+    last, home = held.block[x - 1], held.block[a]
     if last == home:
         now_free = free
         now_used = max(used, free + state[x] - state[a])
@@ -354,9 +277,9 @@ def one_more(
 
 
 @kernel
-def kept_between(state: Ints, starts: Ints, block: Ints, cut: Ints, count: int) -> int:
+def kept_between(held: Held, cut: Ints, count: int) -> int:
     """Return the most state that can stay when these old intervals become those of a cut."""
     free, used = 0, _NONE
     for i in range(count - 1, -1, -1):
-        free, used = one_more(state, starts, block, cut[i], cut[i + 1], free, used)
+        free, used = one_more(held, cut[i], cut[i + 1], free, used)
     return free

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from elastream.foresight.mtm.ground import Ground
-from elastream.foresight.mtm.growth import Bulk, GrowthSettings, InProcess, Round, Start, grow
+from elastream.foresight.mtm.growth import GrowthSettings, Round, Start, grow
 from elastream.foresight.mtm.partitions import (
     Partitions,
     all_partitions,
@@ -18,6 +18,7 @@ from elastream.foresight.mtm.partitions import (
     most_even_cut,
 )
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.runner import Runner
 from elastream.foresight.mtm.solving import solve
 from elastream.foresight.ssm.cuts import Cut
 from elastream.foresight.ssm.interval_gain import Floats
@@ -47,34 +48,26 @@ def partition_values(
     *,
     start: tuple[Cut, int] | None = None,
     settings: GrowthSettings | None = None,
-    bulk: Bulk | None = None,
+    runner: Runner | None = None,
     resumed: Round | None = None,
     finished: Callable[[Round], None] = lambda _round: None,
 ) -> PartitionValues | Infeasible:
     """Return the values of the partitions, or the size of the chain that cannot be served.
 
     ``start`` is the migration that needs them first: the cut where it starts and the state of the
-    chain it leads to. A pool is grown around the paths from there. ``bulk`` runs the long loops;
+    chain it leads to. A pool is grown around the paths from there. ``runner`` runs the long loops;
     ``finished`` is called after each round of growth, and ``resumed`` is a round reported earlier.
     """
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
     starts = _starts(ground, problem.chain, start)
     if isinstance(starts, int):
         return _unserved(problem, starts)
-    bulk, settings = bulk or InProcess(), settings or GrowthSettings()
+    runner, settings = runner or Runner(), settings or GrowthSettings()
     if count_partitions(ground) <= settings.most_listed:
         members = all_partitions(ground)
-        with bulk.costs(ground, members) as table:
-            values = solve(ground, members, table).values
+        values = solve(ground, members, runner).values
         return PartitionValues(problem, members, values * ground.tick_bytes, complete=True)
-    grown = grow(
-        ground,
-        starts,
-        settings,
-        bulk=bulk,
-        resumed=resumed,
-        finished=finished,
-    )
+    grown = grow(ground, starts, settings, runner, resumed=resumed, finished=finished)
     return PartitionValues(problem, grown.members, grown.values * ground.tick_bytes, complete=False)
 
 

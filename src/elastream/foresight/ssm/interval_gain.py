@@ -39,6 +39,8 @@ must leave that much, and prefixes that do not are skipped.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,29 +49,42 @@ from elastream.placement.kernel import kernel
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+
+class Held(NamedTuple):
+    """Tasks in a row, and the blocks that hold them now."""
+
+    state: Ints
+    """Prefix sums of the state, in ticks: m + 1 of them."""
+    starts: Ints
+    """The first task of each block, and m."""
+    block: Ints
+    """The block of each task."""
+
+
+class Spans(NamedTuple):
+    """The prefixes that l intervals can cover, for l from 0 to the most that are allowed."""
+
+    first: Ints
+    """For each x the least admissible start of an interval that ends there."""
+    low: Ints
+    high: Ints
+    """For each l the first and the last prefix."""
+    offset: Ints
+    """The cell of l intervals and prefix x is ``offset[l] + x``."""
+
+
 _NONE = -(1 << 60)
 """The gain of unreachable cells: less than any sum of ticks, and far from overflow."""
 
 
 @kernel
-def least_moved(
-    work: Floats,
-    state: Ints,
-    starts: Ints,
-    block: Ints,
-    cap: float,
-    grain: float,
-    cuts: Ints,
-    match: Ints,
-) -> int:
+def least_moved(work: Floats, held: Held, cap: float, grain: float, cuts: Ints, match: Ints) -> int:
     """Find the intervals of greatest gain and, of those, of lowest maximum load.
 
-    ``work`` and ``state`` are prefix sums over the ``m`` tasks, ``starts[b]`` is the first task of
-    block ``b`` (``m`` after the last), ``block[j]`` the block of task ``j``; loads closer than
-    ``grain`` count as equal. ``cuts`` has one entry more than there may be intervals, as has
-    ``match``. Returns how many intervals there are, 0 where ``cap`` is too low. Interval ``i``,
-    counted from the last, is ``[cuts[i + 1], cuts[i])`` and stays on the node of block
-    ``match[i]``, or of none where that is -1.
+    ``work`` are prefix sums; loads closer than ``grain`` count as equal. ``cuts`` and ``match``
+    have one entry more than there may be intervals. Returns the number of intervals, 0 if ``cap``
+    is too low. Interval ``i``, counted from the last, is ``[cuts[i + 1], cuts[i])`` and stays on
+    the node of block ``match[i]``, or of none if that is -1.
     """
     m = len(work) - 1
     levels = len(cuts) - 1
@@ -80,9 +95,7 @@ def least_moved(
     floor = work[m] / levels - grain
     probe = cap
     while True:
-        found, intervals = most_kept(
-            work, state, starts, block, probe, gain, trial_cuts, trial_match
-        )
+        found, intervals = most_kept(work, held, probe, gain, trial_cuts, trial_match)
         if intervals > 0 and found >= gain:
             first = count == 0
             gain, count = found, intervals
@@ -120,58 +133,35 @@ def nearest_load(work: Floats, least: float, most: float, wanted: float) -> floa
 
 @kernel
 def most_kept(
-    work: Floats,
-    state: Ints,
-    starts: Ints,
-    block: Ints,
-    cap: float,
-    least: int,
-    cuts: Ints,
-    match: Ints,
+    work: Floats, held: Held, cap: float, least: int, cuts: Ints, match: Ints
 ) -> tuple[int, int]:
     """Return the maximum gain with loads up to ``cap`` and the number of its intervals.
 
     0 intervals if no gain of ``least`` or more exists.
     """
-    m = len(work) - 1
-    levels = len(cuts) - 1
-    first = np.empty(m + 1, np.int64)
-    low = np.empty(levels + 1, np.int64)
-    high = np.empty(levels + 1, np.int64)
-    offset = np.empty(levels + 1, np.int64)
-    cells = ranges(work, cap, first, low, high, offset)
+    span, cells = spans(work, cap, len(cuts) - 1)
     if cells == 0:
         return _NONE, 0
-    free = np.empty(cells, np.int64)
-    used = np.empty(cells, np.int64)
-    rows = np.empty((6, m + 1), np.int64)
-    smallest = np.zeros(len(starts), np.int64)
-    smallest[1:] = np.cumsum(np.sort(state[starts[1:]] - state[starts[:-1]]))
-    gain = forward(
-        state, starts, block, first, low, high, offset, free, used, rows, smallest, least
-    )
+    free, used = np.empty(cells, np.int64), np.empty(cells, np.int64)
+    smallest = np.zeros(len(held.starts), np.int64)
+    sizes = held.state[held.starts[1:]] - held.state[held.starts[:-1]]
+    smallest[1:] = np.cumsum(np.sort(sizes))
+    gain = forward(held, span, free, used, smallest, least)
     if gain < 0:
         return _NONE, 0
-    return gain, trace(state, starts, block, low, high, offset, free, used, gain, cuts, match)
+    return gain, trace(held, span, free, used, gain, cuts, match)
 
 
 @kernel
-def ranges(
-    work: Floats,
-    cap: float,
-    first: Ints,
-    low: Ints,
-    high: Ints,
-    offset: Ints,
-) -> int:
-    """Compute the admissible ranges under ``cap``; return the number of cells of the program.
+def spans(work: Floats, cap: float, levels: int) -> tuple[Spans, int]:
+    """Return the spans under ``cap`` for up to ``levels`` intervals, and how many cells they have.
 
-    ``work`` are prefix sums. Filled in: ``first[x]``, the least admissible start of an interval
-    that ends at ``x``; and for every count ``l`` the range ``low[l] .. high[l]`` of prefixes and
-    the ``offset[l]`` of its cells. Returns 0 if the allowed intervals cannot hold all tasks.
+    0 cells if the allowed intervals cannot hold all tasks.
     """
     m = len(work) - 1
-    levels = len(low) - 1
+    first = np.empty(m + 1, np.int64)
+    low, high = np.empty(levels + 1, np.int64), np.empty(levels + 1, np.int64)
+    span = Spans(first, low, high, np.empty(levels + 1, np.int64))
     a = 0
     for x in range(m + 1):
         while work[x] - work[a] > cap:
@@ -184,11 +174,11 @@ def ranges(
         while stop < m and work[stop + 1] - work[reach] <= cap:
             stop += 1
         if stop == reach and reach < m:
-            return 0
+            return span, 0
         reach = stop
         high[level] = reach
     if reach < m:
-        return 0
+        return span, 0
     least = m
     low[levels] = m
     for level in range(levels - 1, -1, -1):
@@ -197,40 +187,30 @@ def ranges(
     cells = 0
     for level in range(levels + 1):
         low[level] = min(max(low[level], level), m)
-        offset[level] = cells - low[level]
+        span.offset[level] = cells - low[level]
         cells += max(high[level] - low[level] + 1, 0)
-    return cells
+    return span, cells
 
 
 @kernel
-def forward(
-    state: Ints,
-    starts: Ints,
-    block: Ints,
-    first: Ints,
-    low: Ints,
-    high: Ints,
-    offset: Ints,
-    free: Ints,
-    used: Ints,
-    rows: Ints,
-    smallest: Ints,
-    target: int,
-) -> int:
-    """Fill ``free`` and ``used``, cell ``offset[l] + x`` each; return the greatest gain.
+def forward(held: Held, span: Spans, free: Ints, used: Ints, smallest: Ints, target: int) -> int:
+    """Fill in the best gains, ``free`` and ``used``, a cell each; return the greatest gain.
 
     Prefixes that cannot lead to a gain of ``target`` are left out, and ``low`` and ``high`` drawn
     together around the others of each row. Behind a prefix all may stay but for the blocks that
     are more than the intervals left; ``smallest[k]`` is the size of the ``k`` smallest blocks.
 
-    ``rows`` are six of length ``m + 1``. The starts of a window lie on two sides: *near* ones in
-    the block of task ``x - 1``, *far* ones before it. On each side the rows hold suffix maxima
-    for starts below ``near_end`` (``far_end``), the variables maxima for those after.
+    The starts of a window lie on two sides: *near* ones in the block of task ``x - 1``, *far* ones
+    before it. On each side the stacks hold suffix maxima for starts below ``near_end``
+    (``far_end``), the variables maxima for those after.
     """
+    state, starts, block = held
+    first, low, high, offset = span
     m = len(state) - 1
     levels = len(low) - 1
-    near_match, near_used, near_free = rows[0], rows[1], rows[2]
-    far_rest, far_best, far_pair = rows[3], rows[4], rows[5]
+    stacks = np.empty((6, m + 1), np.int64)
+    near_match, near_used, near_free = stacks[0], stacks[1], stacks[2]
+    far_rest, far_best, far_pair = stacks[3], stacks[4], stacks[5]
     free[offset[0]] = 0
     used[offset[0]] = _NONE
     gain = _NONE
@@ -280,24 +260,7 @@ def forward(
                 if left >= far_end:
                     far_end = far_next
                     rest = best = pair = whole = _NONE
-                    behind = last - 1
-                    size = _NONE
-                    for a in range(far_end - 1, left - 1, -1):
-                        home = block[a]
-                        while behind > home:
-                            size = max(size, state[starts[behind + 1]] - state[starts[behind]])
-                            behind -= 1
-                        kept = free[before + a]
-                        top = max(kept, used[before + a])
-                        kept += state[starts[home + 1]] - state[a]
-                        if a + 1 < far_end:
-                            far_rest[a] = max(kept, far_rest[a + 1])
-                            far_best[a] = max(top, far_best[a + 1])
-                            far_pair[a] = max(top + size, far_pair[a + 1])
-                        else:
-                            far_rest[a] = kept
-                            far_best[a] = top
-                            far_pair[a] = top + size
+                    stack_far(held, free, used, before, left, far_end, last - 1, stacks)
                 value_used = max(far_best[left], best) + state[x] - state[start]
                 value_free = max(far_rest[left], rest)
                 value_free = max(value_free, far_pair[left], pair, far_best[left] + whole)
@@ -310,15 +273,7 @@ def forward(
                 if left >= near_end:
                     near_end = near_next
                     match = match_used = match_free = _NONE
-                    for a in range(near_end - 1, left - 1, -1):
-                        kept = free[before + a]
-                        near_match[a] = kept - state[a]
-                        near_used[a] = used[before + a]
-                        near_free[a] = kept
-                        if a + 1 < near_end:
-                            near_match[a] = max(near_match[a], near_match[a + 1])
-                            near_used[a] = max(near_used[a], near_used[a + 1])
-                            near_free[a] = max(near_free[a], near_free[a + 1])
+                    stack_near(state, free, used, before, left, near_end, stacks)
                 value_used = max(value_used, max(near_match[left], match) + state[x])
                 value_used = max(value_used, near_used[left], match_used)
                 value_free = max(value_free, near_free[left], match_free)
@@ -336,23 +291,46 @@ def forward(
 
 
 @kernel
+def stack_near(
+    state: Ints, free: Ints, used: Ints, before: int, left: int, end: int, stacks: Ints
+) -> None:
+    """Fill in for each near start from ``left`` on the maxima over the starts up to ``end``."""
+    match = taken = kept = _NONE
+    for a in range(end - 1, left - 1, -1):
+        kept = max(kept, free[before + a])
+        taken = max(taken, used[before + a])
+        match = max(match, free[before + a] - state[a])
+        stacks[0, a], stacks[1, a], stacks[2, a] = match, taken, kept
+
+
+@kernel
+def stack_far(
+    held: Held, free: Ints, used: Ints, before: int, left: int, end: int, behind: int, stacks: Ints
+) -> None:
+    """Fill in the same for far starts; ``behind`` is the last block that may be held whole."""
+    state, starts, block = held
+    rest = best = pair = size = _NONE
+    for a in range(end - 1, left - 1, -1):
+        while behind > block[a]:
+            size = max(size, state[starts[behind + 1]] - state[starts[behind]])
+            behind -= 1
+        top = max(free[before + a], used[before + a])
+        rest = max(rest, free[before + a] + state[starts[behind + 1]] - state[a])
+        best = max(best, top)
+        pair = max(pair, top + size)
+        stacks[3, a], stacks[4, a], stacks[5, a] = rest, best, pair
+
+
+@kernel
 def trace(
-    state: Ints,
-    starts: Ints,
-    block: Ints,
-    low: Ints,
-    high: Ints,
-    offset: Ints,
-    free: Ints,
-    used: Ints,
-    gain: int,
-    cuts: Ints,
-    match: Ints,
+    held: Held, span: Spans, free: Ints, used: Ints, gain: int, cuts: Ints, match: Ints
 ) -> int:
     """Walk back from ``gain`` and fill ``cuts`` and ``match``; return how many intervals there are.
 
     A start that keeps tasks where they are is preferred to one of the same gain that does not.
     """
+    state, starts, block = held
+    _, low, high, offset = span
     m = len(state) - 1
     level = len(low) - 1
     while high[level] < m or free[offset[level] + m] != gain:

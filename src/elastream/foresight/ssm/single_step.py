@@ -33,7 +33,7 @@ from itertools import accumulate
 import numpy as np
 
 from elastream.foresight.ssm.cuts import intervals_of, nearest_copies, prefix_sums
-from elastream.foresight.ssm.interval_gain import least_moved
+from elastream.foresight.ssm.interval_gain import Held, least_moved
 from elastream.model.assignment import Interval
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
@@ -120,9 +120,7 @@ def _solve(problem: StepProblem, old: Sequence[Interval], limit: float) -> _Cuts
     effort = 100.0 * (m + levels) + 12.0 * m * levels
     count = least_moved.for_operations(effort)(
         prefix_sums(problem.work),
-        state,
-        starts,
-        np.repeat(np.arange(len(blocks)), starts[1:] - starts[:-1]),
+        Held(state, starts, np.repeat(np.arange(len(blocks)), starts[1:] - starts[:-1])),
         limit * (1 + LOAD_TOLERANCE),
         grain,
         cuts,

@@ -13,6 +13,7 @@ from elastream_lab.cli.study.look_ahead import look_ahead
 from elastream_lab.cli.study.migration_response import migration_response
 from elastream_lab.cli.study.output import tell
 from elastream_lab.cli.study.precompute import numbers_of, precompute
+from elastream_lab.cli.study.projected_cost import projected_cost
 from elastream_lab.cli.study.replication import replication
 from elastream_lab.cli.study.resilience import latency, resilience
 from elastream_lab.cli.study.soak import soak
@@ -40,6 +41,7 @@ app.command("handover")(handover)
 app.command("look-ahead")(look_ahead)
 app.command("transfer-phases")(transfer_phases)
 app.command("precompute")(precompute)
+app.command("projected-cost")(projected_cost)
 app.command("migration-response")(migration_response)
 app.command("soak")(soak)
 

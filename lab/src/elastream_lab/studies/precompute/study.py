@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elastream.foresight.mtm.ground import Ground
-from elastream.foresight.mtm.growth import Bulk, GrowthSettings
+from elastream.foresight.mtm.growth import GrowthSettings
 from elastream.foresight.mtm.partitions import Partitions, most_even_cut
 from elastream.foresight.mtm.problem import ProjectionProblem
+from elastream.foresight.mtm.runner import Runner
 from elastream.foresight.mtm.values import PartitionValues, count_all, partition_values
 from elastream.model.checks import count, positive
 from elastream.model.errors import ProblemError
@@ -63,8 +64,8 @@ def precompute_figures(study: PrecomputeStudy, say: Callable[[str], None]) -> tu
     counts = [count_all(problem) for problem in study.problems]
     rows = [*_in_place(study, counts, _HERE, 1, None, say)]
     for cores in study.cores:
-        with _on_spark(cores) as bulk:
-            rows += _in_place(study, counts, f"local[{cores}]", cores, bulk, say)
+        with _on_spark(cores) as runner:
+            rows += _in_place(study, counts, f"local[{cores}]", cores, runner, say)
     pools = [*_pools(study, counts, rows, say)]
     return _times_figure(study, counts, rows), _pool_figure(study, rows, pools)
 
@@ -74,20 +75,20 @@ def _in_place(
     counts: Sequence[int],
     where: str,
     cores: int,
-    bulk: Bulk | None,
+    runner: Runner | None,
     say: Callable[[str], None],
 ) -> Iterator[Row]:
     """Value all partitions of every problem in one place; a small one goes first, to warm up."""
     fewest = min(range(len(counts)), key=counts.__getitem__)
     if counts[fewest] <= study.most:
-        _valued(study.problems[fewest], GrowthSettings(most_listed=study.most), bulk)
+        _valued(study.problems[fewest], GrowthSettings(most_listed=study.most), runner)
     for problem, number in zip(study.problems, counts, strict=True):
         row: Row = {"tau": float(problem.tau), "partitions": number, "where": where, "cores": cores}
         if number > study.most:
             yield row | {"seconds": None, "value_percent": None}
             continue
         start = time.perf_counter()
-        values = _valued(problem, GrowthSettings(most_listed=study.most), bulk)
+        values = _valued(problem, GrowthSettings(most_listed=study.most), runner)
         seconds = time.perf_counter() - start
         say(f"all {number:,} partitions, {where}: {seconds:.1f} s")
         yield row | {"seconds": seconds, "value_percent": _value_percent(values)}
@@ -117,9 +118,9 @@ def _pools(
 
 
 def _valued(
-    problem: ProjectionProblem, settings: GrowthSettings, bulk: Bulk | None
+    problem: ProjectionProblem, settings: GrowthSettings, runner: Runner | None
 ) -> PartitionValues:
-    values = partition_values(problem, settings=settings, bulk=bulk)
+    values = partition_values(problem, settings=settings, runner=runner)
     if isinstance(values, Infeasible):
         raise ProblemError("taus", f"{problem.tau:g}: {values.reason}")
     return values
@@ -143,12 +144,12 @@ def _place(members: Partitions, cut: Cut, ground: Ground) -> int:
 
 
 @contextmanager
-def _on_spark(cores: int) -> Iterator[Bulk]:
-    from elastream.foresight.spark.bulk import SparkBulk
+def _on_spark(cores: int) -> Iterator[Runner]:
+    from elastream.foresight.spark_runner import SparkRunner
     from elastream.spark.sessions.batch_session import batch_session
 
     with batch_session("elastream study", master=f"local[{cores}]") as spark:
-        yield SparkBulk(spark.sparkContext)
+        yield SparkRunner(spark.sparkContext)
 
 
 def _times_figure(study: PrecomputeStudy, counts: Sequence[int], rows: list[Row]) -> Figure:

@@ -6,8 +6,8 @@ odds of n'. Then the factors of a row sum to the number of partitions, not to 1,
 of line 2 converges only if ``gamma`` times that number is below 1: for hardly any problem. Read so
 that the factors of a row sum to 1, the odds of a size are spread evenly over its partitions, and
 the sum is the cost of a system that goes to a random one. Neither is what the text defines
-(:mod:`~elastream.foresight.mtm.hindsight`) nor what can be reached
-(:mod:`~elastream.foresight.mtm.solving`); both are here for comparison.
+(:mod:`~elastream_lab.studies.projected_cost.hindsight`) nor what can be reached
+(:mod:`~elastream.foresight.mtm.solving`).
 
 Both are linear in the weighted sums of C over the partitions that serve each state: solving Z
 equations replaces the iteration.
@@ -39,10 +39,7 @@ class FigureSix:
 
 def figure_six(ground: Ground, members: Partitions, place: int, state: int) -> FigureSix:
     """Return both readings for the member at ``place`` in ``state``; members are all there are."""
-    sums = members.state_sums(ground)
-    costs = np.empty((len(members), len(members)))
-    run = pair_costs.for_operations(5.0 * costs.size * sums.shape[1])
-    run(sums, members.counts, sums, members.counts, costs)
+    costs = all_pair_costs(ground, members)
     serves = members.serves(ground)[ground.size_of_state].astype(np.float64)
     partitions = serves.sum(axis=1)
     growth = ground.gamma * float(
@@ -57,6 +54,15 @@ def figure_six(ground: Ground, members: Partitions, place: int, state: int) -> F
         growth=growth,
         drawn=float(drawn[state, place]) * scale,
     )
+
+
+def all_pair_costs(ground: Ground, members: Partitions) -> Floats:
+    """Return the cost of going from each partition to each, in ticks."""
+    sums = members.state_sums(ground)
+    costs = np.empty((len(members), len(members)))
+    run = pair_costs.for_operations(5.0 * costs.size * sums.shape[1])
+    run(sums, members.counts, sums, members.counts, costs)
+    return costs
 
 
 def _valued(ground: Ground, costs: Floats, weights: Floats) -> Floats:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from elastream.foresight.mtm.figure_six import FigureSix, figure_six
 from elastream.foresight.mtm.ground import Ground
-from elastream.foresight.mtm.hindsight import Hindsight, Sampling, hindsight
 from elastream.foresight.mtm.partitions import (
     Partitions,
     all_partitions,
@@ -20,6 +18,8 @@ from elastream.foresight.mtm.partitions import (
 from elastream.foresight.mtm.problem import ProjectionProblem, TransitionPlan, TransitionProblem
 from elastream.foresight.ssm.cuts import cut_of
 from elastream.model.plan import Infeasible
+from elastream_lab.studies.projected_cost.figure_six import FigureSix, figure_six
+from elastream_lab.studies.projected_cost.hindsight import Hindsight, Sampling, hindsight
 
 _MOST_SUMMED = 4000
 """Figure 6's sum is over all pairs: of this many partitions they take 128 MB."""

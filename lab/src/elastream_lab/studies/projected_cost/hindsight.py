@@ -24,14 +24,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elastream.foresight.ahead.futures import States, sampled_sequences
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.partitions import (
     Partitions,
     all_partitions,
     count_partitions,
 )
-from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
-from elastream.foresight.mtm.solving import in_memory_costs
+from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.foresight.mtm.values import unserved_size
 from elastream.foresight.oms.planner import sequence
 from elastream.foresight.oms.problem import SequenceProblem
@@ -39,6 +39,7 @@ from elastream.foresight.ssm.cuts import cut_of
 from elastream.model.assignment import Assignment
 from elastream.model.migration import Target
 from elastream.model.plan import Infeasible
+from elastream_lab.studies.projected_cost.figure_six import all_pair_costs
 
 _NEGLIGIBLE = 0.005
 """Migrations with less weight than this share of the first are left out."""
@@ -49,8 +50,6 @@ expensive."""
 _MOST_LISTED = 2000
 """Up to this many partitions are listed: their pairs take 32 MB, and a sweep about a second."""
 
-States = tuple[int, ...]
-"""Consecutive states of a chain."""
 Cost = tuple[float, bool]
 """A lower bound on the weighted cost of a sequence, in bytes, and whether it is exact."""
 
@@ -102,7 +101,9 @@ def hindsight(
     listed = count_partitions(ground) <= _MOST_LISTED and unserved_size(problem) is None
     most = _MOST_SWEPT if listed else _MOST_PLANNED
     length = sampling.migrations or migrations_that_matter(problem.chain.gamma, most)
-    drawn = sampled_sequences(problem.chain, state, length, sampling)
+    drawn = sampled_sequences(
+        problem.chain, state, length, sequences=sampling.sequences, seed=sampling.seed
+    )
     if with_first:
         drawn = [(state, *states) for states in drawn]
     distinct = list(dict.fromkeys(drawn))
@@ -121,15 +122,13 @@ def _by_listing(ground: Ground, current: Assignment, sequences: list[States]) ->
     """Return the least costs, migration by migration from the last, over all partitions."""
     here = Partitions.of_cuts([cut_of(current)], ground)
     members = all_partitions(ground).followed_by(here)
-    table = in_memory_costs(ground, members)
+    costs = all_pair_costs(ground, members)
     serves = members.serves(ground)[ground.size_of_state]
     steps = np.array(sequences).T
     onward = np.zeros((len(sequences), len(members)))
     for states in steps[::-1]:
-        stays = serves[states]
-        later = np.where(stays, ground.gamma * onward, np.inf)
-        chosen, cost = table.cheapest(later, stays)
-        onward = cost + np.take_along_axis(later, chosen, axis=1)
+        later = np.where(serves[states], ground.gamma * onward, np.inf)
+        onward = np.array([(costs + row).min(axis=1) for row in later])
     return [(float(least) * ground.tick_bytes, True) for least in onward[:, -1]]
 
 
@@ -160,22 +159,6 @@ def migrations_that_matter(gamma: float, most: int) -> int:
     if gamma == 1:
         return most
     return min(most, math.ceil(math.log(_NEGLIGIBLE) / math.log(gamma)) + 1)
-
-
-def sampled_sequences(
-    chain: MigrationChain, state: int, length: int, sampling: Sampling
-) -> list[States]:
-    """Return sequences of states that follow ``state``, drawn by the chain's odds."""
-    random = np.random.default_rng(sampling.seed)
-    upto = np.cumsum(np.array(chain.matrix), axis=1)
-    drawn = []
-    for _ in range(sampling.sequences):
-        here, states = state, []
-        for chance in random.random(length):
-            here = int(np.searchsorted(upto[here], chance * upto[here, -1], side="right"))
-            states.append(here)
-        drawn.append(tuple(states))
-    return drawn
 
 
 def _estimate(costs: Sequence[Cost], length: int) -> Hindsight:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,14 +17,8 @@ from tests.foresight.mtm.exact import (
     transition_problems,
 )
 
-from elastream.foresight.mtm import hindsight as hindsight_module
-from elastream.foresight.mtm.hindsight import (
-    Hindsight,
-    Sampling,
-    hindsight,
-    migrations_that_matter,
-    sampled_sequences,
-)
+from elastream.cli.main import main
+from elastream.foresight.ahead.futures import sampled_sequences
 from elastream.foresight.mtm.planner import transition
 from elastream.foresight.mtm.problem import (
     MigrationChain,
@@ -30,7 +26,6 @@ from elastream.foresight.mtm.problem import (
     TransitionPlan,
     TransitionProblem,
 )
-from elastream.foresight.mtm.readings import Readings, readings
 from elastream.foresight.oms.planner import sequence
 from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
 from elastream.foresight.ssm.cuts import cut_of
@@ -38,6 +33,14 @@ from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible
+from elastream_lab.studies.projected_cost import hindsight as hindsight_module
+from elastream_lab.studies.projected_cost.hindsight import (
+    Hindsight,
+    Sampling,
+    hindsight,
+    migrations_that_matter,
+)
+from elastream_lab.studies.projected_cost.readings import Readings, readings
 
 STEP = StepProblem.of(
     work=[1, 2, 2, 3, 1, 2, 3, 1],
@@ -110,7 +113,7 @@ def test_no_sample_is_above_what_the_policy_moves_on_the_same_migrations(
         return
     found = readings(problem, plan, Sampling(sequences=8, migrations=4, seed=seed))
     assert isinstance(found, Readings)
-    drawn = sampled_sequences(problem.chain, problem.state, 4, Sampling(8, seed=seed))
+    drawn = sampled_sequences(problem.chain, problem.state, 4, sequences=8, seed=seed)
     step, gamma = problem.step, problem.chain.gamma
     greedy = [_greedy(step, plan, [problem.chain.sizes[z] for z in states]) for states in drawn]
     assert found.hindsight.mean <= np.mean(greedy) + 1e-6
@@ -126,7 +129,7 @@ def test_each_distinct_sequence_is_told_once_it_is_planned(monkeypatch: pytest.M
     told: list[None] = []
     found = readings(problem, plan, sampling, lambda: told.append(None))
     assert isinstance(found, Readings)
-    drawn = sampled_sequences(CHAIN, problem.state, 2, sampling)
+    drawn = sampled_sequences(CHAIN, problem.state, 2, sequences=6, seed=0)
     assert len(told) == 2 * len(set(drawn))  # after the plan, and with it
 
 
@@ -188,8 +191,8 @@ def test_figure_six_is_the_fixed_point_of_its_own_lines() -> None:
 
 
 def test_sequences_follow_the_odds_and_the_seed() -> None:
-    drawn = sampled_sequences(CHAIN, 0, 6, Sampling(sequences=500, seed=3))
-    assert drawn == sampled_sequences(CHAIN, 0, 6, Sampling(sequences=500, seed=3))
+    drawn = sampled_sequences(CHAIN, 0, 6, sequences=500, seed=3)
+    assert drawn == sampled_sequences(CHAIN, 0, 6, sequences=500, seed=3)
     firsts = [states[0] for states in drawn]
     assert 0 not in firsts
     assert 0.7 < firsts.count(1) / len(firsts) < 0.9
@@ -203,3 +206,28 @@ def test_sequences_end_where_migrations_count_for_nothing(
     gamma: float, most: int, migrations: int
 ) -> None:
     assert migrations_that_matter(gamma, most) == migrations
+
+
+def test_the_command_prints_every_reading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = {
+        "work": STEP.work,
+        "state": STEP.state,
+        "current": STEP.current.intervals,
+        "nodes": 3,
+        "tau": 0.4,
+        "chain": {"sizes": CHAIN.sizes, "matrix": CHAIN.matrix, "gamma": 0.8},
+    }
+    file = tmp_path / "problem.json"
+    file.write_text(json.dumps(problem))
+    assert main(["study", "projected-cost", str(file), "--sequences", "50"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    read = found["hindsight"]
+    assert (read["sequences"], read["proven"]) == (50, 50)
+    assert read["gap"] == pytest.approx(found["policy"] - read["projected"])
+    whole = found["least_total"]
+    assert whole["of_this_plan"] == pytest.approx(found["cost"] + 0.8 * found["policy"])
+    assert whole["cost"] <= whole["of_this_plan"] + 4 * whole["standard_error"]
+    assert found["figure_6"]["sum"] is None
+    assert found["figure_6"]["drawn"] > found["policy"]

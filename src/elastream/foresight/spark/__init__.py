@@ -1,1 +1,0 @@
-"""Values of partitions on Spark (PMC): the long loops, and the files."""
