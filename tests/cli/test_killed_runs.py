@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
 
-import numpy as np
 import pytest
 
 from elastream.cli.main import main
@@ -40,32 +39,6 @@ def killed_when(there: Callable[[], bool], *arguments: str) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def values_problem() -> dict[str, object]:
-    random = np.random.default_rng(1)
-    sizes = list(range(8, 17))
-    matrix = random.exponential(size=(9, 9))
-    matrix /= matrix.sum(axis=1, keepdims=True)
-    work, state = random.integers(50, 150, (2, 64)).tolist()
-    chain = {"sizes": sizes, "matrix": matrix.tolist(), "gamma": 0.8}
-    return {"work": work, "state": state, "tau": 0.4, "chain": chain}
-
-
-def test_values_that_were_killed_are_none_and_go_on_to_the_same_end(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    problem, killed, whole = (tmp_path / name for name in ("p.json", "killed", "whole"))
-    problem.write_text(json.dumps(values_problem()))
-    options = ["values", "build", str(problem), "--pool", "300", "--rounds", "4", "--out"]
-    rounds = tmp_path / "killed.rounds"
-    killed_when(rounds.exists, *options, str(killed))
-    assert not killed.exists()
-    assert main([*options, str(killed)]) == 0
-    assert "going on after round" in capsys.readouterr().err
-    assert not rounds.exists()
-    assert main([*options, str(whole)]) == 0
-    assert killed.read_bytes() == whole.read_bytes()
 
 
 def test_a_trace_that_was_killed_is_none_and_can_be_built_anew(

@@ -174,7 +174,6 @@ WRITES = {
     "cli/terminal.py": "say",
     "launch/reporting.py": "report",
     "launch/program.py": "what Python itself prints of a program",
-    "foresight/learner.py": "JSON for the process that started it",
     "cli/main.py": "the help, where a command is misused; the version",
     "cli/quiet.py": "a line without text of others",
     "cli/run.py": "the path of the launcher",

@@ -1,8 +1,7 @@
 """Values on disk: one Parquet file, with its problem in the metadata.
 
 A row is a partition: ``bounds``, and ``values``, one for each state of the chain, in bytes. The
-file is written under another name and renamed, so it is complete or absent. While a pool grows,
-each finished round is kept next to it, and a killed run continues from there.
+file is written under another name and renamed, so it is complete or absent.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from elastream.atomic_io import replacing
-from elastream.foresight.mtm.growth import Grown, GrowthSettings, Round
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues
@@ -84,58 +82,6 @@ def read_values(path: Path) -> PartitionValues:
     cuts = table.column("bounds").to_pylist()
     values = np.array(table.column("values").to_pylist()).T
     return PartitionValues(problem, _in_order(cuts, len(problem.work)), values, about["complete"])
-
-
-def write_round(
-    path: Path, problem: ProjectionProblem, settings: GrowthSettings, finished: Round
-) -> None:
-    """Keep a finished round for the values at ``path``."""
-    content: dict[str, Any] = {
-        "key": np.array(_round_key(problem, settings)),
-        "number": np.array(finished.number),
-        "resting": np.array(finished.resting),
-        "value": np.array(finished.value),
-        "pool": finished.pool.bounds,
-        "best": finished.grown.members.bounds,
-        "values": finished.grown.values,
-        "best_value": np.array(finished.grown.value),
-    }
-
-    with _replacing(_rounds(path)) as temporary, temporary.open("wb") as file:
-        np.savez(file, **content)
-
-
-def read_round(path: Path, problem: ProjectionProblem, settings: GrowthSettings) -> Round | None:
-    """Return the last finished round for the values at ``path``, if it is of the same run."""
-    try:
-        with np.load(_rounds(path)) as content:
-            kept = dict(content)
-    except (OSError, ValueError):
-        return None
-    if str(kept["key"]) != _round_key(problem, settings):
-        return None
-    tasks = len(problem.work)
-    best = Grown(_of_rows(kept["best"], tasks), kept["values"], float(kept["best_value"]))
-    return Round(
-        number=int(kept["number"]),
-        pool=_of_rows(kept["pool"], tasks),
-        value=float(kept["value"]),
-        grown=best,
-        resting=int(kept["resting"]),
-    )
-
-
-def forget_rounds(path: Path) -> None:
-    """Remove the rounds kept for the values at ``path``."""
-    _rounds(path).unlink(missing_ok=True)
-
-
-def _rounds(path: Path) -> Path:
-    return path.with_name(f"{path.name}.rounds")
-
-
-def _round_key(problem: ProjectionProblem, settings: GrowthSettings) -> str:
-    return f"{problem.fingerprint} {json.dumps(asdict(settings))}"
 
 
 def _of_rows(bounds: Any, tasks: int) -> Partitions:

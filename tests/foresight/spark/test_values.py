@@ -8,17 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from elastream.foresight.mtm.growth import GrowthSettings, Round
+from elastream.foresight.mtm.growth import GrowthSettings
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
 from elastream.foresight.spark_runner import SparkRunner
-from elastream.foresight.values_file import (
-    forget_rounds,
-    read_round,
-    read_values,
-    write_round,
-    write_values,
-)
+from elastream.foresight.values_file import read_values, write_values
 from elastream.model.errors import ProblemError
 
 if TYPE_CHECKING:
@@ -106,35 +100,3 @@ def test_files_that_are_no_values_are_refused(tmp_path: Path) -> None:
     for path, line in ((torn, "cannot be read"), (other, "holds no values of partitions")):
         with pytest.raises(ProblemError, match=line):
             read_values(path)
-
-
-def test_a_killed_run_goes_on_after_its_last_round_and_ends_the_same(tmp_path: Path) -> None:
-    path, problem = tmp_path / "values.parquet", problem_of()
-
-    def killed_after_two(told: Round) -> None:
-        write_round(path, problem, POOLED, told)
-        if told.number == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        partition_values(problem, settings=POOLED, finished=killed_after_two)
-    resumed = read_round(path, problem, POOLED)
-    assert resumed is not None
-    assert resumed.number == 2
-    values = partition_values(problem, settings=POOLED, resumed=resumed)
-    assert isinstance(values, PartitionValues)
-    assert same(values, valued(problem))
-    forget_rounds(path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_rounds_of_another_problem_or_other_settings_are_not_gone_on_with(tmp_path: Path) -> None:
-    path, problem = tmp_path / "values.parquet", problem_of()
-    partition_values(
-        problem, settings=POOLED, finished=lambda told: write_round(path, problem, POOLED, told)
-    )
-    assert read_round(path, problem, POOLED) is not None
-    assert read_round(path, problem_of(2), POOLED) is None
-    assert read_round(path, problem, GrowthSettings(pool=99)) is None
-    path.with_name("values.parquet.rounds").write_bytes(b"torn")
-    assert read_round(path, problem, POOLED) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -72,20 +73,23 @@ def chain_of(data: object) -> MigrationChain:
     return MigrationChain.of(data["sizes"], data["matrix"], data["gamma"], data.get("directions"))
 
 
+def by_round(report: Callable[[int, str], None]) -> Callable[[int, int], None]:
+    """Return what shows each finished round of growth."""
+
+    def finished(number: int, partitions: int) -> None:
+        report(number, f"round {number}, {partitions:,} partitions")
+
+    return finished
+
+
 def _planned(problem: TransitionProblem, stored: Path | None) -> TransitionPlan | Infeasible:
     if stored is None:
-        from elastream.foresight.mtm.growth import GrowthSettings, Round
+        from elastream.foresight.mtm.growth import GrowthSettings
         from elastream.foresight.mtm.planner import transition as planner
 
         settings = GrowthSettings()
         with progress("valuing partitions", settings.rounds) as report:
-
-            def finished(finished_round: Round) -> None:
-                report(
-                    finished_round.number,
-                    f"round {finished_round.number}, {len(finished_round.pool):,} partitions",
-                )
-
+            finished = by_round(report)
             return planner(problem, settings=settings, finished=finished)
     from elastream.foresight.mtm.planner import TransitionPlanner
     from elastream.foresight.mtm.problem import ProjectionProblem

@@ -14,13 +14,12 @@ from elastream.cli.plan.printing import refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.cli.terminal import say
 from elastream.foresight.commands.progress import progress
-from elastream.foresight.commands.transition import chain_of
+from elastream.foresight.commands.transition import by_round, chain_of
 from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
 if TYPE_CHECKING:
-    from elastream.foresight.mtm.growth import Round
     from elastream.foresight.mtm.runner import Runner
 
 
@@ -76,7 +75,7 @@ def build(
 
     Up to --list-up-to partitions all are valued, exactly; else a pool is grown. On Spark with
     --spark or --master, and by itself where more than 50,000 are listed or the pool is of more
-    than 5000. A pool whose run was killed goes on where its last round ended.
+    than 5000.
 
       elastream values build problem.json --out values.parquet
       elastream values build problem.json --list-up-to 1000000 --out values.parquet
@@ -85,7 +84,7 @@ def build(
     from elastream.cli.run_summaries import checked_target
     from elastream.foresight.mtm.growth import GrowthSettings
     from elastream.foresight.mtm.values import count_all, partition_values
-    from elastream.foresight.values_file import forget_rounds, read_round, write_round, write_values
+    from elastream.foresight.values_file import write_values
 
     checked_target("--out", out)
     problem = _problem(file, trace, chain, tau)
@@ -96,27 +95,14 @@ def build(
         number = count_all(problem)
         many = number > _LONG_LIST if number <= list_up_to else pool > _LARGE_POOL
         on_spark = master is not None or many
-    resumed = read_round(out, problem, settings)
-    if resumed is not None:
-        say(f"going on after round {resumed.number}", err=True)
-    done = 0 if resumed is None else resumed.number
-    bar = progress("growing the pool", rounds, done)
+    bar = progress("growing the pool", rounds)
     with _spark_or_not(on_spark, master) as runner, bar as report:
-
-        def finished(finished_round: Round) -> None:
-            write_round(out, problem, settings, finished_round)
-            report(
-                finished_round.number,
-                f"round {finished_round.number}, {len(finished_round.pool):,} partitions",
-            )
-
         values = partition_values(
-            problem, settings=settings, runner=runner, resumed=resumed, finished=finished
+            problem, settings=settings, runner=runner, finished=by_round(report)
         )
     if isinstance(values, Infeasible):
         refuse(values)
     write_values(out, values)
-    forget_rounds(out)
     which = "all" if values.complete else "a pool of"
     say(f"{out}: {which} {len(values.members):,} partitions, {problem.fingerprint[:12]}")
 

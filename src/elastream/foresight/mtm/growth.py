@@ -62,6 +62,10 @@ class GrowthSettings:
     seed: int = 0
 
 
+Finished = Callable[[int, int], None]
+"""Takes the number of a finished round, and how many members the pool of the next one has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """A migration for which the values are computed."""
@@ -71,22 +75,6 @@ class Start:
     state: int
     """The state of the chain after it."""
     weight: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Round:
-    """Result of one round."""
-
-    number: int
-    """Number of finished rounds, including this one."""
-    pool: Partitions
-    """The pool of the next round."""
-    value: float
-    """The mean value of the starts under this round's pool, in ticks."""
-    grown: Grown
-    """The best pool so far."""
-    resting: int
-    """Number of consecutive settled rounds up to this one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,21 +93,14 @@ def grow(
     starts: tuple[Start, ...],
     settings: GrowthSettings,
     runner: Runner,
-    *,
-    resumed: Round | None = None,
-    finished: Callable[[Round], None] = lambda _round: None,
+    finished: Finished,
 ) -> Grown:
-    """Return a valued pool for the starts; ``finished`` is called after every round.
-
-    ``resumed`` is a round reported earlier: growth continues after it, with the same result.
-    """
+    """Return a valued pool for the starts; ``finished`` is called after every round."""
     first = Partitions.of_cuts((start.cut for start in starts), ground)
-    pool = first_pool(ground, first, settings) if resumed is None else resumed.pool
-    best = None if resumed is None else resumed.grown
-    number, resting = (0, 0) if resumed is None else (resumed.number, resumed.resting)
-    while number < settings.rounds and (best is None or resting < settings.rests):
+    pool = first_pool(ground, first, settings)
+    best, resting = None, 0
+    for number in range(1, settings.rounds + 1):
         solution = solve(ground, pool, runner)
-        number += 1
         visits = _visits(ground, pool, solution, starts)
         value = _value(pool, solution, starts, ground)
         resting = resting + 1 if best and value > best.value * (1 - settings.rest) else 0
@@ -127,7 +108,9 @@ def grow(
             order = np.argsort(-visits, kind="stable")
             best = Grown(pool.taken(order), solution.values[:, order], value)
         pool = _regrown(ground, pool, solution, visits, first, settings, runner)
-        finished(Round(number, pool, value, best, resting))
+        finished(number, len(pool))
+        if resting == settings.rests:
+            break
     assert best is not None  # noqa: S101 - settings.rounds is at least 1
     return best
 

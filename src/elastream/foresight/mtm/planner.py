@@ -22,15 +22,13 @@ optimal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from elastream.foresight.mtm.ground import Ground
-from elastream.foresight.mtm.growth import GrowthSettings, Round
+from elastream.foresight.mtm.growth import Finished, GrowthSettings
 from elastream.foresight.mtm.neighbourhood import targets
 from elastream.foresight.mtm.pair_costs import pair_costs
-from elastream.foresight.mtm.partitions import Partitions, count_partitions
+from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.pricing import Pool, values_of
 from elastream.foresight.mtm.problem import (
     Direction,
@@ -42,13 +40,12 @@ from elastream.foresight.mtm.problem import (
 from elastream.foresight.mtm.values import (
     PartitionValues,
     partition_values,
-    unserved_size,
 )
 from elastream.foresight.ssm.cuts import Cut, cut_of, nodes_of_cut
 from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.foresight.ssm.single_step import single_step
 from elastream.model.errors import ProblemError
-from elastream.model.migration import StepProblem, Target, exact_sum
+from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import pluralize
 from elastream.placement.state_ticks import sums_as_floats
@@ -65,21 +62,16 @@ def transition(
     problem: TransitionProblem,
     *,
     settings: GrowthSettings | None = None,
-    finished: Callable[[Round], None] = lambda _round: None,
+    finished: Finished = lambda _number, _partitions: None,
 ) -> TransitionPlan | Infeasible:
     """Return the plan of least cost, now and expected; values are computed for it alone.
 
     ``finished`` is called after each round of growth, if there are too many partitions to list.
     """
-    settings = settings or GrowthSettings()
     step, chain = problem.step, problem.chain
     greedy = single_step(step)
     if isinstance(greedy, Infeasible):
         return greedy
-    if chain.gamma == 0:
-        outcome = _myopic(problem, greedy, settings)
-        if outcome is not None:
-            return outcome
     states = chain.reachable(problem.state)
     projection = ProjectionProblem(step.work, step.state, step.target.tau, chain.restricted(states))
     start = (cut_of(step.current), states.index(problem.state))
@@ -210,34 +202,6 @@ class TransitionPlanner:
         if known is not None and known[0] >= 0:
             return self._values.values[:, known]
         return values_of(self._ground, partitions, pool or self._pool) * self._ground.tick_bytes
-
-
-def _myopic(
-    problem: TransitionProblem, greedy: StepPlan, settings: GrowthSettings
-) -> TransitionPlan | None:
-    """Return single-step's plan where all partitions cannot be valued, for a gamma of 0."""
-    step, chain = problem.step, problem.chain
-    states = chain.reachable(problem.state)
-    projection = ProjectionProblem(step.work, step.state, step.target.tau, chain.restricted(states))
-    ground = Ground.of(projection.work, projection.state, projection.tau, projection.chain)
-    if unserved_size(projection) is None and count_partitions(ground) <= settings.most_listed:
-        return None
-    return TransitionPlan("feasible", greedy, _next_cost(problem, greedy), partitions=1)
-
-
-def _next_cost(problem: TransitionProblem, plan: StepPlan) -> float | None:
-    """Return what the migration after ``plan`` is expected to move; ``None`` if one cannot be."""
-    step, chain = problem.step, problem.chain
-    expected = 0.0
-    for size, odds in zip(chain.sizes, chain.matrix[problem.state], strict=True):
-        if odds == 0:
-            continue
-        target = Target(size, step.target.tau)
-        outcome = single_step(StepProblem(step.work, step.state, plan.assignment, target))
-        if isinstance(outcome, Infeasible):
-            return None
-        expected += odds * float(outcome.cost)
-    return expected
 
 
 def _core(pool: Pool) -> Ints:

@@ -6,11 +6,10 @@ a pool is grown (:mod:`~elastream.foresight.mtm.growth`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from elastream.foresight.mtm.ground import Ground
-from elastream.foresight.mtm.growth import GrowthSettings, Round, Start, grow
+from elastream.foresight.mtm.growth import Finished, GrowthSettings, Start, grow
 from elastream.foresight.mtm.partitions import (
     Partitions,
     all_partitions,
@@ -49,14 +48,13 @@ def partition_values(
     start: tuple[Cut, int] | None = None,
     settings: GrowthSettings | None = None,
     runner: Runner | None = None,
-    resumed: Round | None = None,
-    finished: Callable[[Round], None] = lambda _round: None,
+    finished: Finished = lambda _number, _partitions: None,
 ) -> PartitionValues | Infeasible:
     """Return the values of the partitions, or the size of the chain that cannot be served.
 
     ``start`` is the migration that needs them first: the cut where it starts and the state of the
     chain it leads to. A pool is grown around the paths from there. ``runner`` runs the long loops;
-    ``finished`` is called after each round of growth, and ``resumed`` is a round reported earlier.
+    ``finished`` is called after each round of growth.
     """
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
     starts = _starts(ground, problem.chain, start)
@@ -67,7 +65,7 @@ def partition_values(
         members = all_partitions(ground)
         values = solve(ground, members, runner).values
         return PartitionValues(problem, members, values * ground.tick_bytes, complete=True)
-    grown = grow(ground, starts, settings, runner, resumed=resumed, finished=finished)
+    grown = grow(ground, starts, settings, runner, finished)
     return PartitionValues(problem, grown.members, grown.values * ground.tick_bytes, complete=False)
 
 

@@ -8,10 +8,10 @@ are the number of executors that existed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -65,8 +65,16 @@ def trace_from_log(
         )
     work, state, rows, nodes = _filled(samples, tasks, begin_ms, every_ms, int(intervals))
     unfinished = prepare(out, overwrite=overwrite)
-    _write_tasks(unfinished / "tasks", begin_ms, every_ms, work * every_s, state)
-    _write_totals(unfinished / "totals", begin_ms, every_ms, rows * every_s)
+    times = begin_ms + every_ms * np.arange(intervals)
+    per_task = {
+        "task": np.tile(np.arange(len(tasks)), int(intervals)),
+        "work": (work * every_s).ravel(),
+        "keys": np.zeros(work.size, dtype=np.int64),
+        "state_bytes": state.ravel(),
+    }
+    _write(unfinished / "tasks", np.repeat(times, len(tasks)), per_task)
+    totals = np.rint(rows * every_s).astype(np.int64)
+    _write(unfinished / "totals", times, {"rows": totals, "records": totals})
     least, most = int(nodes.min()), int(nodes.max())
     counts = tuple(int(number) for number in nodes)
     write_nodes(unfinished, {"min": least, "max": most, "of": "executors", "nodes": counts})
@@ -117,43 +125,10 @@ def _filled(
     return work, np.rint(state).astype(np.int64), rows, np.rint(nodes).astype(np.int64)
 
 
-def _write_tasks(
-    folder: Path,
-    begin_ms: int,
-    every_ms: int,
-    work: NDArray[np.float64],
-    state: NDArray[np.int64],
-) -> None:
+def _write(folder: Path, times: NDArray[np.int64], columns: Mapping[str, Any]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    intervals, tasks = work.shape
-    times = np.repeat(begin_ms + every_ms * np.arange(intervals), tasks)
-    table = pa.table(
-        {
-            "time": pa.array(times, pa.int64()).cast(pa.timestamp("ms")),
-            "task": np.tile(np.arange(tasks), intervals),
-            "work": work.ravel(),
-            "keys": np.zeros(work.size, dtype=np.int64),
-            "state_bytes": state.ravel(),
-        }
-    )
     folder.mkdir()
-    parquet.write_table(table, folder / "part-0.parquet")
-
-
-def _write_totals(folder: Path, begin_ms: int, every_ms: int, rows: NDArray[np.float64]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    times = begin_ms + every_ms * np.arange(len(rows))
-    counts = np.rint(rows).astype(np.int64)
-    table = pa.table(
-        {
-            "time": pa.array(times, pa.int64()).cast(pa.timestamp("ms")),
-            "rows": counts,
-            "records": counts,
-        }
-    )
-    folder.mkdir()
-    parquet.write_table(table, folder / "part-0.parquet")
+    time = pa.array(times, pa.int64()).cast(pa.timestamp("ms"))
+    parquet.write_table(pa.table({"time": time, **columns}), folder / "part-0.parquet")
