@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from tests.strategies import intervals, taus
 
-from elastream.foresight.oms.certificate import certify_sequence
 from elastream.foresight.oms.chain import Chain, chain_of
 from elastream.foresight.oms.intervals import graph_within
 from elastream.foresight.oms.planner import EFFORT, sequence
 from elastream.foresight.oms.pool import CutPool
 from elastream.foresight.oms.prices import Ascent, CutPrices, potential
-from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem, certify_sequence
 from elastream.foresight.oms.sweep import sweep
 from elastream.foresight.oms.weights import StepWeights
 from elastream.foresight.ssm.single_step import single_step

@@ -16,9 +16,8 @@ from elastream.foresight.ahead.planner import free_ahead
 from elastream.foresight.ahead.problem import FreeAheadPlan, FreeAheadProblem
 from elastream.foresight.mtm.planner import transition
 from elastream.foresight.mtm.problem import MigrationChain, TransitionPlan, TransitionProblem
-from elastream.foresight.oms.certificate import certify_sequence
 from elastream.foresight.oms.planner import sequence
-from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem, certify_sequence
 from elastream.foresight.ssm.cuts import cut_of
 from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target

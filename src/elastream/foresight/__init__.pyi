@@ -9,10 +9,10 @@ from elastream.foresight.mtm.planner import transition as transition
 from elastream.foresight.mtm.problem import MigrationChain as MigrationChain
 from elastream.foresight.mtm.problem import TransitionPlan as TransitionPlan
 from elastream.foresight.mtm.problem import TransitionProblem as TransitionProblem
-from elastream.foresight.oms.certificate import certify_sequence as certify_sequence
 from elastream.foresight.oms.planner import sequence as sequence
 from elastream.foresight.oms.problem import SequencePlan as SequencePlan
 from elastream.foresight.oms.problem import SequenceProblem as SequenceProblem
+from elastream.foresight.oms.problem import certify_sequence as certify_sequence
 from elastream.foresight.ssm.single_step import single_step as single_step
 from elastream.foresight.values_file import read_values as read_values
 from elastream.model.assignment import Assignment as Assignment

@@ -1,15 +1,10 @@
 """From loads to odds: node counts, the migrations between them, and the migration chain.
 
 Papers 000 and 001, section 6: the nodes that an interval needs are proportional to its tuples,
-normalised into a range; if two neighbouring intervals need different numbers, a migration happens;
-the transition matrix is the normalised count of migrations from n to n' nodes.
-
-Two departures. *Smoothing*: a month has few migrations between most pairs of sizes, and none at all
-from some. Each row is mixed with a kernel that halves with every node of difference, and a size
-that was never left has the kernel alone, so that no migration counts as impossible only because it
-was not observed. *Direction*: load rises for hours and then falls for hours, so where a migration
-leads depends on the direction of the last one. With directions the states are pairs of a size and
-how it was reached; rows that were never left fall back on those of the size alone.
+normalised into a range; the transition matrix is the normalised count of migrations from n to n'.
+Two departures. *Smoothing*: each row is mixed with a kernel that halves with every node of
+difference, and a size that was never left has the kernel alone. *Direction*: states may be pairs of
+a size and how it was reached; rows that were never left fall back on those of the size alone.
 """
 
 from __future__ import annotations

@@ -91,13 +91,11 @@ def _free(lesson: Lesson, problem: ProjectionProblem) -> Worked:
 
 def learnt_of(worked: Worked) -> Learnt:
     """Return the part of a lesson that the core uses."""
-    planner: MadePlanner
-    if worked.chain is not None and worked.pays:
+    planner: MadePlanner | None = None
+    if worked.pays and worked.chain is not None:
         planner = FreeAheadPlanner(worked.chain)
-    elif worked.values is not None and worked.pays:
+    elif worked.pays and worked.values is not None:
         planner = TransitionPlanner(worked.values)
-    else:
-        return Learnt(None, worked.reason, worked.ahead_percent, worked.single_percent)
     return Learnt(planner, worked.reason, worked.ahead_percent, worked.single_percent)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -68,7 +68,7 @@ def zero_or_more(field: str, value: object) -> Number:
 
 def non_negatives(field: str, values: object, *, length: int | None = None) -> tuple[Number, ...]:
     """Return ``values`` as a tuple of finite, non-negative numbers, ``length`` of them."""
-    numbers = tuple(_listed(field, values))
+    numbers = tuple(as_list(field, values))
     if length is not None and len(numbers) != length:
         raise ProblemError(field, f"has {len(numbers)} entries where {length} are needed")
     for number in numbers:
@@ -93,7 +93,8 @@ def count(field: str, value: object, *, least: int = 0, most: int | None = None)
     return whole
 
 
-def _listed(field: str, values: object) -> Iterable[Number]:
+def as_list(field: str, values: object) -> Sequence[Any]:
+    """Return ``values``, a list or an array, as a sequence."""
     to_list = getattr(values, "tolist", None)
     if callable(to_list):  # a NumPy array
         values = to_list()

@@ -9,8 +9,8 @@ from tests.foresight.mtm.exact import cuts, moved, projection_problems
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.neighbourhood import fill_targets, shifts, targets
-from elastream.foresight.mtm.pair_costs import cheapest_of_pool, pair_costs
 from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.mtm.pricing import cheapest_of_pool, pair_costs
 from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.foresight.ssm.interval_gain import Held
 

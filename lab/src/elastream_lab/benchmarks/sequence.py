@@ -11,9 +11,8 @@ from itertools import cycle, islice
 from rich.console import Console
 from rich.table import Table
 
-from elastream.foresight.oms.certificate import certify_sequence
 from elastream.foresight.oms.planner import EFFORT, sequence
-from elastream.foresight.oms.problem import SequencePlan, SequenceProblem
+from elastream.foresight.oms.problem import SequencePlan, SequenceProblem, certify_sequence
 from elastream.model.migration import exact_sum
 from elastream.model.plan import Infeasible
 from elastream_lab.benchmarks._problems import skewed_sequence

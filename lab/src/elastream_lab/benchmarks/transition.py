@@ -13,9 +13,9 @@ from rich.table import Table
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.growth import GrowthSettings, first_pool
-from elastream.foresight.mtm.pair_costs import pair_costs
 from elastream.foresight.mtm.partitions import Partitions, most_even_cut
 from elastream.foresight.mtm.planner import TransitionPlanner
+from elastream.foresight.mtm.pricing import pair_costs
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
 from elastream.foresight.mtm.values import PartitionValues, partition_values
 from elastream.foresight.ssm.single_step import single_step

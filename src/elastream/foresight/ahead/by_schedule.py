@@ -1,18 +1,9 @@
 """The next migration of a schedule: any task on any node, with all known later sizes in view.
 
-If the later sizes are known (OMS, papers 000 and 001), the papers keep tasks consecutive, and
-:func:`~elastream.foresight.oms.planner.sequence` then finds the best of all sequences. On Spark
-tasks need not be consecutive: less has to move, but no planner finds the best sequence. So several
-are tried, each continued to the end of the schedule by plans that keep every limit:
-
-* the free step with look-ahead (:mod:`~elastream.foresight.ahead.planner`), followed by free steps;
-* the step that moves the least now, followed by the same;
-* the best sequence of consecutive tasks, in the order in which nodes hold them. Which tasks are
-  neighbours is a matter of numbering: with the tasks of each node numbered one after the other, any
-  placement consists of intervals.
-
-The one that moves the least in total wins. So a plan never moves more in total than the papers'
-sequence, if that keeps the same limits.
+Several first steps are tried, each continued to the end of the schedule within every limit: the
+free step with look-ahead, the step that moves the least now, and the best sequence of consecutive
+tasks (OMS, papers 000 and 001), with the tasks of each node numbered one after the other. The one
+that moves the least in total wins, so a plan never moves more in total than the papers' sequence.
 """
 
 from __future__ import annotations

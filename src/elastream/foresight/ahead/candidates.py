@@ -1,18 +1,10 @@
 """Candidate placements: many near the free step's, and more near the best of them.
 
-Staying is a candidate only if it is the plan (see the planner). The others are lazy steps
-(:mod:`~elastream.foresight.ahead.lazy_steps`) with three things varied:
-
-* the number of nodes, down to each smaller size that may follow, so that a scale-in finds them
-  empty;
-* the maximum load of a node, down to the limit of each larger size that may follow, so that a
-  scale-out finds it light enough. If tau is large, one placement can serve many sizes, and these
-  are found at the ends of the two ranges;
-* the worth of each task where it is, a random guess around its state, so that other choices of
-  nearly the same state are tried.
-
-Once they are valued, candidates near the best are tried: the same way with a few guesses changed.
-Equal problems have equal candidates.
+They are lazy steps (:mod:`~elastream.foresight.ahead.lazy_steps`) with three things varied: the
+number of nodes, down to each smaller size that may follow, so that a scale-in finds them empty; the
+maximum load of a node, down to the limit of each larger size, so that a scale-out finds it light
+enough; and the worth of each task where it is, a random guess around its state. Candidates near the
+best have a few guesses changed. Equal problems have equal candidates.
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
 """Free placement with look-ahead: the least state moved now and later, on any nodes.
 
-Free-step moves the least now, whatever follows; MTM-aware planning (papers 000, section 4.2, and
-001, section 5.2) considers later migrations, but keeps tasks consecutive. This planner combines
-both. The plan is the placement of least ``c(current, P) + gamma C(P)``, where c is the state moved
-and C what later migrations are expected to move.
+MTM-aware planning (papers 000, section 4.2, and 001, section 5.2) without consecutive tasks: the
+placement of least ``c(current, P) + gamma C(P)``, c the state moved and C what later migrations are
+expected to move. Staying is optimal whenever it serves the new size, because c is a metric. Few
+placements are all valued (:mod:`~elastream.foresight.ahead.listing`): ``optimal``.
 
-* *Staying* is optimal whenever the current placement serves the new size, whatever follows and
-  however work drifts: c is a metric, so what would be moved now can be moved later, and counts less
-  then.
-* *Few placements* are all listed and valued (:mod:`~elastream.foresight.ahead.listing`): the plan
-  is then ``optimal``.
-* *Otherwise* futures are drawn from the chain, or are given. Candidates
-  (:mod:`~elastream.foresight.ahead.candidates`), including the free step's plan, are simulated
-  through all of them by lazy steps: a *roll-out*. Others near the best are tried too. The best has
-  the largest gain over the free step's plan, minus a standard error of that gain if futures are
-  drawn, because they are a sample based on the past. In the simulated futures it is never worse,
-  now and later, than free-step followed by the same steps, and now it moves at most ``most_extra``
-  of all state more than free-step: the stated bound.
-
-Roll-outs use the work of past migrations, if that is given: placements that tolerate its drift are
-then preferred. With copies of state, the state moved now takes them into account.
+Otherwise candidates (:mod:`~elastream.foresight.ahead.candidates`) and the free step's plan are
+simulated by lazy steps through futures, drawn from the chain or given. The best has the largest
+gain over the free step's plan, minus a standard error of that gain if futures are drawn. In these
+futures it is never worse than free-step, and now it moves at most ``most_extra`` of all state more:
+the stated bound. Futures use the work of past migrations, if given, so that plans tolerate drift.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from elastream.foresight.mtm.problem import MigrationChain, direction_of, discount
-from elastream.model.checks import Number, abbreviate, count, non_negative, non_negatives
+from elastream.foresight.mtm.problem import MigrationChain, discount, state_after
+from elastream.model.assignment import MOST_NODES
+from elastream.model.checks import Number, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import StepPlan
 
 _MOST_FUTURES, _MOST_MIGRATIONS = 10_000, 100
-_MOST_NODES = 1_000_000
 _ODDS_TOLERANCE = 1e-6
 
 
@@ -77,17 +77,10 @@ class FreeAheadProblem:
         past: Sequence[PastWork] = (),
     ) -> FreeAheadProblem:
         """Return the problem with the odds of a chain."""
-        way = direction_of(step) if direction is None else direction
-        if way not in ("up", "down"):
-            raise ProblemError(
-                "direction", f"{abbreviate(way)} is not a direction; give up or down"
-            )
-        state = chain.state(step.target.nodes, "up" if way == "up" else "down")
-        if state is None:
-            raise ProblemError("nodes", f"{step.target.nodes} is not among chain.sizes")
+        state = state_after(step, chain, direction)
         checked = tuple(
             PastWork(
-                count(f"past[{i}].nodes", each.nodes, least=1, most=_MOST_NODES),
+                count(f"past[{i}].nodes", each.nodes, least=1, most=MOST_NODES),
                 non_negatives(f"past[{i}].work", each.work, length=len(step.work)),
             )
             for i, each in enumerate(past)

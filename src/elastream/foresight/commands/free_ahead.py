@@ -6,12 +6,10 @@ from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.plan.steps import moves_of
 from elastream.cli.problem_files import Fields, expect_fields, read_fields, step_problem
 from elastream.foresight.ahead.problem import FreeAheadProblem, Future, PastWork
-from elastream.foresight.commands.transition import chain_of
+from elastream.foresight.commands.transition import STEP_FIELDS, chain_of
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-
-_STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 
 def free_ahead(file: ProblemFile) -> None:
@@ -63,8 +61,8 @@ def free_ahead(file: ProblemFile) -> None:
 def free_ahead_problem(data: Fields) -> FreeAheadProblem:
     """Return the problem: free-step's fields, and a chain or futures."""
     optional = ("chain", "direction", "past", "futures", "gamma")
-    expect_fields("", data, required=_STEP_FIELDS, optional=optional)
-    step = step_problem({name: data[name] for name in _STEP_FIELDS})
+    expect_fields("", data, required=STEP_FIELDS, optional=optional)
+    step = step_problem({name: data[name] for name in STEP_FIELDS})
     if ("chain" in data) == ("futures" in data):
         raise ProblemError("chain", "or futures must say what may follow: give one of the two")
     if "chain" in data:

@@ -22,7 +22,7 @@ Values = Annotated[
     Path | None,
     typer.Option("--values", help="Plan from values that `elastream values build` has stored."),
 ]
-_STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
+STEP_FIELDS = ("work", "state", "current", "nodes", "tau")
 
 
 def transition(file: ProblemFile, values: Values = None) -> None:
@@ -60,8 +60,8 @@ def transition(file: ProblemFile, values: Values = None) -> None:
 
 def transition_problem(data: Fields) -> TransitionProblem:
     """Return the problem: single-step's fields, the chain and, where it matters, the direction."""
-    expect_fields("", data, required=(*_STEP_FIELDS, "chain"), optional=("direction",))
-    step = single_step_problem({name: data[name] for name in _STEP_FIELDS})
+    expect_fields("", data, required=(*STEP_FIELDS, "chain"), optional=("direction",))
+    step = single_step_problem({name: data[name] for name in STEP_FIELDS})
     return TransitionProblem.of(step, chain_of(data["chain"]), data.get("direction"))
 
 

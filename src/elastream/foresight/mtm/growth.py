@@ -1,21 +1,15 @@
 """Values when partitions cannot all be listed: a pool grown by column generation.
 
-Papers 000 (section 4.2) and 001 (section 5.2) value every partition, in hundreds of minutes on 64
-executors. Here a pool of a few thousand is valued exactly (:mod:`~elastream.foresight.mtm.solving`)
-and grown where that pays:
-
 1. Seeds: a random walk of migrations, each to a random *target* of the current partition.
-2. Value the pool. From the starts, follow its policy: how often each member is visited.
+2. Value the pool (:mod:`~elastream.foresight.mtm.solving`) and follow its policy from the starts:
+   how often is each member visited?
 3. Candidates are the neighbourhood of the visited members. Each is priced
-   (:mod:`~elastream.foresight.mtm.pricing`); the best, those that improve the policy first, fill
-   the pool in addition to all visited members. Continue at 2 until the value of the starts settles.
+   (:mod:`~elastream.foresight.mtm.pricing`); the best fill the pool in addition to all visited
+   members. Continue at 2 until the value of the starts settles.
 
-Members that the pool's policy visits stay in the pool, so the value of the starts never rises.
-Every value is that of an actual policy, an upper bound on the true one.
-
-Cost. A round values K members, O(K²) pairs, and prices J candidates, O(J K) pairs: a few seconds
-for K = 2000 on one core. The long loops go through :class:`Bulk`, so that Spark can run them; the
-rest is O(Z K) per sweep.
+Visited members stay, so the value of the starts never rises. Every value is that of an actual
+policy, an upper bound on the true one. Papers 000 (section 4.2) and 001 (section 5.2) value every
+partition.
 """
 
 from __future__ import annotations

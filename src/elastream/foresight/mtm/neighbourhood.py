@@ -1,11 +1,8 @@
 """Candidates for the pool: likely good successors of a partition.
 
-*Targets.* A successor that costs little now and serves many sizes trades three things: the state
-moved, how few intervals it has (l, the smallest size it serves) and how light they are (the
-largest). For each size as the largest, and each l, the cheapest partition is one run of the
-single-step program (:mod:`~elastream.foresight.ssm.interval_gain`), which yields all l at once, O(m
-n). The cheapest target that serves n' is the optimum of single-step, so a plan made of targets
-never costs more than single-step if the future does not count.
+*Targets.* For each size as the largest that it serves, and each number l of intervals, the cheapest
+partition: one run of :mod:`~elastream.foresight.ssm.interval_gain` yields all l at once, O(m n).
+The cheapest target that serves n' is the optimum of single-step.
 
 *Shifts.* A target is cheapest only for its parent. Moving one bound by a few tasks, or dropping it,
 finds compromises between parents.

@@ -1,23 +1,15 @@
 """MTM-aware planning (papers 000, section 4.2, and 001, section 5.2): cost now, and expected cost.
 
 Model. Of all partitions P' that serve the new size, the plan takes the one of least ``c(current,
-P') + gamma C(P')``: what moves now, plus what later migrations are expected to move. With gamma = 0
-that is single-step. The values C are computed beforehand (:mod:`~elastream.foresight.mtm.values`);
-a plan then takes a few milliseconds:
+P') + gamma C(P')``: what moves now, plus what later migrations are expected to move, by values
+computed beforehand (:mod:`~elastream.foresight.mtm.values`). If the current partition serves the
+size, staying is optimal. Otherwise the members of the valued pool are compared and, unless that is
+complete, the *targets* of the current partition, each valued by one step to the most visited
+members. The optimum of single-step is among them.
 
-* if the current partition serves the new size, staying is optimal and nothing moves;
-* otherwise the members of the valued pool are compared, O(K) pairs, and, unless the pool is
-  complete, the *targets* of the current partition, each valued by one step to the pool's most
-  visited members. The optimum of single-step is among them, so by the same values the plan never
-  costs more, now and later, than single-step's plan would.
-
-*Drift.* Values are computed for the work and state of one moment. A plan is made with the current
-work and state: these decide what fits and what moves, and only the future uses the values, scaled
-by the growth of the total state.
-
-*Copies* of state are a tie rule: partitions are compared by what moves without them, then the
-intervals of the chosen one go to the nodes where they load least. With copies no plan is called
-optimal.
+Work and state may have drifted since: what fits and what moves comes from the current ones; only
+the future uses the values, scaled by the growth of the total state. Copies are a tie rule: the
+intervals of the chosen partition go to the nodes where they load least.
 """
 
 from __future__ import annotations
@@ -27,9 +19,8 @@ import numpy as np
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.growth import Finished, GrowthSettings
 from elastream.foresight.mtm.neighbourhood import targets
-from elastream.foresight.mtm.pair_costs import pair_costs
 from elastream.foresight.mtm.partitions import Partitions
-from elastream.foresight.mtm.pricing import Pool, values_of
+from elastream.foresight.mtm.pricing import Pool, pair_costs, values_of
 from elastream.foresight.mtm.problem import (
     Direction,
     ProjectionProblem,

@@ -1,15 +1,14 @@
 """The value of a partition outside the pool.
 
-Model. A candidate Q follows the pool's policy with one addition: it stays while it serves. So in
-the states it does not serve it pays ``b(y) = min over R of c(Q, R) + gamma C(y, R)``, and its value
-solves a linear system as large as the chain::
+Model. A candidate Q follows the pool's policy with one addition: it stays while it serves. In the
+states it does not serve it pays ``b(y) = min over R of c(Q, R) + gamma C(y, R)``, and its value, an
+upper bound, solves a linear system as large as the chain::
 
   C(z, Q) = sum over y of  odds(z, y) (gamma C(y, Q) if Q serves y else b(y))
 
-That is the value of an actual policy, hence an upper bound. The *shortfall* of Q is the least of
-``c(P, Q) + gamma C(y, Q) - U(y, P)`` over the partitions P that the pool's policy visits and the
-states y that P does not serve: negative if Q improves the policy, and small if it nearly does. This
-is the reduced cost of column generation.
+The *shortfall* of Q, the reduced cost of column generation, is the least of ``c(P, Q) + gamma
+C(y, Q) - U(y, P)`` over the visited partitions P and the states y that P does not serve: negative
+if Q improves the policy.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastream.foresight.mtm.ground import Flags, Ground
-from elastream.foresight.mtm.pair_costs import cheapest_of_pool, pair_costs
 from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.ssm.interval_gain import Floats, Ints
+from elastream.foresight.ssm.partition_cost import kept_state
+from elastream.placement.kernel import kernel
 
 _CANDIDATES_AT_ONCE = 512
 
@@ -103,3 +103,40 @@ def _held(ground: Ground, serves: Flags, jump: Floats) -> Floats:
     stay = np.eye(states) - ground.gamma * ground.odds * serves.T[:, None, :]
     paid = ground.odds @ np.where(serves, 0.0, jump)
     return np.linalg.solve(stay, paid.T[:, :, None])[:, :, 0].T.astype(np.float64)
+
+
+@kernel
+def pair_costs(
+    old_sums: Ints, old_counts: Ints, new_sums: Ints, new_counts: Ints, costs: Floats
+) -> None:
+    """Fill in the least state moved from each old partition to each new one.
+
+    A row of the sums holds the state before each bound of a partition.
+    """
+    for i in range(len(old_counts)):
+        old = old_sums[i, : old_counts[i] + 1]
+        for j in range(len(new_counts)):
+            kept = kept_state(old, new_sums[j, : new_counts[j] + 1])
+            costs[i, j] = old[-1] - kept
+
+
+@kernel
+def cheapest_of_pool(
+    sums: Ints,
+    counts: Ints,
+    pool_sums: Ints,
+    pool_counts: Ints,
+    later: Floats,
+    stays: Flags,
+    value: Floats,
+) -> None:
+    """Fill in what the cheapest successor in the pool costs, now and later, without a table."""
+    for i in range(len(counts)):
+        old = sums[i, : counts[i] + 1]
+        total = old[-1]
+        value[:, i] = np.inf
+        for q in range(len(pool_counts)):
+            cost = float(total - kept_state(old, pool_sums[q, : pool_counts[q] + 1]))
+            for z in range(len(later)):
+                if not stays[z, i] and cost + later[z, q] < value[z, i]:
+                    value[z, i] = cost + later[z, q]

@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from elastream.model.checks import Number, Numbers, abbreviate, count, non_negative, non_negatives
+from elastream.model.assignment import MOST_NODES
+from elastream.model.checks import (
+    Number,
+    Numbers,
+    abbreviate,
+    as_list,
+    count,
+    non_negative,
+    non_negatives,
+)
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
@@ -24,7 +33,6 @@ Direction = Literal["up", "down"]
 
 _MOST_STATES = 1000
 """A chain of more states than this is a typing error."""
-_MOST_NODES = 1_000_000
 _ROW_SUM_TOLERANCE = 1e-6
 """Rows are scaled to sum to 1; one that is off by more than this is refused."""
 
@@ -51,12 +59,12 @@ class MigrationChain:
         directions: Sequence[str] | None = None,
     ) -> MigrationChain:
         """Return the checked chain; each pair of a size and a direction stands for one state."""
-        listed = _list("chain.sizes", sizes)
-        if not 0 < len(listed) <= _MOST_STATES:
-            raise ProblemError("chain.sizes", f"has {len(listed)} entries; give 1 to 1000")
+        given = as_list("chain.sizes", sizes)
+        if not 0 < len(given) <= _MOST_STATES:
+            raise ProblemError("chain.sizes", f"has {len(given)} entries; give 1 to 1000")
         nodes = tuple(
-            count(f"chain.sizes[{i}]", size, least=1, most=_MOST_NODES)
-            for i, size in enumerate(listed)
+            count(f"chain.sizes[{i}]", size, least=1, most=MOST_NODES)
+            for i, size in enumerate(given)
         )
         ways = None if directions is None else _directions(directions, len(nodes))
         states = list(zip(nodes, ways or nodes, strict=True))
@@ -111,11 +119,7 @@ class TransitionProblem:
         ``direction`` matters where the chain has directions. Left out, it is told by comparing
         the nodes afterwards with those that hold tasks now.
         """
-        way = direction_of(step) if direction is None else _direction("direction", direction)
-        state = chain.state(step.target.nodes, way)
-        if state is None:
-            raise ProblemError("nodes", f"{step.target.nodes} is not among chain.sizes")
-        return cls(step, chain, state)
+        return cls(step, chain, state_after(step, chain, direction))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +174,17 @@ def direction_of(step: StepProblem) -> Direction:
     return "up" if step.target.nodes > holding else "down"
 
 
-def _list(field: str, values: object) -> Sequence[object]:
-    to_list = getattr(values, "tolist", None)
-    if callable(to_list):
-        values = to_list()
-    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise ProblemError(field, f"{abbreviate(values)} is not a list")
-    return values
+def state_after(step: StepProblem, chain: MigrationChain, direction: str | None) -> int:
+    """Return the chain's state after a migration; without a direction, the step's own is taken."""
+    way = direction_of(step) if direction is None else _direction("direction", direction)
+    state = chain.state(step.target.nodes, way)
+    if state is None:
+        raise ProblemError("nodes", f"{step.target.nodes} is not among chain.sizes")
+    return state
 
 
 def _rows(matrix: object, states: int) -> tuple[tuple[float, ...], ...]:
-    rows = _list("chain.matrix", matrix)
+    rows = as_list("chain.matrix", matrix)
     if len(rows) != states:
         raise ProblemError("chain.matrix", f"has {len(rows)} rows where {states} are needed")
     checked = []
@@ -203,10 +207,10 @@ def discount(field: str, gamma: object, *, most: Number = 0.999) -> Number:
 
 
 def _directions(directions: object, states: int) -> tuple[Direction, ...]:
-    listed = _list("chain.directions", directions)
-    if len(listed) != states:
-        raise ProblemError("chain.directions", f"has {len(listed)} entries; {states} are needed")
-    return tuple(_direction(f"chain.directions[{i}]", way) for i, way in enumerate(listed))
+    ways = as_list("chain.directions", directions)
+    if len(ways) != states:
+        raise ProblemError("chain.directions", f"has {len(ways)} entries; {states} are needed")
+    return tuple(_direction(f"chain.directions[{i}]", way) for i, way in enumerate(ways))
 
 
 def _direction(field: str, way: object) -> Direction:

@@ -1,26 +1,20 @@
 """Values of a pool of partitions, exactly: policy iteration.
 
 Papers 000 (figure 6, PMC) and 001. Model: C of partition P in state z of the chain is the
-discounted state that the migrations to come will move, expected over the chain, where each
-chooses the successor that is cheapest, now and later::
+discounted state that the migrations to come are expected to move, where each chooses the successor
+that is cheapest, now and later::
 
     U(y, P) = min over Q that serves y of  c(P, Q) + gamma C(y, Q)
     C(z, P) = sum over y of  odds(z, y) U(y, P)
 
-This is the value of a policy: it learns each size when it comes. The papers have it neither in
-words nor in code. Their definition 4.1 knows the whole sequence beforehand and is below; their
-figure 6 adds over all targets (the lab has both). A policy is what a running query can follow.
+This is the value of a policy that learns each size when it comes. The papers' definition 4.1 knows
+the sequence beforehand, their figure 6 adds over all targets; the lab has both for comparison.
 
-*Staying put.* c is a metric, so ``C(y, P) <= c(P, Q) + C(y, Q)``: whoever is at P may do what is
-best at Q. Hence ``c(P, Q) + gamma C(y, Q) >= gamma C(y, P)``: where P serves y, staying is optimal
-and no minimum is taken.
+*Staying put.* c is a metric, so where P serves y, staying is optimal and no minimum is taken.
 
-*Policy iteration.* The minima are the dear part (:mod:`~elastream.foresight.mtm.successor_tree`).
-So each time they are found, the policy that they describe is valued to the end, which costs O(K) a
-sweep; it takes few rounds. A
-sweep's change bounds the error from both sides (MacQueen), and the policy is valued when the two
-bounds meet, long before the change itself vanishes. In the end the change that another minimum
-would make is measured: values are exact to 1e-10 of all state.
+*Policy iteration.* Finding the minima is the expensive part
+(:mod:`~elastream.foresight.mtm.successor_tree`). So each policy found is valued to the end, O(K) a
+sweep; a sweep's change bounds the error from both sides (MacQueen). Exact to 1e-10 of all state.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """The steps of a sequence in whole ticks, each with its weight.
 
-State is searched in ticks (:mod:`~elastream.placement.state_ticks`), so that sums are exact and a
-bound is a proof. Every pair of neighbours has its own sizes: those of the tasks times the weight of
-its new step relative to that of the first step searched, which therefore uses the full range of
-ticks. Gains, prices and bounds are sums of them, and no search needs to know the weights.
-
-Rounding. If sizes are whole, a byte is divided into enough ticks that all weighted sizes are whole,
-and nothing is rounded. If those are too many, or sizes are fractions, each weighted size is rounded
-down, by less than two ticks. Then the truly best matching costs no more in ticks, so a cost in
-ticks is never above the true one.
+Every pair of neighbours has its own sizes: those of the tasks times the weight of its new step
+relative to that of the first step searched. Gains, prices and bounds are sums of them, and no
+search needs to know the weights. If sizes are whole, a byte is divided into enough ticks that all
+weighted sizes are whole. If those are too many, or sizes are fractions, each weighted size is
+rounded down, so a cost in ticks is never above the true one.
 """
 
 from __future__ import annotations

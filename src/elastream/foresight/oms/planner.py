@@ -1,28 +1,18 @@
 """OMS: the least state moved over several migrations that are all known beforehand.
 
 Papers 000 (section 4.1) and 001 (section 5.1): after migration ``i`` at most ``n_i`` nodes hold
-consecutive tasks of work at most ``(1 + tau_i) W / n_i`` each, and the total state moved by all
-migrations is minimal. The papers try every cut of the tasks for every migration but the last:
-exact, but infeasible beyond toy sizes. Their weighted sequence cost, the sum of ``gamma ** i c_i``,
-they use for random migrations only (section 4.2); here it is the objective, and with gamma 1 it is
-the state moved. Method:
+consecutive tasks of work at most ``(1 + tau_i) W / n_i`` each. Minimal is the sum of ``gamma ** i``
+times the state moved (section 4.2). The papers try every cut for every migration but the last.
 
-1. Only cuts matter, not which node holds which interval (lemma 4.1), and the cost between two cuts
-   is a metric (:mod:`~elastream.foresight.ssm.partition_cost`). So staying put is best whenever the
-   next migration allows it, and some migrations can be left out
-   (:mod:`~elastream.foresight.oms.reduction`): fewer of them if gamma is below 1.
-2. Chaining :func:`~elastream.foresight.ssm.single_step.single_step` gives a first sequence. The
-   least cost of getting from the current cut to migration ``i`` directly bounds the total from
-   below (:mod:`~elastream.foresight.oms.weights`). With gamma 0 the two meet: the first migration
-   moves the least, and so does each later one from where the previous one left the tasks.
-3. The rest is swept task by task for all migrations at once
-   (:mod:`~elastream.foresight.oms.sweep`), guided by bounds from pairs of migrations
-   (:mod:`~elastream.foresight.oms.prices`). See :mod:`~elastream.foresight.oms.search`.
+1. Only cuts matter (lemma 4.1), and the cost between two cuts is a metric, so some migrations can
+   be left out (:mod:`~elastream.foresight.oms.reduction`).
+2. Single steps, chained, give a first sequence; the least cost of getting to each migration
+   directly gives a bound (:mod:`~elastream.foresight.oms.weights`).
+3. The rest is swept for all migrations at once, guided by bounds from pairs of migrations
+   (:mod:`~elastream.foresight.oms.search`).
 
-State is counted in whole ticks, at least 2**40 in total, rounded down if sizes need more or weights
-are fractions (:mod:`~elastream.foresight.oms.chain`). A migration with a weight below 2**-40 of the
-first one needed is not searched: it moves the least from where the previous one left the tasks. An
-optimum is proven up to that, and a lower bound is never above the true one.
+State is counted in whole ticks (:mod:`~elastream.foresight.oms.chain`). A migration with a weight
+below 2**-40 of the first one needed is a single step: an optimum is proven up to that.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """A pool of cuts, and the best sequence that can be composed of them.
 
-While prices improve, the two copies of a step (:mod:`~elastream.foresight.oms.prices`) approach
-each other and the cuts of an optimal sequence, but seldom all of them at once. The pool keeps the
-latest cuts of each step that its migration allows. The best sequence through the pools is a longest
-path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``, with the pair kernel of
-:mod:`~elastream.foresight.ssm.partition_cost` on the pair's weighted sizes. A step may also use the
-cuts of its neighbours that it allows, because staying put is often best, and the current cut.
+The two copies of a step (:mod:`~elastream.foresight.oms.prices`) approach the cuts of an optimal
+sequence, but seldom all at once. The pool keeps the latest cuts of each step. The best sequence
+through the pools is a longest path: ``kept(i, Q) = max over P of kept(i - 1, P) + stays(P, Q)``. A
+step may also use the cuts of its neighbours that it allows, and the current cut.
 """
 
 from __future__ import annotations

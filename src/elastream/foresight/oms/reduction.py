@@ -1,20 +1,14 @@
 """The migrations of a sequence that matter, and how the others follow from them.
 
 Model. Migration ``i`` allows the cuts ``A_i`` and counts ``w_i``, and ``w_1 >= w_2 >= ... >= 0``.
-A sequence ``P_i in A_i`` from the current cut ``P_0`` costs ``sum of w_i d(P_{i-1}, P_i)``, ``d``
-being the metric of :mod:`~elastream.foresight.ssm.partition_cost`.
+``d`` is the metric of :mod:`~elastream.foresight.ssm.partition_cost`.
 
-*Staying is best.* Where ``P_{i-1}`` is in ``A_i``, putting it in place of ``P_i`` costs no more. It
-saves ``w_i d(P_{i-1}, P_i)``; what it adds to the next migration is at most ``w_{i+1} d(P_{i-1},
-P_i)``, by the triangle inequality, and ``w_{i+1} <= w_i``. So a migration can be left out if it
-allows all that the last one kept before it allows, or the current cut where none is kept before:
-it stays. The weights that are left still fall, so the same can be said of the next.
+*Staying is best.* Where ``P_{i-1}`` is in ``A_i``, putting it in place of ``P_i`` saves
+``w_i d(P_{i-1}, P_i)`` and adds at most ``w_{i+1}`` times the same to the next migration. So a
+migration can be left out if it allows all that the last one kept before it allows.
 
 *Going early is best only among equal weights.* Where ``A_i`` includes ``A_{i+1}``, putting
-``P_{i+1}`` in place of ``P_i`` saves ``w_{i+1} d(P_i, P_{i+1})`` and adds up to ``w_i d(P_i,
-P_{i+1})``. If the weights are equal, a migration can be left out in favour of a later one that is
-stricter. If they fall it cannot: twenty equal tasks lie on one of two nodes that may hold 18 at
-first and 10 later. To move ten at once costs 10, to move two and then eight costs ``2 + 8 gamma``.
+``P_{i+1}`` in place of ``P_i`` saves ``w_{i+1} d(P_i, P_{i+1})`` and adds up to ``w_i`` times that.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
 """All steps of a sequence at once: a sweep over the tasks that proves an optimum.
 
-Model. Papers 000 (section 4.1) and 001 (section 5.1) enumerate the cuts of each step, of which
-there are exponentially many in the number of nodes. Here the tasks are swept once, from left to
-right, for all steps together. What the future needs to know at bound ``x`` is, for every step, the
-open interval and how many are closed, and for every pair of neighbours the bit of
-:mod:`~elastream.foresight.oms.pairs`: a *label*. Of two labels that agree in all of this only
-the one that kept more state so far goes on. For ``p`` steps of ``n`` nodes there are O((2 w n)^p)
-labels at a bound, ``w`` being how many tasks an interval can hold: polynomial for a fixed ``p``.
+Model. What the future needs to know at bound ``x`` is, for every step, the open interval and how
+many are closed, and for every pair of neighbours the bit of :mod:`~elastream.foresight.oms.pairs`:
+a *label*. Of two labels that agree in all of this only the one that kept more state goes on. For
+``p`` steps of ``n`` nodes there are O((2 w n)^p) labels at a bound, ``w`` being how many tasks an
+interval can hold: polynomial for a fixed ``p``.
 
-Bound. A label can still gain no more than the sum, over all pairs, of the pair's value to go at
-the label's open intervals (:class:`~elastream.foresight.oms.prices.Potential`). A label that
-cannot beat a known sequence is dropped; with good prices few remain.
-
-At a bound the steps choose one after the other, each turning a label into at most four: the
-interval grows or closes, and the cell that ends with it is matched or not.
+Bound. A label can gain no more than the sum, over all pairs, of the pair's value to go at its open
+intervals (:class:`~elastream.foresight.oms.prices.Potential`). One that cannot beat a known
+sequence is dropped. At a bound the steps choose in turn: an interval grows or closes, and the cell
+that ends with it is matched or not.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """The weight of each migration of a sequence: the weighted sequence cost of paper 000, section 4.2.
 
-Model. The state that migration ``i`` moves, from 0, has weight ``w_i = gamma ** i``. With gamma 1
-the sum is the total state moved. Weights are exact fractions; gamma is the decimal number that it
-prints as, so 0.8 is four fifths. A cost that is not whole is rounded once, to the nearest number; a
-bound is rounded down.
+The state that migration ``i`` moves, from 0, counts ``w_i = gamma ** i``. Weights are exact
+fractions; gamma is the decimal number that it prints as. A bound is rounded down.
 
-Bound. Let ``c_i`` be what migration ``i`` moves and ``d_i`` the least that leads to it directly
-from the current cut. By the triangle inequality ``C_i = c_0 + ... + c_i`` is at least ``d_k`` for
-any ``k <= i``, so at least ``D_i = max(d_0 .. d_i)``. Summed by parts, the cost is the sum of
-``(w_i - w_{i+1}) C_i``, where no factor is negative: at least the sum of ``w_i (D_i - D_{i-1})``.
-With gamma 1 that is the most expensive direct step.
+Bound. Let ``c_i`` be what migration ``i`` moves and ``d_i`` the least that leads to it directly. By
+the triangle inequality ``C_i = c_0 + ... + c_i`` is at least ``D_i = max(d_0 .. d_i)``. Summed by
+parts the cost is the sum of ``(w_i - w_{i+1}) C_i``: at least that of ``w_i (D_i - D_{i-1})``.
 """
 
 from __future__ import annotations

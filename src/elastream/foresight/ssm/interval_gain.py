@@ -1,9 +1,8 @@
 """The dynamic program behind single-step: the most state that can stay where it is.
 
-Model. ``m`` tasks in a row are held by old nodes, each an interval (a *block*); they are to be
-cut into at most ``n'`` new intervals of work at most ``cap``. A new interval may be *matched* to
-one old node, and each old node to one new interval; what a matched pair shares stays where it is.
-The sum of that is the gain, and total state minus gain is the state that moves.
+Model. ``m`` tasks in a row are held by old nodes, each an interval (a *block*); they are to be cut
+into at most ``n'`` new intervals of work at most ``cap``. A new interval may be *matched* to one
+old node, and each old node to one new interval; what the pair shares stays. The sum is the gain.
 
 Recurrence. Matched pairs can be taken in the order of the tasks (lemma 3.1 of paper 000), so a
 prefix of the tasks is summed up by its length ``x``, the number ``l`` of new intervals that cover
@@ -15,26 +14,19 @@ it, and one bit: is the old node that holds task ``x`` matched already? Let ``us
   ``best(l-1, a) + S[x] - S[s]`` for ``a < s``;
 * matched to its first block ``y(a)``, of which it holds the rest: ``free(l-1, a) + rest(a)``;
 * matched to a block in between, which it holds whole: ``best(l-1, a) + size of the block``;
-* not matched: the bit stays what it was.
+* not matched: the bit is unchanged.
 
-At the end of a block both answers merge. ``S`` are prefix sums of the state.
+At the end of a block both answers merge. ``S`` are prefix sums of the state in whole *ticks*, so
+gains compare exactly and :func:`trace` finds its way back by equality.
 
-Cost. O(m n') time. For each ``l`` the admissible starts ``a`` form a window that only moves
-forward, so every maximum is one over a sliding window. The windows are kept as two stacks:
-suffix maxima over the older starts, running maxima over the newer ones. The maximum over pairs
-(a start, a whole block behind it) is a sliding aggregate too, because pairs of a joined window
-are pairs of its halves or a start of the first with a block of the second. Paper 000 needs
-O(m² n') (table 2). For each ``l`` only the prefixes are visited that ``l`` intervals can reach
-and from which ``n' - l`` can finish.
+Cost. O(m n'); paper 000 needs O(m² n') (table 2). For each ``l`` the admissible starts ``a`` form a
+window that only moves forward, so every maximum, also that over pairs of a start and a whole block
+behind it, is one over a sliding window: suffix maxima over the older starts, running maxima over
+the newer ones.
 
-State is counted in whole *ticks*, so gains compare exactly and :func:`trace` finds its way back
-by equality, without a table of decisions.
-
-Ties. The gain can only fall when the cap falls, so the lowest maximum load among all solutions of
-greatest gain is found by bisection over the loads that intervals can have. The first probe lies
-just below the load reached: mostly it fails, and that is the proof. A probe need only reach the
-gain known: what a prefix has lost, and the smallest blocks that the intervals left cannot match,
-must leave that much, and prefixes that do not are skipped.
+Ties. The lowest maximum load among all solutions of greatest gain is found by bisection over the
+loads of intervals. The first probe lies just below the load reached: mostly it fails, and that is
+the proof. A probe skips prefixes that cannot lead to the gain known.
 """
 
 from __future__ import annotations

@@ -1,22 +1,15 @@
 """The least state that moves between two cuts of the same tasks into intervals.
 
-Papers 000 (section 4.1, line 3 of figure 5) and 001 (section 5.1): what a migration costs once
-its outcome is cut depends on the two cuts alone, because nodes can be renamed (lemma 4.1). A new
-interval may continue one old interval and each old one be continued once; the tasks that such a
-pair shares stay, all others move. The papers call a general matching algorithm.
+Papers 000 (section 4.1, line 3 of figure 5) and 001 (section 5.1): the cost depends on the two cuts
+alone, because nodes can be renamed (lemma 4.1). A new interval may continue one old interval and
+each old one be continued once; what such a pair shares stays. The papers use a general matching.
 
-Model. The bounds of both cuts, merged, split the tasks into at most ``k + k' - 1`` *cells*, each
-in one old and one new interval. Along the row of cells the old interval changes, or the new one,
-or both, so the cells of one interval stand side by side, and a matching is a choice of cells no
-two of which share an interval.
+Model. The bounds of both cuts split the tasks into at most ``k + k' - 1`` *cells*, each in one old
+and one new interval. A matching is a choice of cells no two of which share an interval.
 
-Recurrence. Sweep the cells; ``f[a][b]`` is the most state kept so far where ``a`` says whether
-the open old interval is matched already and ``b`` the same for the new one. A cell may be chosen
-from ``f[0][0]``; an interval that ends resets its bit. O(k + k'). That some best matching keeps
-the order of the tasks follows: two cells of the row never cross.
-
-The cost is a metric on cuts: it is symmetric, 0 between equal cuts, and the continuations of two
-steps compose, so ``c(P, R) <= c(P, Q) + c(Q, R)``.
+Recurrence. Sweep the cells; ``f[a][b]`` is the most state kept so far, where ``a`` says whether the
+open old interval is matched already and ``b`` the same for the new one. An interval that ends
+resets its bit. O(k + k'). The cost is a metric on cuts.
 """
 
 from __future__ import annotations

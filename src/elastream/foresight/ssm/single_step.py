@@ -1,26 +1,19 @@
 """SSM: the least state moved in one migration, every node holding consecutive tasks.
 
-Papers 000 (section 3) and 001 (section 4), definition 3.2: given where the tasks are, choose at
-most ``n'`` intervals of work at most ``(1 + tau) W / n'`` and their nodes so that the state of the
-tasks that change node is least. Exact; O(m n') a run of the dynamic program in
-:mod:`~elastream.foresight.ssm.interval_gain`, where the papers need O(m² n').
+Papers 000 (section 3) and 001 (section 4), definition 3.2: at most ``n'`` intervals of work at most
+``(1 + tau) W / n'`` and their nodes, so that the state of the tasks that change node is least.
+Exact, by :mod:`~elastream.foresight.ssm.interval_gain`; of equal plans the one with the lowest
+maximum load. Departures: idle nodes are allowed at every step of the recurrence (lemma 3.4 allows
+them, table 1 does not), and loads are compared with
+:data:`~elastream.model.migration.LOAD_TOLERANCE`.
 
-Ties. Among all plans of least cost the one with the lowest maximum load is taken: the gain can
-only fall when the limit falls, so the lowest limit at which it does not fall is found by
-bisection, mostly in two runs. Departures from the papers: idle nodes are allowed at every step
-of the recurrence (the papers allow them by lemma 3.4 and forbid them by table 1), and loads are
-compared with a relative tolerance of :data:`~elastream.model.migration.LOAD_TOLERANCE`.
-
-Copies are a tie rule, not exact: with copies all over the nodes, matched pairs can no longer be
-taken in the order of the tasks, on which the dynamic program rests. Two runs choose intervals: one
-without copies, one as if tasks with copies had no state. The intervals of each are given to the
-nodes where the least has to be loaded, and the cheaper plan is taken. The second run leaves out
-only what may be free, so its cost is a lower bound; a plan that meets it is called optimal.
+Copies are a tie rule: with them, matched pairs can no longer be taken in the order of the tasks.
+Intervals are chosen without copies, and as if copied tasks had no state; each go to the nodes where
+they load the least, and the cheaper plan is taken. The second choice gives a lower bound.
 
 State is counted in ticks (:mod:`~elastream.placement.state_ticks`): exact below 2⁵⁷ bytes in all.
-Where sizes had to be rounded down the plan is optimal only if it meets the bound that they prove.
-If it does not, sizes are cut to its cost, since no cheaper plan moves a larger task; that leaves
-more digits for the smaller ones.
+If sizes had to be rounded, those above the cost of a plan are cut to it, which leaves more digits
+for the smaller ones.
 """
 
 from __future__ import annotations

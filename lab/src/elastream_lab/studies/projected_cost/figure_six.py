@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastream.foresight.mtm.ground import Ground
-from elastream.foresight.mtm.pair_costs import pair_costs
 from elastream.foresight.mtm.partitions import Partitions
+from elastream.foresight.mtm.pricing import pair_costs
 from elastream.foresight.ssm.interval_gain import Floats
 
 
