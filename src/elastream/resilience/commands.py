@@ -17,7 +17,7 @@ from elastream.resilience.model.graph import GraphOperator, QueryGraph
 from elastream.resilience.model.problem import ResilientProblem
 
 if TYPE_CHECKING:
-    from elastream.resilience.model.plan import FeasibleSet, ResilientPlan
+    from elastream.resilience.model.problem import FeasibleSet, ResilientPlan
     from elastream.resilience.planner.load_model import LoadModel
 
 

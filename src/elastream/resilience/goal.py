@@ -1,19 +1,14 @@
 """Resilient goal: place tasks so that bursts need no move at all (ROD, paper 003).
 
-The rate of a stream changes faster than state can follow. ROD places operators, here (query,
-operator, partition) triples, so that no executor is overloaded for as many combinations of input
-rates as possible. It plans at the start, after an executor was lost or added, and after a restart
-of a query. A good placement needs no other occasion.
+It places (query, operator, partition) triples so that no executor is overloaded for as many
+combinations of input rates as possible: at the start, after an executor was lost or added, and
+after a restart of a query. *Costs* come from the running queries (section 7.1): the number of cores
+that a task keeps busy over the rows per second that its query reads. *Capacity* is an executor's
+cores minus its work outside stateful tasks.
 
-*Costs* come from the running queries, as in a trial run (section 7.1): the number of cores that a
-task keeps busy over the rows per second that its query reads. *Capacity* is an executor's cores
-minus its work outside stateful tasks. Queries that read the same stream share a variable; declare
-that in ``inputs``.
-
-*Heavy stays, light moves* (section 1: operators with large state are for the resilient placement,
-lighter ones "can be moved more frequently"). The tasks with the largest states, ``heavy_share`` of
-all state together, stay where ROD placed them. The others may move away from an executor busier
-than ``busiest``, after the same patience as any other change.
+*Heavy stays, light moves* (section 1). The tasks with the largest states, ``heavy_share`` of all
+state together, stay where ROD placed them. The others may move away from an executor busier than
+``busiest``.
 """
 
 from __future__ import annotations
@@ -215,7 +210,10 @@ class ResilientPlanner:
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
         """Return the placement on the target number of nodes."""
-        from elastream.resilience.planner.planner import resilient
+        import numpy as np
+
+        from elastream.resilience.planner.normalised import normalise
+        from elastream.resilience.planner.planner import describe, resilient
 
         nodes = self._nodes(problem)
         capacity = [self._capacity(node) for node in nodes]
@@ -223,32 +221,25 @@ class ResilientPlanner:
         plan = resilient(requested, self.method)
         if isinstance(plan, Infeasible):
             return plan
-        if self._tolerated(requested, problem, nodes) >= _AS_GOOD * plan.borne.ratio:
-            return step_plan(problem, problem.current.nodes_of_tasks)
-        chosen = self._renamed(requested, problem, nodes, plan.allocation)
+        space = normalise(requested)
+        chosen = plan.allocation
+        if not isinstance(space, Infeasible) and len(space.nodes) == len(nodes):
+
+            def tolerated(place: Sequence[int]) -> float:
+                return describe(requested, space, np.array(place)).borne.ratio
+
+            numbers = {node: number for number, node in enumerate(nodes)}
+            current = [numbers.get(node, -1) for node in problem.current.nodes_of_tasks]
+            if min(current) >= 0 and tolerated(current) >= _AS_GOOD * plan.borne.ratio:
+                return step_plan(problem, problem.current.nodes_of_tasks)
+            renamed = _renamed(problem, current, chosen, len(nodes))
+            if tolerated(renamed) >= _AS_GOOD * tolerated(chosen):
+                chosen = renamed
         return step_plan(problem, tuple(nodes[node] for node in chosen))
 
     def explain(self, plan: StepPlan) -> str:
         """Return the explanation for the log."""
         return f"{self.method} on {len(set(plan.assignment.nodes_of_tasks))} executors"
-
-    def _tolerated(
-        self, requested: ResilientProblem, problem: StepProblem, nodes: Sequence[int]
-    ) -> float:
-        """Return how much the present placement tolerates; 0 if it uses other nodes."""
-        import numpy as np
-
-        from elastream.resilience.planner.normalised import normalise
-        from elastream.resilience.planner.planner import describe
-
-        place = {node: number for number, node in enumerate(nodes)}
-        current = problem.current.nodes_of_tasks
-        space = normalise(requested)
-        if not set(current) <= place.keys() or isinstance(space, Infeasible):
-            return 0.0
-        if len(space.nodes) != len(nodes):
-            return 0.0
-        return describe(requested, space, np.array([place[node] for node in current])).borne.ratio
 
     def _nodes(self, problem: StepProblem) -> list[int]:
         """Return the nodes that will hold tasks: those with the most state if some are removed."""
@@ -264,35 +255,6 @@ class ResilientPlanner:
     def _capacity(self, node: int) -> float:
         known = self.problem.capacity
         return float(known[node]) if node < len(known) else sum(known) / len(known)
-
-    def _renamed(
-        self,
-        requested: ResilientProblem,
-        problem: StepProblem,
-        nodes: Sequence[int],
-        allocation: Sequence[int],
-    ) -> Sequence[int]:
-        """Return the allocation with nodes permuted so that the most state stays in place."""
-        import numpy as np
-
-        from elastream.placement.matchings import most_valuable
-        from elastream.resilience.planner.normalised import normalise
-        from elastream.resilience.planner.planner import describe
-
-        place = {node: number for number, node in enumerate(nodes)}
-        stays = np.zeros((len(nodes), len(nodes)))
-        for task, part in enumerate(allocation):
-            home = place.get(problem.current.nodes_of_tasks[task])
-            if home is not None:
-                stays[part, home] += problem.state[task]
-        _, homes = most_valuable(stays)
-        renamed = np.array([int(homes[part]) for part in allocation])
-        space = normalise(requested)
-        if isinstance(space, Infeasible) or len(space.nodes) != len(nodes):
-            return allocation
-        unchanged_ratio = describe(requested, space, np.array(allocation)).borne.ratio
-        renamed_ratio = describe(requested, space, renamed).borne.ratio
-        return renamed.tolist() if renamed_ratio >= _AS_GOOD * unchanged_ratio else allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +281,25 @@ class LightPlanner:
             for task, node in enumerate(outcome.assignment.nodes_of_tasks)
         )
         return step_plan(problem, after_nodes)
+
+
+def _renamed(
+    problem: StepProblem, current: Sequence[int], allocation: Sequence[int], nodes: int
+) -> tuple[int, ...]:
+    """Return the allocation with nodes permuted so that the most state stays in place.
+
+    ``current`` is the node of each task now, -1 if it will not be used.
+    """
+    import numpy as np
+
+    from elastream.placement.matchings import most_valuable
+
+    stays = np.zeros((nodes, nodes))
+    for task, (part, home) in enumerate(zip(allocation, current, strict=True)):
+        if home >= 0:
+            stays[part, home] += problem.state[task]
+    _, homes = most_valuable(stays)
+    return tuple(int(homes[part]) for part in allocation)
 
 
 def heavy_tasks(observed: Observed, share: float) -> list[TaskId]:

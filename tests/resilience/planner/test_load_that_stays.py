@@ -13,8 +13,7 @@ from tests.resilience.planner.problems import all_placements, problems, space_of
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.resilience.model.graph import GraphOperator, QueryGraph
-from elastream.resilience.model.plan import ResilientPlan
-from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.model.problem import ResilientPlan, ResilientProblem
 from elastream.resilience.planner.feasible_set import directions
 from elastream.resilience.planner.load_model import linear_load
 from elastream.resilience.planner.planner import Method, describe, resilient

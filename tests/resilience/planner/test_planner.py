@@ -10,8 +10,7 @@ from tests.resilience.planner.problems import EXAMPLE, all_placements, problems
 
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
-from elastream.resilience.model.plan import ResilientPlan
-from elastream.resilience.model.problem import Arc, ResilientProblem
+from elastream.resilience.model.problem import Arc, ResilientPlan, ResilientProblem
 from elastream.resilience.planner.normalised import Space, normalise
 from elastream.resilience.planner.packing_at_bound import packing_at_bound
 from elastream.resilience.planner.planner import Method, resilient

@@ -18,7 +18,7 @@ from tests.resilience.planner.problems import (
 from elastream.resilience.model.problem import Arc, ResilientProblem
 from elastream.resilience.planner.feasible_set import directions
 from elastream.resilience.planner.normalised import Space
-from elastream.resilience.planner.pair_exchange import PairExchange
+from elastream.resilience.planner.pair_exchange import improve
 from elastream.resilience.planner.refined import refine
 from elastream.resilience.planner.rod import rod
 
@@ -48,7 +48,7 @@ def test_the_search_knows_the_value_of_what_it_returns(
     rng = np.random.default_rng(seed)
     start = rng.integers(len(space.capacity), size=len(space.shares))
     points = points_for(space)
-    place, found, _ = PairExchange.on(space, points).improve(start, 1e9)
+    place, found, _ = improve(space, points, start, 1e9)
     assume(found > 0)
     assert found == pytest.approx(value(space, place, points), rel=1e-9)
     assert found >= value(space, start, points) * (1 - 1e-9)
@@ -61,7 +61,7 @@ def test_no_move_and_no_swap_improves_what_the_search_returns(
 ) -> None:
     space = space_of(with_arcs(problem, seed))
     points = points_for(space)
-    place, found, _ = PairExchange.on(space, points).improve(rod(space), 1e9)
+    place, found, _ = improve(space, points, rod(space), 1e9)
     assume(found > 0)
     operators, nodes = len(space.shares), len(space.capacity)
     for j in range(operators):
@@ -78,7 +78,7 @@ def test_no_move_and_no_swap_improves_what_the_search_returns(
 def test_a_spent_budget_ends_the_search() -> None:
     space = random_space(3, 10, 4, 1)
     start = np.zeros(30, dtype=np.int64)
-    place, _, visits = PairExchange.on(space, points_for(space)).improve(start, 0.0)
+    place, _, visits = improve(space, points_for(space), start, 0.0)
     assert place.tolist() == start.tolist()
     assert visits < 10_000
 

@@ -17,8 +17,7 @@ from tests.resilience.planner.problems import space_of
 
 from elastream.model.plan import Infeasible
 from elastream.resilience.model.graph import GraphOperator, QueryGraph
-from elastream.resilience.model.plan import ResilientPlan
-from elastream.resilience.model.problem import Arc, ResilientProblem
+from elastream.resilience.model.problem import Arc, ResilientPlan, ResilientProblem
 from elastream.resilience.planner.load_model import linear_load
 from elastream.resilience.planner.packing_at_bound import packing_at_bound
 from elastream.resilience.planner.planner import Method, describe, resilient

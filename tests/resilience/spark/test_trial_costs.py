@@ -11,8 +11,7 @@ import pytest
 from elastream.model.errors import ElastreamError, QueryRefusedError, SparkError
 from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 from elastream.resilience.commands import resilient_problem
-from elastream.resilience.model.plan import ResilientPlan
-from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.model.problem import ResilientPlan, ResilientProblem
 from elastream.resilience.planner.planner import resilient
 from elastream.resilience.spark.measure import _measured
 from elastream.resilience.spark.trial_costs import (

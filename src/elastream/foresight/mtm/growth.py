@@ -183,7 +183,7 @@ def _regrown(
     kept = starts.joined(pool.taken(visited))
     blocks = [pool.taken(parents[some]) for some in runner.split(len(parents), 1)]
     near = runner.run(_near, ground, None, blocks)
-    fresh = Partitions.of_rows(np.concatenate([*near, pool.bounds]), ground.tasks)
+    fresh = Partitions.of_rows(np.concatenate(near), ground.tasks).joined(pool)
     fresh = fresh.taken(kept.places(fresh) < 0)
     room = settings.pool - len(kept)
     if len(fresh) > room:

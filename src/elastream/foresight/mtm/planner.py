@@ -68,7 +68,7 @@ def transition(
     start = (cut_of(step.current), states.index(problem.state))
     values = partition_values(projection, start=start, settings=settings, finished=finished)
     if isinstance(values, Infeasible):
-        return values
+        return values if chain.gamma else TransitionPlan("feasible", greedy, None, partitions=1)
     return TransitionPlanner(values).plan_to(step, start[1])
 
 

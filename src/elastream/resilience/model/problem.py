@@ -1,4 +1,4 @@
-"""The problem of resilient placement: operators whose load is linear in the streams' rates.
+"""Resilient placement, problem and plan: operators whose load is linear in the streams' rates.
 
 Sections 2 and 6.1 of paper 003.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from elastream.model.checks import Number, Numbers, abbreviate, non_negatives
+from elastream.model.checks import Number, Numbers, abbreviate, as_list, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.observation import TaskId
 
@@ -85,6 +85,57 @@ class ResilientProblem:
         return cls(rows, nodes, least, tuple(arcs), always, apart, *named)
 
 
+class FeasibleSet(NamedTuple):
+    """Size of the set of rates at which no node is overloaded."""
+
+    ratio: float
+    """Its volume over that of the ideal set, both above the lower bound; between 0 and 1."""
+    standard_error: float
+    """Standard error of ``ratio``, which is an estimate."""
+    plane_distance: float
+    """Distance from the lower bound to the nearest node hyperplane, in normalised space (r).
+
+    Negative if a node is overloaded at the lower bound itself.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ResilientPlan:
+    """The node of each operator, and the rates that this placement tolerates."""
+
+    status: Literal["feasible", "unbalanced"]
+    """``unbalanced``: a node is already overloaded at the lower bound."""
+    allocation: tuple[int, ...]
+    """The node of each operator."""
+    feasible: FeasibleSet
+    """Without the cost of streams between nodes."""
+    weights: tuple[tuple[float, ...], ...]
+    """A row for each node (W): its share of each stream's load over its share of the capacity.
+
+    0 for a stream without cost and for a node that holds nothing.
+    """
+    with_transfer: FeasibleSet | None = None
+    """With the cost of streams between nodes; ``None`` if the problem does not include it."""
+
+    tasks: tuple[TaskId, ...] = ()
+    """The task of each operator, if the problem names them."""
+    executors: tuple[str, ...] = ()
+    """The executor id of each node, if the problem names them."""
+
+    @property
+    def placement(self) -> dict[TaskId, str]:
+        """The executor of each task; empty unless the problem names both."""
+        if not (self.tasks and self.executors):
+            return {}
+        nodes = zip(self.tasks, self.allocation, strict=True)
+        return {task: self.executors[node] for task, node in nodes}
+
+    @property
+    def borne(self) -> FeasibleSet:
+        """The feasible set with all costs that the problem includes."""
+        return self.feasible if self.with_transfer is None else self.with_transfer
+
+
 def _check_names(field: str, names: Sequence[TaskId | str], expected: int, what: str) -> None:
     if names and len(names) != expected:
         raise ProblemError(field, f"has {len(names)} entries; there are {expected} {what}")
@@ -96,28 +147,21 @@ def _check_names(field: str, names: Sequence[TaskId | str], expected: int, what:
 
 
 def _unplaced(unplaced: object, nodes: int, streams: int) -> tuple[tuple[Number, ...], ...]:
-    if not isinstance(unplaced, Sequence) or isinstance(unplaced, str | bytes):
-        raise ProblemError("unplaced", f"{abbreviate(unplaced)} is not a list of rows")
-    if len(unplaced) != nodes:
-        raise ProblemError("unplaced", f"has {len(unplaced)} rows; there are {nodes} nodes")
-    return tuple(
-        non_negatives(f"unplaced[{i}]", row, length=streams) for i, row in enumerate(unplaced)
-    )
+    rows = as_list("unplaced", unplaced)
+    if len(rows) != nodes:
+        raise ProblemError("unplaced", f"has {len(rows)} rows; there are {nodes} nodes")
+    return tuple(non_negatives(f"unplaced[{i}]", row, length=streams) for i, row in enumerate(rows))
 
 
 def _rows(load: object) -> tuple[tuple[Number, ...], ...]:
-    to_list = getattr(load, "tolist", None)
-    if callable(to_list):  # a NumPy array
-        load = to_list()
-    if not isinstance(load, Sequence) or isinstance(load, str | bytes):
-        raise ProblemError("load", f"{abbreviate(load)} is not a list of rows")
-    if not load:
+    given = as_list("load", load)
+    if not given:
         raise ProblemError("load", "is empty; give at least one operator")
-    first = non_negatives("load[0]", load[0])
+    first = non_negatives("load[0]", given[0])
     if not first:
         raise ProblemError("load[0]", "is empty; give at least one stream")
     rest = (
-        non_negatives(f"load[{j}]", row, length=len(first)) for j, row in enumerate(load[1:], 1)
+        non_negatives(f"load[{j}]", row, length=len(first)) for j, row in enumerate(given[1:], 1)
     )
     rows = (first, *rest)
     if not any(map(any, rows)):

@@ -1,21 +1,12 @@
 """Place operators that are expensive to separate as one: section 6.3 of paper 003.
 
-A stream between nodes costs CPU at both ends. Before ROD, the operators at the ends of expensive
-arcs are joined into clusters. The clustering ratio of two connected clusters is the cost of their
-arcs, if they cross, over the smaller of the two clusters' own loads. While a pair has at least the
-threshold and would not exceed the weight bound, one pair is merged:
-
-- ``by_ratio``: the pair with the largest ratio;
-- ``by_weight``: the pair with the least total weight, against clusters that grow too heavy.
-
-Neither is always better, so a few thresholds and bounds are tried for both, and no clustering at
-all. ROD places each. The result is the plan whose nearest hyperplane, transfers included, is
-farthest from the lower bound.
-
-The paper's ratio is per tuple; here loads are compared, as norms of shares. For a chain of
-operators of selectivity 1 that is the same, and it is also defined for joins and for clusters.
-
-Cost: a merge scans all arcs between clusters, so O(m e log e) per threshold, plus ROD's own.
+Before ROD, the operators at the ends of expensive arcs are joined into clusters. The clustering
+ratio of two connected clusters is the cost of their arcs, if they cross, over the smaller of the
+two clusters' own loads (norms of shares; the paper's is per tuple). While a pair has at least the
+threshold and would not exceed the weight bound, the pair with the largest ratio (``by_ratio``) or
+with the least total weight (``by_weight``) is merged. A few thresholds and bounds are tried for
+both, and no clustering. The result is the plan whose nearest hyperplane is farthest from the lower
+bound. O(m e log e) per threshold, plus ROD's own.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """The volume of a feasible set over that of the ideal one, by scrambled Sobol points.
 
-The paper draws points of the ideal simplex and counts those that overload no node. Here the set is
-measured along rays. In direction u, a point of the face ``sum(u) = 1``, it ends at ``1 / max_i V_i
-u`` of the way to the ideal hyperplane, so the ratio of the volumes is
+The paper counts points of the ideal simplex. Here the set is measured along rays: in direction u, a
+point of the face ``sum(u) = 1``, it ends at ``1 / max_i V_i u`` of the way to the ideal hyperplane,
+so the ratio of the volumes is
 
   E[ (max_i V_i u)^-d ]    over u uniform on the face.
 
-This has one dimension less, and the integrand is continuous while the count has jumps, which suits
-low-discrepancy points. The cube of Sobol points is mapped to the face by breaking a stick (each
-part the quantile of its conditional distribution). Independent scramblings give independent
-unbiased estimates; their mean and its standard error are returned.
-
-Cost: O(points * n * d).
+This has one dimension less and no jumps, which suits low-discrepancy points. They are mapped to the
+face by breaking a stick. Independent scramblings give the standard error. O(points * n * d).
 """
 
 from __future__ import annotations

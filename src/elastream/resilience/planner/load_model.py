@@ -8,10 +8,8 @@ streams. In topological order, with u and v the input rates of an operator:
 - join: ``window * u * v`` pairs pass per unit of time. Its output is a new variable r, its load
   ``cost / selectivity * r``. If the selectivity is 0 or unknown, the pairs are the variable.
 
-The number of variables is kept small. Joins whose inputs are equal up to constant factors share one
-(their pairs are proportional), which the paper does not consider. A variable that no load and no
-transfer depends on is dropped: the output of an operator that has no reader, or that only joins
-read. Input streams always keep their column, so that a lower bound can be given for each.
+Joins whose inputs are equal up to constant factors share one variable, which the paper does not
+consider. A variable that no load and no transfer depends on is dropped, unless it is an input.
 """
 
 from __future__ import annotations

@@ -1,27 +1,18 @@
 """The normalised space (section 3.3 of paper 003): the ideal hyperplane is ``sum(x) = 1``.
 
 With ``l_k`` the load of stream k over all operators and ``C_T`` the capacity of all nodes, the
-variable is ``x_k = l_k r_k / C_T``. Operator j has the share ``l_jk / l_k`` of stream k, node i the
-share ``C_i / C_T`` of the capacity, and the weight of stream k on node i is the quotient of the two
-shares summed up there, ``w_ik``. A node is not overloaded at x if ``W_i x <= 1``.
+variable is ``x_k = l_k r_k / C_T``. The weight of stream k on node i, ``w_ik``, is the share
+``l_jk / l_k`` of its operators over its share ``C_i / C_T`` of the capacity. A node is not
+overloaded at x if ``W_i x <= 1``.
 
 With a lower bound B' (section 6.1) set ``x = B' + (1 - sum(B')) y``: node i is not overloaded at y
-if ``V_i y <= 1`` with ``V_i = W_i (1 - sum(B')) / (1 - W_i B')``, and the ideal set is again
-``sum(y) <= 1``. So a lower bound only scales rows, and volumes need no second formula.
+if ``V_i y <= 1`` with ``V_i = W_i (1 - sum(B') - a) / (1 - W_i B' - a_i)``, where operators take
+``a_i`` of node i's capacity at any rates and ``a`` of all. The ideal set is again ``sum(y) <= 1``.
+The load that cannot be placed is in W from the start, and part of the ideal set.
 
-The load of operators at any rates is included at the lower bound like everything else: with ``a_i``
-of node i's capacity taken by it, and ``a`` of the total capacity, ``V_i = W_i (1 - sum(B') - a) /
-(1 - W_i B' - a_i)``. The load that cannot be placed is in W from the start, and part of the ideal
-set.
-
-Streams without cost limit nothing and have no axis here. Nodes whose capacity is negligible
-compared with the others' tolerate no load: they are left out and hold no operator.
-
-*A stream without load on any operator that has a cost where it crosses* has no axis either: the
-ideal set is unbounded along it. Relative to that set, a placement in which such a stream crosses
-tolerates nothing, however small the cost, because the stream may have any rate. So the operators at
-its ends are inseparable: planners keep them together, and a placement that separates them tolerates
-nothing.
+Streams without cost have no axis. If such a stream has a cost where it crosses, the operators at
+its ends are inseparable: it may have any rate, so a placement that separates them tolerates
+nothing. Nodes of negligible capacity hold no operator.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 
 from elastream.model.plan import Infeasible
-from elastream.resilience.model.plan import FeasibleSet, ResilientPlan
-from elastream.resilience.model.problem import ResilientProblem
+from elastream.resilience.model.problem import FeasibleSet, ResilientPlan, ResilientProblem
 from elastream.resilience.planner.clustering import rod_with_clustering
 from elastream.resilience.planner.feasible_set import volume_ratio
 from elastream.resilience.planner.normalised import Ints, Space, normalise

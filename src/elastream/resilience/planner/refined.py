@@ -1,17 +1,10 @@
 """Refined placement: ROD's, improved by what it approximates, the volume of the feasible set.
 
-This goes beyond paper 003, which ends with the greedy pass because a volume was expensive in 2006.
-Measured along rays (see ``feasible_set``), a thousand fixed points rank placements well, and an
-exchange of operators between two nodes is evaluated in microseconds (see ``pair_exchange``).
-
-Starts: ROD's placement, and ROD's with its order of operators perturbed. Each is improved until no
-move and no swap helps. Then the best is kicked (some operators moved elsewhere) and improved again,
-and kept if better, until a number of consecutive kicks gained nothing or the budget of point visits
-is spent. The budget limits the time without a clock, so that equal problems have equal plans.
-Finally the volume is measured on other points, and ROD's placement is returned if it is the larger
-of the two.
-
-Cost: at most the budget, a few seconds, plus one evaluation of all exchanges of two nodes.
+This goes beyond paper 003, which ends with the greedy pass. ROD's placement, and ROD's with its
+order of operators perturbed, are improved until no move and no swap helps
+(:mod:`~elastream.resilience.planner.pair_exchange`). Then the best is kicked (some operators moved
+elsewhere) and improved again, until a number of consecutive kicks gained nothing or the budget of
+point visits is spent. No clock is read, so that equal problems have equal plans.
 """
 
 from __future__ import annotations
@@ -22,7 +15,7 @@ import numpy as np
 
 from elastream.resilience.planner.feasible_set import directions
 from elastream.resilience.planner.normalised import Ints, Space
-from elastream.resilience.planner.pair_exchange import PairExchange
+from elastream.resilience.planner.pair_exchange import improve
 from elastream.resilience.planner.rod import falling_order, rod
 
 _LOG2_POINTS = 10
@@ -65,13 +58,12 @@ def _canonical_nodes(space: Space, place: Ints) -> Ints:
 
 def _search(space: Space, first: Ints) -> Ints:
     points = directions(space.shares.shape[1], _LOG2_POINTS, seed=_SEED)
-    search = PairExchange.on(space, points)
     rng = np.random.default_rng(_SEED)
     remaining = _BUDGET
     best, best_value = first, -np.inf
     for start in range(_STARTS):
         place = first if start == 0 else rod(space, _shaken(space, rng))
-        place, value, visits = search.improve(place, remaining)
+        place, value, visits = improve(space, points, place, remaining)
         remaining -= visits
         if value > best_value:
             best, best_value = place, value
@@ -79,7 +71,9 @@ def _search(space: Space, first: Ints) -> Ints:
             return best
     kicks = 0
     while kicks < _KICKS and remaining > 0:
-        place, value, visits = search.improve(_kicked(best, len(space.capacity), rng), remaining)
+        place, value, visits = improve(
+            space, points, _kicked(best, len(space.capacity), rng), remaining
+        )
         remaining -= visits
         kicks += 1
         if value > best_value + _GAIN * abs(best_value):

@@ -1,21 +1,14 @@
 """ROD, resilient operator distribution: Figure 10 of paper 003, with lower bounds (6.1).
 
 Operators are placed by falling norm of their shares. Each goes to a node whose candidate hyperplane
-stays on or above the ideal one (class I), so that nothing is lost. If there is none, it goes to the
-node whose candidate hyperplane is farthest from the lower bound (class II). Among class I nodes the
-one is taken that leaves the fewest streams between nodes, then the one with the farthest
-hyperplane. The load of operators at any rates must be at most an even share in class I, and brings
-the lower bound nearer to a hyperplane. The load that cannot be placed is on its node before the
-first operator is placed.
+stays on or above the ideal one (class I); if there is none, to the node whose candidate hyperplane
+is farthest from the lower bound (class II). Among class I nodes the one is taken that leaves the
+fewest streams between nodes, then the one with the farthest hyperplane. The load of operators at
+any rates must be at most an even share in class I.
 
-Departures from the paper:
-
-- Figure 10 takes the *smallest* candidate distance in class II; the text of section 5.2 says the
-  largest, which is what is meant.
-- The order is by the norm of ``l_jk / l_k``, not of ``l_jk``: a plan must not depend on whether a
-  stream is counted in tuples or in thousands of them.
-- Ties, up to rounding, go to the node whose first operator was placed first, then to the largest
-  node: a plan must not depend on the nodes' numbers either.
+Departures: Figure 10 takes the *smallest* distance in class II, the text of section 5.2 the
+largest, which is meant. The order is by the norm of ``l_jk / l_k``, so that units of streams do not
+matter. Ties go to the node whose first operator was placed first, then to the largest.
 
 Cost: O(m log m + m n d).
 """

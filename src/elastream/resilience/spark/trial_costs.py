@@ -1,24 +1,19 @@
-"""Costs of tasks from the batches of a trial run. Pure functions.
+"""Costs of tasks from the batches of a trial run (section 7.1 of paper 003). Pure functions.
 
-Section 7.1 of paper 003 measures costs and selectivities by running operators for a while, wherever
-they are. Here this is done for every (query, operator, partition) triple, with x the rows (or
-pairs) it handled and y its run time in a batch:
+For every (query, operator, partition) triple, with x the rows (or pairs) it handled and y its run
+time in a batch:
 
-* **Load is affine, not linear.** A task takes time even without rows. ``y = a + c x`` is fitted by
-  least squares over the batches and the partitions of an operator, with ``a`` between zero and the
-  least mean run time of one of them. ``a``, for each batch, is load at any rates. A query that
-  keeps its interval has a batch at every trigger, even if the trial had no rows for some.
-* **cost** is the rest of the run time per row of the streams that the operator reads: a task gets
-  only its share of these rows, but all its work grows with their rate.
-* **selectivity** is output rows, again per row of the streams that the operator reads.
+* **Load is affine.** ``y = a + c x`` is fitted by least squares over the batches and the partitions
+  of an operator, with ``a``, the load at any rates, between zero and the least mean run time.
+* **cost** is the rest of the run time, **selectivity** the output rows, per row of the streams that
+  the operator reads: a task gets a share of these rows, but all its work grows with their rate.
 * **A join** is counted in pairs of rows. Its *window* follows from its state by Little's law: rows
   stay on a side for (rows in state / rows per second) seconds, and a row of one side meets those
   that stay on the other, so the sum of both times is the window w of ``w u v`` pairs per second.
-* **Work without state** (reading, parsing, sinks) runs on executors that cannot be chosen, and
-  grows with the rates too: it is load that cannot be placed. Its own ``a`` is subtracted from the
-  capacity.
+* **Work without state** (reading, parsing, sinks) runs on executors that cannot be chosen: it is
+  load that cannot be placed. Its own ``a`` is subtracted from the capacity.
 * **transfer cost** is the run time in which tasks waited for rows from other executors, per such
-  row. The work at the other end is in no task's time; the model assumes it is the same.
+  row. The work at the other end is assumed to be the same.
 """
 
 from __future__ import annotations
