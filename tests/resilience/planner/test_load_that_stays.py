@@ -116,7 +116,7 @@ def test_a_graph_tells_what_its_operators_take_at_any_rates() -> None:
         ({"fixed": [1, -1]}, "fixed[1]: -1 is negative"),
         ({"unplaced": [[1]]}, "unplaced: has 1 rows; there are 2 nodes"),
         ({"unplaced": [[1], [1, 2]]}, "unplaced[1]: has 2 entries where 1 are needed"),
-        ({"unplaced": "x"}, "unplaced: 'x' is not a list of rows"),
+        ({"unplaced": "x"}, "unplaced: 'x' is not a list"),
     ],
 )
 def test_a_wrong_field_is_refused_by_name(more: dict[str, object], line: str) -> None:

@@ -155,7 +155,7 @@ def test_transfers_are_told_beside_the_load_alone() -> None:
         ([[1]], [], None, "capacity: is empty"),
         ([[1]], [-1], None, "capacity[0]: -1 is negative"),
         ([[1]], [1], [1, 2], "lower_bound: has 2 entries where 1 are needed"),
-        ("load", [1], None, "load: 'load' is not a list of rows"),
+        ("load", [1], None, "load: 'load' is not a list"),
     ],
 )
 def test_a_wrong_problem_is_refused_by_name(
