@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.steps import moves_of
+from elastream.cli.plan.printing import ProblemFile, moves_of, print_plan, refuse
 from elastream.cli.problem_files import Fields, expect_fields, read_fields, step_problem
 from elastream.foresight.ahead.problem import FreeAheadProblem, Future, PastWork
+from elastream.foresight.commands.sequence import objects_of, targets_of
 from elastream.foresight.commands.transition import STEP_FIELDS, chain_of
-from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
@@ -81,28 +80,16 @@ def _expect_none(data: Fields, names: tuple[str, ...], why: str) -> None:
 
 def _futures(listed: object) -> list[Future]:
     found = []
-    for field, future in _objects("futures", listed):
+    for field, future in objects_of("futures", listed):
         expect_fields(f"{field}.", future, required=("odds", "targets"))
-        targets = []
-        for place, target in _objects(f"{field}.targets", future["targets"]):
-            expect_fields(f"{place}.", target, required=("nodes", "tau"))
-            targets.append((target["nodes"], target["tau"]))
+        targets = targets_of(f"{field}.targets", future["targets"])
         found.append(Future.of(future["odds"], targets, f"{field}."))
     return found
 
 
 def _past(listed: object) -> list[PastWork]:
     found = []
-    for field, past in _objects("past", listed):
+    for field, past in objects_of("past", listed):
         expect_fields(f"{field}.", past, required=("nodes", "work"))
         found.append(PastWork(past["nodes"], past["work"]))
     return found
-
-
-def _objects(field: str, listed: object) -> list[tuple[str, Fields]]:
-    if not isinstance(listed, list):
-        raise ProblemError(field, f"{abbreviate(listed)} is not a list")
-    for i, each in enumerate(listed):
-        if not isinstance(each, dict):
-            raise ProblemError(f"{field}[{i}]", f"{abbreviate(each)} is not an object")
-    return [(f"{field}[{i}]", each) for i, each in enumerate(listed)]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
-
-
-class Advance(Protocol):
-    """Moves the bar."""
-
-    def __call__(self, completed: int, text: str | None = None) -> None:
-        """Show how much is done, and what is going on if that has changed."""
 
 
 @contextmanager
-def progress(text: str, total: int, completed: int = 0) -> Iterator[Advance]:
-    """Show how far a long computation is; nothing is printed but to a terminal."""
+def progress(text: str, total: int) -> Iterator[Callable[..., None]]:
+    """Show how far a long computation is; nothing is printed but to a terminal.
+
+    Yields ``advance(completed, text)``; without a text the last one stays.
+    """
     from rich.markup import escape
     from rich.progress import Progress
 
@@ -24,7 +19,7 @@ def progress(text: str, total: int, completed: int = 0) -> Iterator[Advance]:
 
     console = Screen(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(escape(text), total=total, completed=completed)
+        task = bar.add_task(escape(text), total=total)
 
         def advance(completed: int, text: str | None = None) -> None:
             bar.update(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from elastream.cli.plan.printing import (
     Draw,
@@ -61,14 +61,25 @@ def sequence_problem(data: Fields) -> SequenceProblem:
     """Return the problem: ``targets`` stands in place of ``nodes`` and ``tau``."""
     expect_fields("", data, required=("work", "state", "current", "targets"), optional=("gamma",))
     expect_intervals(data)
-    targets = data["targets"]
-    if not isinstance(targets, list):
-        raise ProblemError("targets", f"{abbreviate(targets)} is not a list")
-    pairs = []
-    for i, target in enumerate(targets):
-        if not isinstance(target, dict):
-            raise ProblemError(f"targets[{i}]", f"{abbreviate(target)} is not an object")
-        expect_fields(f"targets[{i}].", target, required=("nodes", "tau"))
-        pairs.append((target["nodes"], target["tau"]))
+    targets = targets_of("targets", data["targets"])
     gamma = data.get("gamma", 1)
-    return SequenceProblem.of(data["work"], data["state"], data["current"], pairs, gamma)
+    return SequenceProblem.of(data["work"], data["state"], data["current"], targets, gamma)
+
+
+def targets_of(field: str, listed: object) -> list[tuple[Any, Any]]:
+    """Return the pairs (nodes, tau) of a list of targets."""
+    pairs = []
+    for place, target in objects_of(field, listed):
+        expect_fields(f"{place}.", target, required=("nodes", "tau"))
+        pairs.append((target["nodes"], target["tau"]))
+    return pairs
+
+
+def objects_of(field: str, listed: object) -> list[tuple[str, Fields]]:
+    """Return the objects of a list, each with the name of its place."""
+    if not isinstance(listed, list):
+        raise ProblemError(field, f"{abbreviate(listed)} is not a list")
+    for i, each in enumerate(listed):
+        if not isinstance(each, dict):
+            raise ProblemError(f"{field}[{i}]", f"{abbreviate(each)} is not an object")
+    return [(f"{field}[{i}]", each) for i, each in enumerate(listed)]

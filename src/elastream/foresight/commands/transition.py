@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.plan.steps import step_fields
+from elastream.cli.plan.printing import ProblemFile, print_plan, refuse, step_fields
 from elastream.cli.problem_files import Fields, expect_fields, read_fields
 from elastream.foresight.commands.progress import progress
 from elastream.foresight.commands.single_step import single_step_problem

@@ -9,7 +9,7 @@ import typer
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
 from elastream.cli.problem_files import read_fields
-from elastream.cli.progress import progress
+from elastream.foresight.commands.progress import progress
 from elastream.model.plan import Infeasible
 
 _SEQUENCES = typer.Option(
