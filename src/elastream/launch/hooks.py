@@ -67,9 +67,9 @@ def hooked(session: LaunchedSession) -> Iterator[None]:
         installed_variant()
     builder = SparkSession.Builder
     changes: list[tuple[Any, str, Any]] = [
-        (SparkContext, "__init__", _context_begins(session)),
-        (SparkContext, "stop", _context_ends(session)),
-        (SparkSession, "__init__", _session_begins(session)),
+        (SparkContext, "__init__", _context_begins(session, SparkContext.__init__)),
+        (SparkContext, "stop", _context_ends(session, SparkContext.stop)),
+        (SparkSession, "__init__", _session_begins(session, SparkSession.__init__)),
         (builder, "getOrCreate", _without_connect(builder.getOrCreate)),
         (builder, "create", _without_connect(builder.create)),
     ]
@@ -83,17 +83,14 @@ def hooked(session: LaunchedSession) -> Iterator[None]:
             setattr(owner, name, method)
 
 
-def _context_begins(session: LaunchedSession) -> Callable[..., None]:
-    from pyspark import SparkContext
-
-    begin = SparkContext.__init__
+def _context_begins(session: LaunchedSession, begin: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(begin)
 
     @functools.wraps(begin)
     def begins(self: SparkContext, *arguments: Any, **named: Any) -> None:
         bound = signature.bind(self, *arguments, **named)
         given = bound.arguments
-        if SparkContext._active_spark_context is not None or given.get("gateway") is not None:
+        if self._active_spark_context is not None or given.get("gateway") is not None:
             begin(*bound.args, **bound.kwargs)  # PySpark refuses it, or elastream itself makes it
             return
         with _refusing():
@@ -107,11 +104,7 @@ def _context_begins(session: LaunchedSession) -> Callable[..., None]:
     return begins
 
 
-def _context_ends(session: LaunchedSession) -> Callable[[SparkContext], None]:
-    from pyspark import SparkContext
-
-    stop = SparkContext.stop
-
+def _context_ends(session: LaunchedSession, stop: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(stop)
     def ends(self: SparkContext) -> None:
         session.let_go()
@@ -120,10 +113,7 @@ def _context_ends(session: LaunchedSession) -> Callable[[SparkContext], None]:
     return ends
 
 
-def _session_begins(session: LaunchedSession) -> Callable[..., None]:
-    from pyspark.sql import SparkSession
-
-    begin = SparkSession.__init__
+def _session_begins(session: LaunchedSession, begin: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(begin)
 
     @functools.wraps(begin)
