@@ -37,11 +37,11 @@ from elastream.model.observation import Executor, TaskId
 from elastream.model.words import join_names
 from elastream.page.run import Run
 from elastream.page.server import PageServer, page_address
+from elastream.spark.internals.query_session import is_session, queries_of, session_of
 from elastream.spark.internals.repartitioning import expect_repartitioning
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import Backlog, refusal
-from elastream.spark.sessions.query_session import is_session, queries_of, session_of
 from elastream.spark.sessions.settings import advised, wrong_settings
 from elastream.spark.steer.restarting import Restart
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from elastream.core.events import BatchObserved, Fact
 from elastream.model.errors import QueryRefusedError
 from elastream.model.observation import BatchObservation, TaskId
+from elastream.spark.internals.query_session import named, queries_of, session_of
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.executor_registry import ExecutorRegistry
 from elastream.spark.observe.monitor import SparkMonitor
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery, refusal
-from elastream.spark.sessions.query_session import named, queries_of, session_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import SparkError, UnsupportedSparkError
 from elastream.spark.internals.java_text import compiled
+from elastream.spark.internals.query_session import session_of
 from elastream.spark.internals.spark_internals import SparkInternals
-from elastream.spark.sessions.query_session import session_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
