@@ -1,6 +1,7 @@
 from elastream.replication.goal.goal import Replication as Replication
 from elastream.replication.model.latency import Polynomial as Polynomial
 from elastream.replication.model.latency import Queue as Queue
+from elastream.replication.model.latency import fit_polynomial as fit_polynomial
 from elastream.replication.model.plan import ReplicationPlan as ReplicationPlan
 from elastream.replication.model.problem import Bounds as Bounds
 from elastream.replication.model.problem import Datastore as Datastore
@@ -11,4 +12,3 @@ from elastream.replication.model.problem import ReplicationProblem as Replicatio
 from elastream.replication.model.problem import Stream as Stream
 from elastream.replication.model.problem import Weights as Weights
 from elastream.replication.planner.exact import replication as replication
-from elastream.replication.planner.latency_fit import fit_polynomial as fit_polynomial

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from typing import Any, Final
 
 from elastream.cli.plan.printing import ProblemFile, Seconds, effort_of, print_plan, refuse
-from elastream.cli.problem_files import Fields, expect_fields, read_fields
-from elastream.model.checks import abbreviate, count, non_negative, non_negatives
+from elastream.cli.problem_files import Fields, expect_fields, object_fields, read_fields
+from elastream.model.checks import abbreviate, count, non_negatives
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 from elastream.replication.model.latency import Latency, Polynomial, Queue
@@ -22,8 +22,6 @@ from elastream.replication.model.problem import (
     Stream,
     Weights,
 )
-
-_Parsed = TypeVar("_Parsed")
 
 VALUES_A_SECOND: Final = 150_000_000
 """Effort that an ordinary core spends in a second."""
@@ -65,7 +63,7 @@ def replication(file: ProblemFile, seconds: Seconds = None) -> None:
 
 
 def replication_problem(data: Fields) -> ReplicationProblem:
-    """Return the problem of a file's fields."""
+    """Return the problem of a file's fields; most of them are checked by the problem itself."""
     expect_fields(
         "",
         data,
@@ -74,15 +72,19 @@ def replication_problem(data: Fields) -> ReplicationProblem:
         ),
         optional=("current", "restricted", "downtime", "local_bytes_per_s", "distinct"),
     )  # fmt: skip
+    links = object_fields("links", data["links"], required=("delay_ms", "cost"))
+    store = object_fields("datastore", data["datastore"], required=("delay_ms", "bytes_per_s"))
+    bounds = ("response_ms", "cost", "downtime_ms")
+    weights = ("response", "cost", "downtime")
     return ReplicationProblem(
-        _list_of("operators", data["operators"], _operator),
-        _list_of("streams", data["streams"], _stream),
-        _list_of("nodes", data["nodes"], _node),
-        _links(data["links"]),
-        _datastore(data["datastore"]),
-        non_negative("sync_ms", data["sync_ms"]),
-        Bounds(**_numbers("bounds", data["bounds"], ("response_ms", "cost", "downtime_ms"))),
-        Weights(**_numbers("weights", data["weights"], ("response", "cost", "downtime"))),
+        tuple(_operator(field, each) for field, each in _each("operators", data["operators"])),
+        tuple(_stream(field, each) for field, each in _each("streams", data["streams"])),
+        tuple(_node(field, each) for field, each in _each("nodes", data["nodes"])),
+        Links(**{name: _rows(f"links.{name}", each) for name, each in links.items()}),
+        Datastore(**{n: non_negatives(f"datastore.{n}", each) for n, each in store.items()}),
+        data["sync_ms"],
+        Bounds(**object_fields("bounds", data["bounds"], required=bounds)),
+        Weights(**object_fields("weights", data["weights"], required=weights)),
         _current(data["current"]) if "current" in data else None,
         _flag("restricted", data.get("restricted", False)),
         data.get("downtime", "pause"),
@@ -91,91 +93,57 @@ def replication_problem(data: Fields) -> ReplicationProblem:
     )
 
 
-def _list_of(
-    field: str, values: object, parse: Callable[[str, Fields], _Parsed]
-) -> tuple[_Parsed, ...]:
+def _each(field: str, values: object, what: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a list, each with its path."""
     if not isinstance(values, list):
-        raise ProblemError(field, f"{abbreviate(values)} is not a list")
-    return tuple(parse(f"{field}[{i}]", _object(f"{field}[{i}]", v)) for i, v in enumerate(values))
+        raise ProblemError(field, f"{abbreviate(values)} is not a list{what}")
+    yield from ((f"{field}[{i}]", value) for i, value in enumerate(values))
 
 
-def _object(field: str, value: object) -> Fields:
-    if not isinstance(value, dict):
-        raise ProblemError(field, f"{abbreviate(value)} is not an object")
-    return value
+def _rows(field: str, value: object) -> tuple[tuple[int | float, ...], ...]:
+    return tuple(non_negatives(at, row) for at, row in _each(field, value, " of rows"))
 
 
-def _operator(field: str, data: Fields) -> Operator:
+def _operator(field: str, value: object) -> Operator:
     numbers = ("state_bytes", "code_bytes", "cost", "resources")
-    required = ("name", *numbers, "max_replicas")
-    expect_fields(
-        f"{field}.", data, required=required, optional=("service_rate", "latency_ms", "nodes")
+    data = object_fields(
+        field,
+        value,
+        required=("name", *numbers, "max_replicas"),
+        optional=("service_rate", "latency_ms", "nodes"),
     )
     return Operator(
         data["name"],
         _latency(field, data),
-        **{name: non_negative(f"{field}.{name}", data[name]) for name in numbers},
+        **{name: data[name] for name in numbers},
         max_replicas=count(f"{field}.max_replicas", data["max_replicas"], least=1),
         nodes=_names(f"{field}.nodes", data["nodes"]) if "nodes" in data else None,
     )
 
 
 def _latency(field: str, data: Fields) -> Latency:
-    models = [name for name in ("service_rate", "latency_ms") if name in data]
-    if len(models) != 1:
+    if ("service_rate" in data) == ("latency_ms" in data):
         raise ProblemError(field, "needs either service_rate or latency_ms")
-    if models == ["service_rate"]:
-        return Queue(non_negative(f"{field}.service_rate", data["service_rate"]))
-    coefficients = data["latency_ms"]
-    if not isinstance(coefficients, list):
-        raise ProblemError(f"{field}.latency_ms", f"{abbreviate(coefficients)} is not a list")
-    return Polynomial(tuple(coefficients))
+    if "service_rate" in data:
+        return Queue(data["service_rate"])
+    return Polynomial(tuple(each for _, each in _each(f"{field}.latency_ms", data["latency_ms"])))
 
 
-def _stream(field: str, data: Fields) -> Stream:
-    expect_fields(f"{field}.", data, required=("from", "to", "rate"))
-    return Stream(data["from"], data["to"], non_negative(f"{field}.rate", data["rate"]))
+def _stream(field: str, value: object) -> Stream:
+    data = object_fields(field, value, required=("from", "to", "rate"))
+    return Stream(data["from"], data["to"], data["rate"])
 
 
-def _node(field: str, data: Fields) -> Node:
-    numbers = ("resources", "speedup", "spawn_ms")
-    expect_fields(f"{field}.", data, required=("name", *numbers), optional=("price",))
-    price = non_negative(f"{field}.price", data.get("price", 0))
-    resources, speedup, spawn_ms = (non_negative(f"{field}.{name}", data[name]) for name in numbers)
-    return Node(data["name"], resources, speedup, spawn_ms, price)
-
-
-def _links(value: object) -> Links:
-    data = _object("links", value)
-    expect_fields("links.", data, required=("delay_ms", "cost"))
-    return Links(_matrix("links.delay_ms", data["delay_ms"]), _matrix("links.cost", data["cost"]))
-
-
-def _matrix(field: str, rows: object) -> tuple[tuple[int | float, ...], ...]:
-    if not isinstance(rows, list):
-        raise ProblemError(field, f"{abbreviate(rows)} is not a list of rows")
-    return tuple(non_negatives(f"{field}[{i}]", row) for i, row in enumerate(rows))
-
-
-def _datastore(value: object) -> Datastore:
-    data = _object("datastore", value)
-    expect_fields("datastore.", data, required=("delay_ms", "bytes_per_s"))
-    return Datastore(
-        non_negatives("datastore.delay_ms", data["delay_ms"]),
-        non_negatives("datastore.bytes_per_s", data["bytes_per_s"]),
-    )
-
-
-def _numbers(field: str, value: object, names: tuple[str, ...]) -> dict[str, int | float]:
-    data = _object(field, value)
-    expect_fields(f"{field}.", data, required=names)
-    return {name: non_negative(f"{field}.{name}", data[name]) for name in names}
+def _node(field: str, value: object) -> Node:
+    required = ("name", "resources", "speedup", "spawn_ms")
+    return Node(**object_fields(field, value, required=required, optional=("price",)))
 
 
 def _current(value: object) -> dict[str, tuple[str, ...]]:
-    data = _object("current", value)
+    if not isinstance(value, dict):
+        raise ProblemError("current", f"{abbreviate(value)} is not an object")
     return {
-        name: _names(f"current.{abbreviate(name)[1:-1]}", nodes) for name, nodes in data.items()
+        name: _names(f"current.{abbreviate(name)[1:-1]}", nodes) for name, nodes in value.items()
     }
 
 
@@ -188,10 +156,8 @@ def _local(data: Fields) -> tuple[int | float, ...] | None:
     return non_negatives(field, data[field])
 
 
-def _names(field: str, values: object) -> tuple[str, ...]:
-    if not isinstance(values, list):
-        raise ProblemError(field, f"{abbreviate(values)} is not a list of names")
-    return tuple(values)
+def _names(field: str, values: object) -> tuple[Any, ...]:
+    return tuple(name for _, name in _each(field, values, " of names"))
 
 
 def _flag(field: str, value: Any) -> bool:

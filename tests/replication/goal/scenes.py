@@ -15,8 +15,8 @@ from elastream.model.observation import (
     TaskObservation,
 )
 from elastream.replication.goal.experience import Experience
-from elastream.replication.goal.latency import outside_ms
 from elastream.replication.goal.problem import ProblemInputs
+from elastream.replication.goal.response import outside_ms
 
 __all__ = ["CHAIN", "QUERY", "RUN", "executors", "looked", "observed", "scene", "seen"]
 

@@ -6,8 +6,8 @@ import pytest
 from tests.replication.goal.scenes import executors, observed, scene, seen
 
 from elastream.replication.goal.goal import Replication
-from elastream.replication.goal.newcomers import executors_for, prefer_live_executors
 from elastream.replication.goal.problem import problem_of
+from elastream.replication.goal.solving import executors_for, prefer_live_executors
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, ReplicationProblem, Weights
 from elastream.replication.planner.exact import EFFORT, plan_of, replication

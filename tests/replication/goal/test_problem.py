@@ -20,9 +20,9 @@ from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor, OperatorGraph
 from elastream.replication.goal.experience import Experience
 from elastream.replication.goal.goal import Replication
-from elastream.replication.goal.latency import latency_of, with_batch
 from elastream.replication.goal.operators import operator_loads
 from elastream.replication.goal.problem import SOURCE, problem_of
+from elastream.replication.goal.response import latency_of, with_batch
 from elastream.replication.goal.settings import ReplicationSettings
 from elastream.replication.model.latency import Polynomial, Queue
 from elastream.replication.model.problem import (

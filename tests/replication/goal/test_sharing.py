@@ -6,7 +6,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.replication.goal.sharing import share_out
+from elastream.replication.goal.placing import share_out
 
 NODES = (0, 1, 2, 3)
 

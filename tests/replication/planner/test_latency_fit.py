@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.errors import ProblemError
-from elastream.replication.model.latency import Polynomial, Queue
-from elastream.replication.planner.latency_fit import fit_polynomial
+from elastream.replication.model.latency import Polynomial, Queue, fit_polynomial
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=4))

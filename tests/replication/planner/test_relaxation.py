@@ -12,8 +12,8 @@ from tests.replication.planner.generated import deployments, generated
 from elastream.model.plan import Infeasible
 from elastream.replication.planner import elimination
 from elastream.replication.planner.configurations import Floats
-from elastream.replication.planner.effort import Effort
 from elastream.replication.planner.elimination import (
+    Effort,
     Factor,
     elimination_order,
     least_over_others,

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner import exact
-from elastream.replication.planner.effort import Effort
+from elastream.replication.planner.elimination import Effort
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Learn from past batches how fast each executor is and what a move costs.
 
-*Speed.* In a model of equal machines a row of an operator costs the same on every executor. The
-speed of an executor is the mean cost per row over all executors that ran the operator in the same
-batch, divided by its own cost per row.
+*Speed.* The mean cost per row over all executors that ran an operator in the same batch, divided by
+the executor's own cost per row.
 
 *Moves.* A task that changed its executor loaded its state in that batch. The bytes of its state
 over the time its run took beyond the usual give the loading speed. The time the batch took beyond

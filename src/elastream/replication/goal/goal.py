@@ -29,17 +29,21 @@ from elastream.model.observation import BatchObservation
 from elastream.model.plan import Infeasible
 from elastream.model.words import join_names
 from elastream.replication.goal.experience import Experience
-from elastream.replication.goal.latency import Points, outside_ms, with_batch
-from elastream.replication.goal.newcomers import executors_for
 from elastream.replication.goal.operators import OperatorLoad, operator_loads
 from elastream.replication.goal.placing import replica_planner
 from elastream.replication.goal.problem import ProblemInputs, problem_of
-from elastream.replication.goal.response import RowResponse, response_of
+from elastream.replication.goal.response import (
+    Points,
+    RowResponse,
+    outside_ms,
+    response_of,
+    with_batch,
+)
 from elastream.replication.goal.settings import ReplicationSettings
-from elastream.replication.goal.solving import Solve, Solved
+from elastream.replication.goal.solving import Solve, Solved, executors_for
 from elastream.replication.goal.vivaldi import probe_pairs, round_trips_ms
 from elastream.replication.model.plan import ReplicationPlan
-from elastream.replication.model.problem import Deployment, Weights
+from elastream.replication.model.problem import Deployment, ReplicationProblem
 
 _SMOOTHING_S: Final = 10.0
 _AS_FAST: Final = 0.95
@@ -195,16 +199,14 @@ class Replication(ReplicationSettings):
             return f"{memory.broken[broken[0]]} batches of {broken[0]} in a row broke the bound"
         return f"{self.period_s:g} s are over" if since_s >= self.period_s else None
 
-    def _problem(self, memory: ReplicationMemory, observed: Observed) -> Any:
+    def _problem(self, memory: ReplicationMemory, observed: Observed) -> ReplicationProblem | None:
         weights = self.weights
         if memory.plans == 0 and self.first_ignores_downtime:
-            weights = Weights(weights.response, weights.cost, 0)
-        return problem_of(observed, self._problem_inputs(memory), self, weights=weights)
-
-    def _problem_inputs(self, memory: ReplicationMemory) -> ProblemInputs:
-        return ProblemInputs(
+            weights = replace(weights, downtime=0)
+        inputs = ProblemInputs(
             memory.points, memory.outside_ms, memory.round_trips_ms, memory.experience
         )
+        return problem_of(observed, inputs, self, weights=weights)
 
     def _probed(
         self, memory: ReplicationMemory, observed: Observed

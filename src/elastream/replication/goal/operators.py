@@ -1,9 +1,8 @@
 """The stateful operators of all queries and their measured load.
 
-An operator is a group of stateful operators without a shuffle between them, identified by its query
-and the lowest id, as in the core. Its replicas are the executors that hold a share of its
-partitions: paper 004's replica of an operator, with the executor as the node. Stateless stages are
-not operators here: they run wherever a core is free and follow their data.
+An operator is a group of stateful operators without a shuffle between them, as in the core. Its
+replicas are the executors that hold a share of its partitions. Stateless stages are not operators
+here: they run wherever a core is free and follow their data.
 """
 
 from __future__ import annotations

@@ -1,22 +1,32 @@
 """Carry out a planned deployment: place each operator's partitions on its replicas.
 
-Executors that did not exist when the plan was made get names of their own. They take the places of
-the plan's newcomers in the order in which they started. If an executor that the plan needs is
-missing, the plan no longer fits and is dropped.
+EDRP decides on which executors an operator has replicas. The planner of paper 000 decides which
+partitions each gets, moving the least state. That planner chooses nodes itself, so here the nodes
+are the replicas only. A task on an executor that is not a replica has to move anyway: it is entered
+as a task without state on the first replica, because its move costs the same wherever it goes. So
+the plan moves the least state among all that use exactly these replicas. A replica that the load
+limit leaves idle gets the task with the smallest state from the replica with the most tasks.
+
+Executors that started after the plan was made take the places of the plan's newcomers, in the order
+in which they started. If an executor that the plan needs is missing, the plan no longer fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from elastream.core.application import Observed
 from elastream.core.goal import MadePlanner
-from elastream.model.migration import StepProblem
+from elastream.core.routes import RouteOrder, route
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.even_spread import attainable_tau
+from elastream.placement.live_planners import FREE_STEP
 from elastream.replication.goal.operators import operator_name
 from elastream.replication.goal.problem import SOURCE, is_newcomer
-from elastream.replication.goal.sharing import share_out
 from elastream.replication.model.problem import Deployment
 
 
@@ -75,3 +85,44 @@ def replica_planner(
         return None
     replicas = {name: tuple(number[node] for node in deployment[name]) for name in set(operators)}
     return ReplicaPlanner(operators, dict(sorted(replicas.items())), tau)
+
+
+def share_out(
+    work: Sequence[float],
+    state: Sequence[float],
+    current: Sequence[int],
+    replicas: Sequence[int],
+    *,
+    tau: float,
+) -> list[int]:
+    """Return the node of each task of one operator; each of ``replicas`` gets at least one task.
+
+    ``current`` is the current node of each task.
+    """
+    number = {node: place for place, node in enumerate(replicas)}
+    weights = tuple(round(amount, 12) for amount in work)
+    if sum(weights) <= 0:
+        weights = (1.0,) * len(weights)
+    attainable = attainable_tau(weights, len(replicas), tau, contiguous=False)
+    problem = StepProblem(
+        work=weights,
+        state=tuple(
+            round(size) if node in number else 0 for size, node in zip(state, current, strict=True)
+        ),
+        current=Assignment(tuple(number.get(node, 0) for node in current), len(replicas)),
+        target=Target(len(replicas), attainable),
+    )
+    outcome = route(RouteOrder(problem, FREE_STEP, None, None)).outcome
+    if isinstance(outcome, Infeasible):  # the limit was chosen so that they fit
+        raise RuntimeError(outcome.reason)
+    nodes = list(outcome.assignment.nodes_of_tasks)
+    _leave_none_idle(nodes, problem)
+    return [replicas[node] for node in nodes]
+
+
+def _leave_none_idle(nodes: list[int], problem: StepProblem) -> None:
+    for idle in set(range(problem.target.nodes)) - set(nodes):
+        most, held = Counter(nodes).most_common(1)[0]
+        if held > 1:
+            candidates = [task for task, node in enumerate(nodes) if node == most]
+            nodes[min(candidates, key=lambda task: (problem.state[task], task))] = idle

@@ -8,7 +8,7 @@ its deployment U          the executors that hold a share of its partitions, eac
 node u                    a live executor, or one that could be added (a newcomer)
 its speed-up              its cores over the mean, times its measured speed
 rate of a stream          rows per second read by its target, times the demand
-response time R_i         milliseconds of its stage, by :mod:`~.latency`
+response time R_i         milliseconds of its stage, by :mod:`~.response`
 delay d(u, v)             the round trip between the hosts: a shuffle is fetched, not sent
 cost                      a price for each executor that holds any state, and for each replica
 t_sync, r(u, DS), t_s     extra time of a batch with a move; loading speed; cost of a first state
@@ -38,9 +38,8 @@ from typing import TYPE_CHECKING, Final
 from elastream.core.application import Observed, Query
 from elastream.core.usage import demand
 from elastream.replication.goal.experience import Experience
-from elastream.replication.goal.latency import Points, latency_of
 from elastream.replication.goal.operators import OperatorLoad, operator_loads, operator_name
-from elastream.replication.goal.response import WAITS_HALF
+from elastream.replication.goal.response import WAITS_HALF, Points, latency_of
 from elastream.replication.model.latency import Polynomial
 from elastream.replication.model.problem import (
     Bounds,

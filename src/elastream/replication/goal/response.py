@@ -1,21 +1,115 @@
-"""Response time of a row: until its batch starts, and until that batch has committed.
+"""Response times from measurements: of an operator by its input rate, and of a row of a query.
 
-A row's response time is more than its batch's duration. A row that arrives while another batch
-runs, or before the next one is due, waits for the next one: on average half the time between two
-batches. If rows arrive faster than they are processed, the unread rows queue up before it. So
+**Operators.** A micro-batch collects rows for an interval T and then processes them stage by stage.
+A stage ends when its busiest replica ends. An operator that needs s of executor time per row and
+gets rate r per replica is busy for ``T s r`` of every batch: its response time is linear in r, not
+a queueing curve. The paper found the same (section 7.3).
 
-  response = wait for the batch + backlog over the rows processed per second + duration.
+- ``fitted``: the least-squares line through the last batches, once they cover rates that differ
+  enough. Until then, and when the line falls or starts below zero, the line through the origin with
+  the current time. That also divides the fixed cost of tasks among the replicas, which is right:
+  with more replicas each has fewer tasks.
+- ``queue``: M/M/1 with the current service rate. Its milliseconds are per row, not per batch.
 
-Rows that arrive while a batch runs are not backlog: the next batch reads them, and that wait is
-already counted. Only unread rows in excess of one usual batch count as backlog.
+**Rows.** A row waits for its batch: on average half the time between two batches. If rows arrive
+faster than they are processed, the unread rows queue up before it::
+
+    response = wait for the batch + backlog over the rows processed per second + duration
+
+Only unread rows in excess of one usual batch count as backlog; the wait for the next batch is
+already counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from elastream.core.application import Query
-from elastream.model.observation import BatchObservation
+from elastream.model.observation import BatchObservation, Executor
+from elastream.replication.goal.operators import OperatorKey, OperatorLoad
+from elastream.replication.model.latency import Latency, Polynomial, Queue, fit_polynomial
+
+LatencyModel = Literal["fitted", "queue"]
+"""``fitted``: a line through measurements (section 7.3). ``queue``: M/M/1 (section 7.2)."""
+
+Points = Mapping[OperatorKey, tuple[tuple[float, float], ...]]
+"""For each operator, its last batches: rows per replica, milliseconds of the stage."""
+
+_MOST_POINTS: Final = 60
+_LEAST_POINTS: Final = 10
+_LEAST_RATIO: Final = 1.5
+"""The largest rate over the smallest must be at least this; otherwise the slope is mostly noise."""
+
+
+def with_batch(
+    points: Points, batch: BatchObservation, executors: tuple[Executor, ...]
+) -> dict[OperatorKey, tuple[tuple[float, float], ...]]:
+    """Return the points with those of one more batch, without the oldest."""
+    updated = dict(points)
+    rows: dict[OperatorKey, int] = {}
+    for task in batch.tasks:
+        key = (task.task.query, task.task.operator)
+        rows[key] = rows.get(key, 0) + task.rows
+    for key, spent in busy_ms(batch, executors).items():
+        if rows[key]:
+            point = (rows[key] / len(spent), max(spent.values()))
+            updated[key] = (*updated.get(key, ()), point)[-_MOST_POINTS:]
+    return updated
+
+
+def outside_ms(batch: BatchObservation, executors: tuple[Executor, ...]) -> float:
+    """Return the time of a batch outside its stateful stages, which run one after the other."""
+    stages_ms = sum(max(spent.values()) for spent in busy_ms(batch, executors).values())
+    return max(0.0, batch.duration_ms - stages_ms)
+
+
+def latency_of(
+    load: OperatorLoad,
+    points: Points,
+    model: LatencyModel,
+    *,
+    interval_ms: float,
+    demand: float,
+    cores: float,
+) -> Latency:
+    """Return the response time of one replica on an executor with ``cores`` cores.
+
+    ``demand`` is required work over work done: a saturated operator would be slower than it was.
+    """
+    rate, work = load.rows_per_s * demand, load.work * demand / cores
+    if rate <= 0 or work <= 0:
+        return Polynomial((work * interval_ms,))
+    if model == "queue":
+        return Queue(rate / work)
+    line = _line(points.get(load.key, ()), interval_ms)
+    return line or Polynomial((0.0, work * interval_ms / rate))
+
+
+def busy_ms(
+    batch: BatchObservation, executors: tuple[Executor, ...]
+) -> dict[OperatorKey, dict[str, float]]:
+    """Return how long each operator kept each executor busy."""
+    cores = {executor.id: executor.cores for executor in executors}
+    busy: dict[OperatorKey, dict[str, float]] = {}
+    for task in batch.tasks:
+        spent = busy.setdefault((task.task.query, task.task.operator), {})
+        ran = task.executor
+        spent[ran] = spent.get(ran, 0.0) + task.run_ms / cores.get(ran, 1)
+    return busy
+
+
+def _line(points: tuple[tuple[float, float], ...], interval_ms: float) -> Polynomial | None:
+    """Return the line through the points in the rate, or ``None`` if they do not determine one."""
+    rows = [number for number, _ in points]
+    if len(points) < _LEAST_POINTS or max(rows) < _LEAST_RATIO * min(rows):
+        return None
+    start_ms, row_ms = fit_polynomial(points, degree=1).coefficients
+    if start_ms < 0 or row_ms <= 0:
+        return None
+    return Polynomial((start_ms, row_ms * interval_ms / 1000))
+
 
 WAITS_HALF = 0.5
 """Average wait of a row for its batch to start, as a share of the time between two batches."""

@@ -12,7 +12,7 @@ from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.observation import Executor
 from elastream.model.words import join_names
-from elastream.replication.goal.latency import LatencyModel
+from elastream.replication.goal.response import LatencyModel
 from elastream.replication.model.problem import Weights
 
 _BALANCED: Final = Weights(0.3, 0.3, 0.4)
@@ -97,10 +97,8 @@ class ReplicationSettings(Goal):
             count("goal.replicas_an_executor", self.replicas_an_executor, least=1)
         self._check_weights()
         self._check_mappings()
-        for name, known in (
-            ("downtime", ("pause", "restart")),
-            ("latency", get_args(LatencyModel)),
-        ):
+        known_values = {"downtime": ("pause", "restart"), "latency": get_args(LatencyModel)}
+        for name, known in known_values.items():
             if getattr(self, name) not in known:
                 value = abbreviate(getattr(self, name))
                 raise ProblemError(f"goal.{name}", f"{value} is not one; use {' or '.join(known)}")

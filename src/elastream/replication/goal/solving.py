@@ -2,18 +2,27 @@
 
 If the bounds cannot be met, the queries still run and should run as well as possible. Then the
 problem is solved again for the least response time at any price.
+
+Executors that could be added (newcomers) are nodes of the plan. To the solver they are like any
+other, but their real speed is not known yet. At the mean speed a newcomer would look better than
+half of the live executors, and measurement noise would make the two swap endlessly. So a newcomer
+replaces a live executor only if the bounds cannot be met otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Final
 
 from elastream.model.plan import Infeasible
-from elastream.replication.goal.newcomers import prefer_live_executors
+from elastream.replication.goal.problem import SOURCE, is_newcomer
 from elastream.replication.model.plan import Evaluation, ReplicationPlan
-from elastream.replication.model.problem import Bounds, ReplicationProblem, Weights
+from elastream.replication.model.problem import Bounds, Deployment, ReplicationProblem, Weights
+from elastream.replication.planner.evaluation import evaluate
+from elastream.replication.planner.exact import plan_of, replication
 
+_AS_GOOD: Final = 1e-9
 _WIDE: Final = 1000.0
 """Factor by which the bounds are widened in that case."""
 _FASTEST: Final = Weights(_WIDE, 0.01, 0)
@@ -41,9 +50,6 @@ class Solve:
 
     def __call__(self) -> Solved:
         """Return the best deployment."""
-        from elastream.replication.planner.evaluation import evaluate
-        from elastream.replication.planner.exact import replication
-
         problem = self.problem
         stay = evaluate(problem, problem.current or {})
         plan = replication(problem, effort=self.effort)
@@ -61,3 +67,80 @@ def _as_fast_as_can_be(problem: ReplicationProblem) -> ReplicationProblem:
     bounds = problem.bounds
     wide = Bounds(_WIDE * bounds.response_ms, bounds.cost, _WIDE * bounds.downtime_ms)
     return replace(problem, bounds=wide, weights=_FASTEST)
+
+
+def executors_for(deployment: Deployment, alive: int) -> int:
+    """Return the number of executors needed to carry out the deployment.
+
+    Newcomers are added to live executors; executors that end up without replicas are released
+    later.
+    """
+    used = _used(deployment)
+    newcomers = sum(map(is_newcomer, used))
+    return alive + newcomers if newcomers else len(used)
+
+
+def prefer_live_executors(
+    problem: ReplicationProblem, plan: ReplicationPlan, effort: float
+) -> ReplicationPlan:
+    """Return the best available deployment in which no newcomer replaces a live executor.
+
+    That is the plan itself if it has no such newcomer, or if nothing else meets the bounds. The
+    plan keeps its lower bound.
+    """
+    living = {each.name for each in problem.nodes if not is_newcomer(each.name)} - {SOURCE}
+    used = _used(plan.deployment)
+    idle = living - used
+    if not idle or used <= living:
+        return plan
+    swapped = _with_idle(problem, plan, idle)
+    if swapped is not None and swapped.objective <= plan.objective + _AS_GOOD:
+        return swapped
+    alone = replication(_for_living(problem), effort=effort)
+    candidates = [each for each in (swapped, alone) if isinstance(each, ReplicationPlan)]
+    best = min(candidates, key=lambda each: each.objective, default=plan)
+    return plan_of(problem, best.deployment, plan.lower_bound)
+
+
+def _used(deployment: Deployment) -> frozenset[str]:
+    return frozenset(node for nodes in deployment.values() for node in nodes) - {SOURCE}
+
+
+def _with_idle(
+    problem: ReplicationProblem, plan: ReplicationPlan, idle: Set[str]
+) -> ReplicationPlan | None:
+    """Return the plan with idle executors in the place of newcomers, as many as possible.
+
+    Newcomers are replaced one at a time, each by the executor that is best in its place. Returns
+    ``None`` if none can be replaced.
+    """
+    unused = sorted(idle)
+    for newcomer in sorted(filter(is_newcomer, _used(plan.deployment)))[: len(unused)]:
+        swaps = {name: _renamed(plan.deployment, newcomer, name) for name in unused}
+        allowed = [name for name in unused if not evaluate(problem, swaps[name]).faults]
+        if not allowed:
+            return None
+        plans = {name: plan_of(problem, swaps[name], plan.lower_bound) for name in allowed}
+        best = min(allowed, key=lambda name: plans[name].objective)
+        plan = plans[best]
+        unused.remove(best)
+    return plan
+
+
+def _renamed(deployment: Deployment, old: str, new: str) -> Deployment:
+    return {
+        operator: tuple(new if node == old else node for node in nodes)
+        for operator, nodes in deployment.items()
+    }
+
+
+def _for_living(problem: ReplicationProblem) -> ReplicationProblem:
+    """Return the problem without newcomers."""
+    operators = (
+        replace(
+            operator,
+            nodes=tuple(n for n in problem.allowed_nodes(operator) if not is_newcomer(n)),
+        )
+        for operator in problem.operators
+    )
+    return replace(problem, operators=tuple(operators))

@@ -1,20 +1,15 @@
 """Network coordinates: estimate the delays between all hosts from a few probes of each.
 
 The monitor of paper 004 (section 6.2) takes the delays between nodes from Vivaldi (Dabek, Cox,
-Kaashoek, Morris: Vivaldi, a decentralized network coordinate system, SIGCOMM 2004), so that n hosts
-need not probe n² pairs. A host is a point in a Euclidean space with a height above it, the access
-link to its first router. The predicted round trip between two hosts is::
-
-    |x_i - x_j| + h_i + h_j
-
-Each probe pulls or pushes a host along that line by the share ``c_c w`` of the error, where ``w =
-e_i / (e_i + e_j)`` and e is the running error of a host's predictions. A host that is sure of its
-coordinates moves little for one that is not (the adaptive timestep of section 3.4). A height never
-falls below zero.
+Kaashoek, Morris, SIGCOMM 2004), so that n hosts need not probe n² pairs. A host is a point in a
+Euclidean space with a height above it, the access link to its first router. The predicted round
+trip is ``|x_i - x_j| + h_i + h_j``. Each probe pulls or pushes a host along that line by the share
+``c_c w`` of the error, where ``w = e_i / (e_i + e_j)`` and e is the running error of a host's
+predictions (the adaptive timestep of section 3.4). A height never falls below zero.
 
 Departure: Vivaldi runs on every host, one probe at a time, for ever. Here the driver has all
-probes. It goes over them for a fixed number of passes, in an order fixed by the seed, and both ends
-of a probe are updated. O(passes x probes).
+probes, goes over them for a fixed number of passes in an order fixed by the seed, and updates both
+ends of a probe. O(passes x probes).
 """
 
 from __future__ import annotations
@@ -26,8 +21,8 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
-DIMENSIONS: Final = 3
-PASSES: Final = 150
+_DIMENSIONS: Final = 3
+_PASSES: Final = 150
 _TIMESTEP: Final = 0.25
 """c_c: share of the error by which a host moves when both ends are equally sure."""
 _ERROR_STEP: Final = 0.25
@@ -79,22 +74,20 @@ def update(own: Coordinate, other: Coordinate, rtt_ms: float, *, dice: Random) -
     return Coordinate(place, height_ms, error)
 
 
-def coordinates(
-    probes: Mapping[Pair, float], *, seed: int = 0, passes: int = PASSES
-) -> dict[str, Coordinate]:
+def coordinates(probes: Mapping[Pair, float], *, seed: int = 0) -> dict[str, Coordinate]:
     """Return the coordinates of every host in ``probes``: round trips in milliseconds."""
     dice = Random(seed)  # noqa: S311 - places, not secrets
     hosts = sorted({host for pair in probes for host in pair})
     scale = fmean(probes.values()) if probes else 0.0
     placed = {
         host: Coordinate(
-            tuple(dice.uniform(-scale, scale) for _ in range(DIMENSIONS)),
+            tuple(dice.uniform(-scale, scale) for _ in range(_DIMENSIONS)),
             dice.uniform(0, scale / 10),
         )
         for host in hosts
     }
     samples = sorted(probes.items())
-    for _ in range(passes):
+    for _ in range(_PASSES):
         dice.shuffle(samples)
         for (one, other), rtt_ms in samples:
             if one != other:

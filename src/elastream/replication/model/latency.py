@@ -7,9 +7,11 @@ evaluation divides by the node's speed-up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from elastream.model.checks import Number
+from elastream.model.checks import Number, count, non_negative
+from elastream.model.errors import ProblemError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,29 @@ class Polynomial:
 
 
 Latency = Queue | Polynomial
+
+
+def fit_polynomial(points: Iterable[tuple[float, float]], *, degree: int) -> Polynomial:
+    """Return the polynomial of ``degree`` nearest to ``points``: (tuples per second, milliseconds).
+
+    Section 7.3. It minimises the sum of squared differences. At least ``degree + 1`` different
+    rates are needed; otherwise the polynomial is not unique.
+    """
+    import numpy as np
+
+    degree = count("degree", degree)
+    pairs = [
+        (
+            float(non_negative(f"points[{i}][0]", rate)),
+            float(non_negative(f"points[{i}][1]", latency)),
+        )
+        for i, (rate, latency) in enumerate(points)
+    ]
+    rates, latencies = np.array(pairs).reshape(-1, 2).T
+    different = len(np.unique(rates))
+    if different <= degree:
+        needed = f"{different} different rates do not fix a polynomial of degree {degree}"
+        raise ProblemError("points", needed)
+    domain = [rates.min(), rates.max()] if different > 1 else [rates[0] - 1, rates[0] + 1]
+    fitted = np.polynomial.Polynomial.fit(rates, latencies, degree, domain=domain)
+    return Polynomial(tuple(fitted.convert().coef.tolist()))

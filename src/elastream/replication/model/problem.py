@@ -7,7 +7,7 @@ created: numbers are finite, names are known, streams have no cycles. Anything e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -181,10 +181,8 @@ def _check_nodes(problem: ReplicationProblem) -> None:
         raise ProblemError("nodes", "is empty; give at least one")
     _check_names("nodes", [node.name for node in problem.nodes])
     for i, node in enumerate(problem.nodes):
-        non_negative(f"nodes[{i}].resources", node.resources)
+        _check_numbers(f"nodes[{i}]", node, "resources", "spawn_ms", "price")
         positive(f"nodes[{i}].speedup", node.speedup)
-        non_negative(f"nodes[{i}].spawn_ms", node.spawn_ms)
-        non_negative(f"nodes[{i}].price", node.price)
     size = len(problem.nodes)
     for name, matrix in (("delay_ms", problem.links.delay_ms), ("cost", problem.links.cost)):
         field = f"links.{name}"
@@ -207,9 +205,7 @@ def _check_operators(problem: ReplicationProblem) -> None:
     names = {node.name for node in problem.nodes}
     for i, operator in enumerate(problem.operators):
         field = f"operators[{i}]"
-        non_negative(f"{field}.state_bytes", operator.state_bytes)
-        non_negative(f"{field}.code_bytes", operator.code_bytes)
-        non_negative(f"{field}.cost", operator.cost)
+        _check_numbers(field, operator, "state_bytes", "code_bytes", "cost")
         zero_or_more(f"{field}.resources", operator.resources)
         count(f"{field}.max_replicas", operator.max_replicas, least=1)
         if operator.nodes is not None:
@@ -217,10 +213,7 @@ def _check_operators(problem: ReplicationProblem) -> None:
             if not operator.nodes:
                 raise ProblemError(f"{field}.nodes", "is empty; leave it out to allow every node")
             for j, node in enumerate(operator.nodes):
-                if node not in names:
-                    raise ProblemError(
-                        f"{field}.nodes[{j}]", f"there is no node {abbreviate(node)}"
-                    )
+                _check_known(f"{field}.nodes[{j}]", node, names, "node")
 
 
 def _check_streams(problem: ReplicationProblem) -> None:
@@ -229,16 +222,20 @@ def _check_streams(problem: ReplicationProblem) -> None:
     seen: set[tuple[str, str]] = set()
     for i, stream in enumerate(problem.streams):
         for end, name in (("from", stream.source), ("to", stream.target)):
-            if not isinstance(name, str) or name not in names:
-                raise ProblemError(
-                    f"streams[{i}].{end}", f"there is no operator {abbreviate(name)}"
-                )
+            _check_known(f"streams[{i}].{end}", name, names, "operator")
         non_negative(f"streams[{i}].rate", stream.rate)
         if (stream.source, stream.target) in seen:
             ends = f"{abbreviate(stream.source)} to {abbreviate(stream.target)}"
             raise ProblemError(f"streams[{i}]", f"a stream from {ends} is given twice")
         seen.add((stream.source, stream.target))
-    _refuse_cycles(sorted(seen))
+    sources: dict[str, list[str]] = {}
+    for source, target in sorted(seen):
+        sources.setdefault(target, []).append(source)
+    try:
+        TopologicalSorter(sources).prepare()
+    except CycleError as error:
+        path = " > ".join(abbreviate(name) for name in error.args[1])
+        raise ProblemError("streams", f"lead back to where they came from: {path}") from None
 
 
 def _check_goal(problem: ReplicationProblem) -> None:
@@ -246,8 +243,7 @@ def _check_goal(problem: ReplicationProblem) -> None:
     bounds, weights = problem.bounds, problem.weights
     for name in ("response_ms", "cost", "downtime_ms"):
         positive(f"bounds.{name}", getattr(bounds, name))
-    for name in ("response", "cost", "downtime"):
-        non_negative(f"weights.{name}", getattr(weights, name))
+    _check_numbers("weights", weights, "response", "cost", "downtime")
     if not (weights.response or weights.cost or weights.downtime):
         raise ProblemError("weights", "are all 0; nothing would count")
     if problem.current is None and not (weights.response or weights.cost):
@@ -265,8 +261,8 @@ def _check_current(problem: ReplicationProblem) -> None:
         return
     operators = {operator.name: operator for operator in problem.operators}
     for name in problem.current:
-        if name not in operators:
-            raise ProblemError("current", f"there is no operator {abbreviate(name)}")
+        _check_known("current", name, operators, "operator")
+    known = {node.name for node in problem.nodes}
     for name, operator in operators.items():
         field = f"current.{name}"
         if name not in problem.current:
@@ -277,11 +273,9 @@ def _check_current(problem: ReplicationProblem) -> None:
         if len(replicas) > operator.max_replicas:
             most = f"has {len(replicas)} replicas, and max_replicas is {operator.max_replicas}"
             raise ProblemError(field, most)
-        known = {node.name for node in problem.nodes}
         allowed = set(problem.allowed_nodes(operator))
         for i, node in enumerate(replicas):
-            if not isinstance(node, str) or node not in known:
-                raise ProblemError(f"{field}[{i}]", f"there is no node {abbreviate(node)}")
+            _check_known(f"{field}[{i}]", node, known, "node")
             if node not in allowed:
                 raise ProblemError(
                     f"{field}[{i}]", f"the operator may not run on {abbreviate(node)}"
@@ -310,6 +304,16 @@ def _check_latencies(problem: ReplicationProblem) -> None:
                 raise ProblemError(field, at)
 
 
+def _check_numbers(field: str, of: object, *names: str) -> None:
+    for name in names:
+        non_negative(f"{field}.{name}", getattr(of, name))
+
+
+def _check_known(field: str, name: object, known: Collection[str], what: str) -> None:
+    if not isinstance(name, str) or name not in known:
+        raise ProblemError(field, f"there is no {what} {abbreviate(name)}")
+
+
 def _check_names(field: str, names: list[str]) -> None:
     seen: set[str] = set()
     for i, name in enumerate(names):
@@ -324,14 +328,3 @@ def _check_names(field: str, names: list[str]) -> None:
 def _check_speeds(field: str, values: object, size: int) -> None:
     for i, value in enumerate(non_negatives(field, values, length=size)):
         positive(f"{field}[{i}]", value)
-
-
-def _refuse_cycles(edges: Iterable[tuple[str, str]]) -> None:
-    sources: dict[str, list[str]] = {}
-    for source, target in edges:
-        sources.setdefault(target, []).append(source)
-    try:
-        TopologicalSorter(sources).prepare()
-    except CycleError as error:
-        path = " > ".join(abbreviate(name) for name in error.args[1])
-        raise ProblemError("streams", f"lead back to where they came from: {path}") from None

@@ -9,7 +9,7 @@ problem (rEDRP, section 7.2) everything further than one replica from the curren
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from math import comb
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.model.errors import ProblemError
+from elastream.model.plan import Infeasible
 from elastream.model.words import pluralize
 from elastream.replication.model.problem import ReplicationProblem
 from elastream.replication.planner.downtime_array import downtimes_ms
@@ -79,32 +80,33 @@ class Configurations:
         return np.repeat(np.arange(self.count.shape[1]), self.count[row]).tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Why an operator has no configuration left."""
-
-    reason: str
-
-
-def configurations_of(problem: ReplicationProblem, operator: int) -> Configurations | Missing:
+def configurations_of(problem: ReplicationProblem, operator: int) -> Configurations | Infeasible:
     """Return the configurations of an operator, or the reason why it has none."""
     spec = problem.operators[operator]
     rate = problem.input_rates[operator]
-    base_ms: dict[int, float] = {}
     most = _most_replicas(problem, operator)
-    for replicas in range(1, most + 1):
-        latency = spec.latency.latency_ms(rate / replicas)
-        if latency is not None:
-            base_ms[replicas] = latency
+    latencies = {size: spec.latency.latency_ms(rate / size) for size in range(1, most + 1)}
+    base_ms = {size: ms for size, ms in latencies.items() if ms is not None}
     if not base_ms:
-        by = pluralize(most, "replica")
-        by += (
-            ", the most within one change"
-            if problem.restricted and most < spec.max_replicas
-            else ""
+        change = ", the most within one change" if most < spec.max_replicas else ""
+        by = f"{pluralize(most, 'replica')}{change if problem.restricted else ''}"
+        return Infeasible(f"operator {spec.name} is saturated at {rate:g} tuples a second by {by}")
+    capacity = np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE)
+    found = _arrays(problem, operator, _rows(problem, operator, base_ms, capacity), base_ms)
+    found = found.where(np.all(found.count * float(spec.resources) <= capacity, axis=1))
+    if not len(found):
+        need = f"{pluralize(min(base_ms), 'replica')} of {spec.resources:g} resources"
+        why = "its nodes have no room for that"
+        if problem.restricted:
+            why = "no deployment within one replica of the current one gives it that"
+        return Infeasible(f"operator {spec.name} needs {need} at least, and {why}")
+    quick = found.downtime_ms <= problem.bounds.downtime_ms * (1 + _TOLERANCE)
+    if not quick.any():
+        return Infeasible(
+            f"operator {spec.name} must change, which takes {found.downtime_ms.min():g} ms, and "
+            f"the bound downtime_ms is {problem.bounds.downtime_ms:g}"
         )
-        return Missing(f"operator {spec.name} is saturated at {rate:g} tuples a second by {by}")
-    return _with_room(problem, operator, base_ms)
+    return found.where(quick)
 
 
 def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
@@ -118,43 +120,26 @@ def _most_replicas(problem: ReplicationProblem, operator: int) -> int:
     return most
 
 
-def _with_room(
-    problem: ReplicationProblem, operator: int, base_ms: dict[int, float]
-) -> Configurations | Missing:
-    spec = problem.operators[operator]
+def _rows(
+    problem: ReplicationProblem, operator: int, sizes: Collection[int], capacity: Floats
+) -> list[Ints]:
+    """Return the nodes of every configuration of these sizes, in blocks of equal size."""
+    spec, distinct = problem.operators[operator], problem.distinct
     number = {node.name: u for u, node in enumerate(problem.nodes)}
     allowed = [number[name] for name in problem.allowed_nodes(spec)]
-    capacity = np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE)
     if problem.restricted and problem.current is not None:
         current = [number[name] for name in problem.current[spec.name]]
         near = _neighbours(current, allowed, spec.max_replicas)
-        chosen = [row for row in near if len(row) in base_ms]
-        if problem.distinct:
-            chosen = [row for row in chosen if len(set(row)) == len(row)]
-        rows = [np.array([row], dtype=np.int64) for row in chosen]
-    else:
-        sizes = list(base_ms)
-        if spec.resources > 0:
-            allowed = [u for u in allowed if spec.resources <= capacity[u]]
-            room = sum(int(capacity[u] / spec.resources + _TOLERANCE) for u in allowed)
-            sizes = [size for size in sizes if size <= room]
-        _refuse_too_many(operator, len(allowed), sizes, distinct=problem.distinct)
-        number_of = np.array(allowed, dtype=np.int64)
-        distinct = problem.distinct
-        rows = [number_of[_choices(len(allowed), size, distinct=distinct)] for size in sizes]
-    fitting = _arrays(problem, operator, rows, base_ms)
-    fits = np.all(fitting.count * float(spec.resources) <= capacity, axis=1)
-    if not fits.any():
-        return Missing(_no_room(problem, operator, base_ms))
-    fitting = fitting.where(fits)
-    quick = fitting.downtime_ms <= problem.bounds.downtime_ms * (1 + _TOLERANCE)
-    if not quick.any():
-        least = fitting.downtime_ms.min()
-        return Missing(
-            f"operator {spec.name} must change, which takes {least:g} ms, and the bound "
-            f"downtime_ms is {problem.bounds.downtime_ms:g}"
-        )
-    return fitting.where(quick)
+        if distinct:
+            near = (row for row in near if len(set(row)) == len(row))
+        return [np.array([row], dtype=np.int64) for row in near if len(row) in sizes]
+    if spec.resources > 0:
+        allowed = [u for u in allowed if spec.resources <= capacity[u]]
+        room = sum(int(capacity[u] / spec.resources + _TOLERANCE) for u in allowed)
+        sizes = [size for size in sizes if size <= room]
+    _refuse_too_many(operator, len(allowed), sizes, distinct=distinct)
+    nodes = np.array(allowed, dtype=np.int64)
+    return [nodes[_choices(len(allowed), size, distinct=distinct)] for size in sizes]
 
 
 def _choices(total: int, size: int, *, distinct: bool) -> Ints:
@@ -171,7 +156,7 @@ def _choices(total: int, size: int, *, distinct: bool) -> Ints:
     return rows
 
 
-def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[tuple[int, ...]]:
+def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterable[tuple[int, ...]]:
     """Yield ``current`` and every configuration with one replica added, removed or replaced."""
     seen = set()
     for removed in (None, *sorted(set(current))):
@@ -187,7 +172,7 @@ def _neighbours(current: list[int], allowed: list[int], most: int) -> Iterator[t
                 yield nodes
 
 
-def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: bool) -> None:
+def _refuse_too_many(operator: int, nodes: int, sizes: Collection[int], *, distinct: bool) -> None:
     repeated = 0 if distinct else 1
     total = sum(comb(nodes + repeated * (size - 1), size) for size in sizes if nodes)
     if total > MOST_CONFIGURATIONS or total * max(sizes, default=0) > _MOST_REPLICAS:
@@ -202,47 +187,31 @@ def _refuse_too_many(operator: int, nodes: int, sizes: list[int], *, distinct: b
 def _arrays(
     problem: ReplicationProblem, operator: int, rows: list[Ints], base_ms: dict[int, float]
 ) -> Configurations:
-    """Return the configurations with the given nodes, in blocks of equal size."""
+    """Return the configurations with the given nodes."""
     spec = problem.operators[operator]
     rows = [each for each in rows if len(each)]
-    size = np.repeat([each.shape[1] for each in rows], [len(each) for each in rows]).astype(
-        np.int64
-    )
-    widest = int(size.max(initial=1))
-    nodes = np.zeros((len(size), widest), dtype=np.int64)
+    size = np.array([each.shape[1] for each in rows for _ in each], dtype=np.int64)
+    nodes = np.zeros((len(size), int(size.max(initial=1))), dtype=np.int64)
     count = np.zeros((len(size), len(problem.nodes)), dtype=np.int16)
     start = 0
     for each in rows:
-        block = slice(start, start + len(each))
+        block = np.arange(start, start + len(each))
         nodes[block] = each[:, :1]
         nodes[block, : each.shape[1]] = each
         for slot in range(each.shape[1]):
-            count[np.arange(block.start, block.stop), each[:, slot]] += 1
-        start = block.stop
+            count[block, each[:, slot]] += 1
+        start += len(each)
     speedup = np.array([node.speedup for node in problem.nodes], dtype=float)
     base = np.array([base_ms[each] for each in size.tolist()], dtype=float)
-    price = size.astype(float) * (float(spec.cost) * float(spec.resources))
-    down_ms = downtimes_ms(problem, operator, nodes, count, size)
-    known = np.zeros(len(size))
-    rent = float(spec.resources) * (count * _price_of_a_resource(problem)).sum(axis=1)
-    return Configurations(
-        nodes, count, size, base / speedup[nodes].min(axis=1), price, down_ms, rent, known
-    )
-
-
-def _price_of_a_resource(problem: ReplicationProblem) -> Floats:
-    """Return the price of one unit of each node's resources when all of them are used."""
     full = [(node.price, node.resources * (1 + _TOLERANCE)) for node in problem.nodes]
-    prices = [price / resources if resources else 0.0 for price, resources in full]
-    return np.array(prices, dtype=float)
-
-
-def _no_room(problem: ReplicationProblem, operator: int, base_ms: dict[int, float]) -> str:
-    spec, least = problem.operators[operator], min(base_ms)
-    need = f"{pluralize(least, 'replica')} of {spec.resources:g} resources"
-    if problem.restricted:
-        return (
-            f"operator {spec.name} needs {need} at least, and no deployment within one replica "
-            "of the current one gives it that"
-        )
-    return f"operator {spec.name} needs {need} at least, and its nodes have no room for that"
+    price_of_a_resource = np.array([price / most if most else 0.0 for price, most in full])
+    return Configurations(
+        nodes,
+        count,
+        size,
+        latency_ms=base / speedup[nodes].min(axis=1),
+        price=size.astype(float) * (float(spec.cost) * float(spec.resources)),
+        downtime_ms=downtimes_ms(problem, operator, nodes, count, size),
+        rent=float(spec.resources) * (count * price_of_a_resource).sum(axis=1),
+        least=np.zeros(len(size)),
+    )

@@ -14,7 +14,6 @@ from math import prod
 import numpy as np
 
 from elastream.replication.planner.configurations import Floats
-from elastream.replication.planner.effort import Effort
 
 _LARGEST = 60_000_000
 """Maximum number of entries of a sum of tables before it is split into groups."""
@@ -22,6 +21,33 @@ _AT_ONCE = 2_000_000
 """Number of entries added up at once."""
 _IN_CACHE = 32_000
 """The same if the result has two axes or more, because it is traversed repeatedly."""
+
+
+_EACH = 10_000
+"""Fixed overhead of a table, in values."""
+
+
+class Effort:
+    """Number of values left to compute; started work is finished, so it may fall below 0.
+
+    A value is one table entry that an elimination adds up. Each bound of the search counts as the
+    number of values that take the same time. So equal problems have equal plans on any machine,
+    however busy it is.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, values: float) -> None:
+        self.left = values
+
+    @property
+    def spent(self) -> bool:
+        """Whether the limit is reached."""
+        return self.left <= 0
+
+    def spend(self, values: int) -> None:
+        """Count the values of a computed table."""
+        self.left -= values + _EACH
 
 
 class Factor:

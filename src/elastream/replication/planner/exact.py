@@ -10,6 +10,9 @@ The figures of the plan come from ``evaluation``, which shares nothing with the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from elastream.model.checks import non_negative
@@ -18,9 +21,8 @@ from elastream.model.plan import Infeasible
 from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, ReplicationProblem
 from elastream.replication.planner.configurations import Ints
-from elastream.replication.planner.effort import Effort
+from elastream.replication.planner.elimination import Effort
 from elastream.replication.planner.evaluation import evaluate
-from elastream.replication.planner.infeasibility import reason_of
 from elastream.replication.planner.instance import Instance, Objective, instance_of
 from elastream.replication.planner.minimise import Minimum, minimise
 from elastream.replication.planner.search import LEAST_GAIN, ValuedDeployment
@@ -39,9 +41,9 @@ def replication(
 ) -> ReplicationPlan | Infeasible:
     """Return the deployment with the least objective, or why there is none.
 
-    ``effort`` is counted in values (:mod:`~elastream.replication.planner.effort`). When it is
-    spent, the best deployment so far is returned with a proven lower bound. If none was found by
-    then and not all were ruled out, a ``ProblemError`` asks for more effort.
+    ``effort`` is counted in values (see ``Effort``). When it is spent, the best deployment is
+    returned with a proven lower bound. If none was found and not all were ruled out, a
+    ``ProblemError`` asks for more effort.
     """
     remaining = Effort(non_negative("effort", effort))
     instance = instance_of(problem)
@@ -61,7 +63,7 @@ def replication(
         return _or_stay(problem, plan_of(problem, deployment, least.lower_bound))
     if np.isfinite(least.lower_bound):
         raise ProblemError("effort", "more is needed to find a deployment or to rule all out")
-    return Infeasible(reason_of(problem, solve))
+    return Infeasible(_why_infeasible(problem, solve))
 
 
 def _current_rows(problem: ReplicationProblem, instance: Instance) -> list[Ints] | None:
@@ -84,15 +86,12 @@ def _or_stay(problem: ReplicationProblem, plan: ReplicationPlan) -> ReplicationP
     stay = evaluate(problem, problem.current)
     if stay.faults or stay.objective is None or stay.objective > plan.objective + LEAST_GAIN:
         return plan
-    return plan_of(problem, _in_order(problem, problem.current), plan.lower_bound)
-
-
-def _in_order(problem: ReplicationProblem, deployment: Deployment) -> Deployment:
     number = {node.name: u for u, node in enumerate(problem.nodes)}
-    return {
-        operator.name: tuple(sorted(deployment[operator.name], key=number.__getitem__))
+    in_order = {
+        operator.name: tuple(sorted(problem.current[operator.name], key=number.__getitem__))
         for operator in problem.operators
     }
+    return plan_of(problem, in_order, plan.lower_bound)
 
 
 def objective_of(problem: ReplicationProblem) -> Objective:
@@ -134,4 +133,42 @@ def plan_of(
         evaluation.cost,
         evaluation.downtime_ms,
         evaluation.objective if proven else max(0.0, lower_bound),
+    )
+
+
+def _why_infeasible(problem: ReplicationProblem, solve: Callable[[Objective], Minimum]) -> str:
+    """Return one sentence that names the bound or capacity that cannot be met.
+
+    The problem is solved again without its bounds, for each metric alone. If there is no deployment
+    even then, the nodes are too small. If the minimum of a metric is above its bound, that bound
+    cannot be met. Otherwise the bounds exclude each other.
+    """
+    bounds = problem.bounds
+    response = Objective(1 / bounds.response_ms, 0.0, 0.0)
+    fastest = solve(response)
+    if fastest.best is None and np.isinf(fastest.lower_bound):
+        total = sum(node.resources for node in problem.nodes)
+        return (
+            "the operators do not fit on the nodes they may run on, each with as few replicas as "
+            f"it can bear: the nodes have {total:g} resources in all"
+        )
+    if fastest.lower_bound > 1:
+        return _above("response_ms", fastest, bounds.response_ms, "responds faster than", "ms")
+    cheapest = solve(Objective(0.0, 1 / bounds.cost, 0.0))
+    if cheapest.lower_bound > 1:
+        return _above("cost", cheapest, bounds.cost, "costs less than", "an hour")
+    within = solve(replace(response, cost_limit=float(bounds.cost)))
+    if within.best is not None or np.isfinite(within.lower_bound):
+        return (
+            f"the bounds response_ms {bounds.response_ms:g} and cost {bounds.cost:g} cannot be met "
+            f"together: within that cost no deployment responds faster than "
+            f"{within.lower_bound * bounds.response_ms:.6g} ms"
+        )
+    return "the bounds response_ms and cost cannot be met together"
+
+
+def _above(field: str, least: Minimum, bound: float, what: str, unit: str) -> str:
+    return (
+        f"the bound {field} is {bound:g}, and no deployment that fits the nodes {what} "
+        f"{least.lower_bound * bound:.6g} {unit}"
     )

@@ -18,7 +18,6 @@ from elastream.replication.planner.configurations import (
     Configurations,
     Floats,
     Ints,
-    Missing,
     configurations_of,
 )
 
@@ -49,13 +48,8 @@ class Objective:
     @property
     def ceiling(self) -> float:
         """Upper bound on the objective of deployments within the limits, without downtime."""
-        worst = 0.0
-        for weight, limit in (
-            (self.response, self.response_limit_ms),
-            (self.cost, self.cost_limit),
-        ):
-            worst += weight * limit if weight else 0.0
-        return worst
+        response = self.response * self.response_limit_ms if self.response else 0.0
+        return response + (self.cost * self.cost_limit if self.cost else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +141,8 @@ def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
     domains = []
     for name in names:
         domain = configurations_of(problem, number[name])
-        if isinstance(domain, Missing):
-            return Infeasible(domain.reason)
+        if isinstance(domain, Infeasible):
+            return domain
         domains.append(domain)
     position = {name: i for i, name in enumerate(names)}
     flows = tuple(

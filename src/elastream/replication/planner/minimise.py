@@ -22,7 +22,7 @@ from math import prod
 import numpy as np
 
 from elastream.replication.planner.configurations import Floats, Ints
-from elastream.replication.planner.effort import Effort
+from elastream.replication.planner.elimination import Effort
 from elastream.replication.planner.forms import (
     Form,
     limit_forms,

@@ -25,11 +25,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elastream.replication.planner.configurations import Floats
-from elastream.replication.planner.effort import Effort
 from elastream.replication.planner.elimination import (
+    Effort,
     Factor,
     Memo,
     elimination_order,
@@ -142,17 +141,13 @@ class _OwnTables:
         self.operator = operator
         self._instance = instance
         self._domain = domain = instance.domains[operator]
-        out = [flow for flow in instance.flows if flow.source == operator]
-        into = [flow for flow in instance.flows if flow.target == operator]
         delay, cost = instance.delay_ms, instance.link_cost
         self._towards: dict[bool, tuple[Floats, Floats]] = {}
-        if out:
+        if any(flow.source == operator for flow in instance.flows):
             self._towards[True] = domain.worst(delay), domain.mean(cost)
-        if into:
+        if any(flow.target == operator for flow in instance.flows):
             self._towards[False] = domain.worst(delay.T), domain.mean(cost.T)
         self._taken = domain.count * instance.resources[operator]
-        neighbours = {*(flow.target for flow in out), *(flow.source for flow in into)}
-        self._crowded = {need: self._too_full(need) for need in map(self._need, neighbours)}
 
     def unary(self, form: Form) -> Factor:
         """Return the operator's own part."""
@@ -160,18 +155,11 @@ class _OwnTables:
 
     def joint(self, form: Form, e: int) -> Factor:
         """Return the part of a stream: its configurations against single nodes of the neighbour."""
-        flow = self._instance.flows[e]
+        flow, capacity = self._instance.flows[e], self._instance.capacity
         outgoing = flow.source == self.operator
         other = flow.target if outgoing else flow.source
         farthest, cost = self._towards[outgoing]
         table = form.delay[e] * farthest + form.money * flow.rate * cost
-        table[self._crowded[self._need(other)]] = np.inf
+        full = self._taken + self._instance.resources[other] > capacity
+        table[(self._taken > 0) & full] = np.inf
         return Factor((self.operator, other), table)
-
-    def _need(self, operator: int) -> float:
-        return self._instance.resources[operator]
-
-    def _too_full(self, need: float) -> NDArray[np.bool_]:
-        """Return where a configuration leaves no room for ``need`` more on one of its nodes."""
-        full = self._taken + need > self._instance.capacity
-        return np.asarray((self._taken > 0) & full)

@@ -10,13 +10,13 @@ each operator is a beam search, which finds the first good deployment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elastream.replication.planner.configurations import Floats, Ints
-from elastream.replication.planner.effort import Effort
+from elastream.replication.planner.elimination import Effort
 from elastream.replication.planner.forms import Form
 from elastream.replication.planner.instance import Instance, Objective
 from elastream.replication.planner.rent import Rent
@@ -61,13 +61,14 @@ class _Partial:
         return len(self.choice)
 
     def rows(self, chosen: slice | NDArray[np.int64]) -> _Partial:
-        return _Partial(
-            self.choice[chosen],
-            self.bounds[chosen],
-            self.used[chosen],
-            self.occupied[chosen],
-            self.downtime_ms[chosen],
-        )
+        return _Partial(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    @classmethod
+    def joined(cls, pieces: list[_Partial]) -> _Partial:
+        if len(pieces) == 1:
+            return pieces[0]
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(each, name) for each in pieces]) for name in names))
 
 
 class Search:
@@ -117,7 +118,7 @@ class Search:
         last = len(self._instance.domains) - 1
         for t in range(last):
             pieces = [self._expanded(part, t, below) for part in self._batches(partial, t)]
-            partial = _joined(pieces)
+            partial = _Partial.joined(pieces)
             if not len(partial):
                 return None
             order = np.argsort(self._worth(partial), kind="stable")
@@ -255,7 +256,9 @@ class Search:
         return fits
 
     def _best_complete(self, partial: _Partial, t: int, below: float) -> ValuedDeployment | None:
-        complete = _joined([self._expanded(part, t, below) for part in self._batches(partial, t)])
+        complete = _Partial.joined(
+            [self._expanded(part, t, below) for part in self._batches(partial, t)]
+        )
         if not len(complete):
             return None
         value = self._objective_of(complete)
@@ -290,15 +293,3 @@ class Search:
             cost <= goal.cost_limit * _WITHIN
         )
         return np.where(within, worth, np.inf)
-
-
-def _joined(pieces: list[_Partial]) -> _Partial:
-    if len(pieces) == 1:
-        return pieces[0]
-    return _Partial(
-        np.concatenate([piece.choice for piece in pieces]),
-        np.concatenate([piece.bounds for piece in pieces]),
-        np.concatenate([piece.used for piece in pieces]),
-        np.concatenate([piece.occupied for piece in pieces]),
-        np.concatenate([piece.downtime_ms for piece in pieces]),
-    )

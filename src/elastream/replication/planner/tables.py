@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elastream.replication.planner.configurations import Floats, Ints
-from elastream.replication.planner.effort import Effort
-from elastream.replication.planner.elimination import Factor, messages_of
+from elastream.replication.planner.elimination import Effort, Factor, messages_of
 from elastream.replication.planner.forms import Form
 from elastream.replication.planner.instance import Instance
 
