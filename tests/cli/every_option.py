@@ -231,7 +231,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         Call("--token-file", f"{_SUMS} here:1 --token-file text", "text: the token has fewer"),
         _wrong("--since", "noon", before=_JOIN),
         _asked("--origin-record", "r.json", "asked for (PosixPath('r.json'), {})",
-               "elastream.handover.ledger.RecordFile", before=_JOIN),
+               "elastream.handover.commands.handover.RecordFile", before=_JOIN),
     ),
     "handover manage": (
         _wrong("--every", "0", before="none.json"),

@@ -43,8 +43,9 @@ from elastream.handover.messages import (
     Taken,
 )
 from elastream.handover.model import Boundary
-from elastream.handover.phases import Committed, Left, Owning, Prepared
+from elastream.handover.origin import Committed
 from elastream.handover.seal import read_token
+from elastream.handover.target import Left, Owning, Prepared
 from elastream.handover.testing.handover import MemoryRecord, SimulatedOrigin, SimulatedTarget
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.errors import ProblemError
@@ -77,7 +78,7 @@ def no_files_left() -> Iterator[None]:
 
 def test_a_listener_that_has_no_files_left_says_so_and_listens_on() -> None:
     told: list[str] = []
-    server = OriginServer(Address(), TOKEN, turned_away=told.append)
+    server = OriginServer(Address(), TOKEN, on_rejected=told.append)
     with socket.socket() as knocking:
         knocking.settimeout(60)
         with no_files_left():
@@ -192,9 +193,9 @@ def test_a_target_that_cannot_start_at_the_boundary_leaves_before_it_is_ready() 
     driver = TargetDriver(
         Elsewhere(SHAPE), SHAPE, "h", records, send=sent.append, log=notes.append, timing=PATIENT
     )
-    driver.hear(Received(Accept("h", "t")))
-    driver.hear(FirstSeen((7,)))
-    driver.hear(Received(Offer("h", "t", replace(BOUNDARY, counts="/there/9"))))
+    driver.handle(Received(Accept("h", "t")))
+    driver.handle(FirstSeen((7,)))
+    driver.handle(Received(Offer("h", "t", replace(BOUNDARY, counts="/there/9"))))
     assert driver.machine.phase == Left("rows.counts: /there/9 cannot be read here")
     assert not any(isinstance(message, Ready) for message in sent)
     assert isinstance(sent[-1], Leave)
@@ -207,13 +208,13 @@ def test_windows_are_put_out_only_when_it_is_written_that_they_are_owned() -> No
     driver = target_driver(records, sent, notes)
     records.is_full = True
     for _ in range(3):
-        driver.hear(Received(Commit("h", BOUNDARY)))
+        driver.handle(Received(Commit("h", BOUNDARY)))
         assert isinstance(driver.machine.phase, Prepared)
     assert not any(isinstance(message, Taken) for message in sent)
     assert [note.kind for note in notes] == ["restart", "unwritten"]
     assert "No space left on device" in notes[-1].reason
     records.is_full = False
-    driver.hear(Received(Commit("h", BOUNDARY)))
+    driver.handle(Received(Commit("h", BOUNDARY)))
     assert isinstance(driver.machine.phase, Owning)
     assert records.record is not None
     assert records.record.state == "owns"
@@ -226,12 +227,12 @@ def test_a_confirmation_that_cannot_be_written_is_waited_for_again() -> None:
     query = SimulatedOrigin(SHAPE)
     driver = OriginDriver(query, SHAPE, "t2", records, send=sent.append, log=notes.append)
     records.is_full = True
-    driver.hear(Received(Taken("h")))
+    driver.handle(Received(Taken("h")))
     phase = driver.machine.phase
     assert isinstance(phase, Committed)
     assert not phase.confirmed
     records.is_full = False
-    driver.hear(Received(Taken("h")))
+    driver.handle(Received(Taken("h")))
     phase = driver.machine.phase
     assert isinstance(phase, Committed)
     assert phase.confirmed
@@ -252,10 +253,10 @@ def test_a_log_that_cannot_be_written_is_caught_up_with_later() -> None:
     query.connect()
     records.record = Record("h", "q", "prepared", BOUNDARY, "t")
     driver = TargetDriver(query, SHAPE, "new", records, send=sent.append, log=log)
-    driver.hear(Received(Commit("h", BOUNDARY)))
+    driver.handle(Received(Commit("h", BOUNDARY)))
     assert isinstance(driver.machine.phase, Owning)
     is_full = False
-    driver.hear(Clock(1))
+    driver.handle(Clock(1))
     assert [note.kind for note in written] == ["restart", "own"]
 
 
@@ -343,11 +344,11 @@ def test_an_origin_that_comes_back_late_hears_from_a_target_that_runs() -> None:
     """A target says that it owns its windows for as long as it runs, ever more rarely."""
     records, sent, notes = MemoryRecord(), list[Message](), list[Note]()
     driver = target_driver(records, sent, notes)
-    driver.hear(Received(Commit("h", BOUNDARY)))
+    driver.handle(Received(Commit("h", BOUNDARY)))
     day_ms = 86_400_000
     sent.clear()
-    driver.hear(Clock(day_ms))
+    driver.handle(Clock(day_ms))
     assert sent == [Taken("h")]
     for later in range(0, 600_000, 1000):
-        driver.hear(Clock(day_ms + later))
+        driver.handle(Clock(day_ms + later))
     assert 2 <= len(sent) <= 20

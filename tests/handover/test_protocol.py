@@ -13,9 +13,9 @@ from tests.handover.scenarios import scenarios
 
 from elastream.handover.ledger import Side
 from elastream.handover.model import QueryShape, Window
-from elastream.handover.phases import Left, Owning, Prepared
+from elastream.handover.target import Left, Owning, Prepared
 from elastream.handover.testing.handover import SimulatedOrigin
-from elastream.handover.testing.scenario import Fault
+from elastream.handover.testing.simulated_handover import Fault
 from elastream.testing import HandoverScenario, Output, Row, SimulatedHandover, uninterrupted
 
 MESSAGES = 9
@@ -213,7 +213,7 @@ def test_a_target_that_dies_after_its_first_row_leaves_all_to_the_origin() -> No
     check(world)
     note = world.sides["origin"].notes[-1]
     assert (note.kind, note.owner) == ("abort", "origin")
-    assert "the target did not tell its first rows within 2 s" in note.reason
+    assert "the target did not report its first rows within 2 s" in note.reason
 
 
 @pytest.mark.parametrize("side", ["origin", "target"])

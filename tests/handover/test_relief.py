@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.handover.break_even import break_even_length_s
 from elastream.handover.model import Window
 from elastream.handover.relief import ApplicationLoad, Marks, QueryLoad, Relief, relief
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
+from elastream_lab.studies.handover.break_even import break_even_length_s
 
 MARKS = Marks(bytes_per_s=50e6, restart_s=8)
 

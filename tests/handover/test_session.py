@@ -22,7 +22,8 @@ from tests.handover.sides import (
 from elastream.handover.ledger import Record, RecordFile
 from elastream.handover.messages import Join
 from elastream.handover.model import Boundary, QueryShape
-from elastream.handover.phases import Committed, Left, Owning, Prepared
+from elastream.handover.origin import Committed
+from elastream.handover.target import Left, Owning, Prepared
 from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.errors import ProblemError
 

@@ -13,10 +13,9 @@ from elastream.handover.driver import OriginDriver
 from elastream.handover.events import Received
 from elastream.handover.ledger import Record, RecordFile
 from elastream.handover.messages import Message, Refuse, Yield
-from elastream.handover.phases import Serving, Yielded
+from elastream.handover.origin import Serving, Yielded, expect_unyielded
 from elastream.handover.testing.handover import MemoryRecord, SimulatedOrigin
 from elastream.handover.transport import TargetLink
-from elastream.handover.yielding import expect_unyielded
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 
 
@@ -90,7 +89,7 @@ def test_a_query_that_cannot_be_let_go_goes_on(stubborn: bool, full: bool) -> No
     records, sent, notes = MemoryRecord(), list[Message](), Notes()
     driver = OriginDriver(origin, SHAPE, "term", records, send=sent.append, log=notes)
     records.is_full = full
-    driver.hear(Received(Yield("move", SHAPE.name)))
+    driver.handle(Received(Yield("move", SHAPE.name)))
     why = "a batch was cut" if stubborn else "No space left on device"
     assert sent == [Refuse("move", why)]
     assert not origin.is_halted
@@ -98,7 +97,7 @@ def test_a_query_that_cannot_be_let_go_goes_on(stubborn: bool, full: bool) -> No
     assert [note.kind for note in notes.notes] == ["refuse"]
     records.is_full = False
     if not stubborn:
-        driver.hear(Received(Yield("again", SHAPE.name)))
+        driver.handle(Received(Yield("again", SHAPE.name)))
         assert records.read() == Record("again", SHAPE.name, "yielded", term="term")
         assert driver.machine.is_done
 

@@ -80,6 +80,16 @@ def expect_fields(
             raise ProblemError(f"{prefix}{name}", "is missing")
 
 
+def object_fields(
+    field: str, value: object, *, required: Collection[str], optional: Collection[str] = ()
+) -> Fields:
+    """Return the members of the object at ``field``; their names are checked."""
+    if not isinstance(value, dict):
+        raise ProblemError(field, f"{abbreviate(value)} is not an object")
+    expect_fields(f"{field}.", value, required=required, optional=optional)
+    return value
+
+
 def _name(name: str) -> str:
     return abbreviate(name)[1:-1]
 

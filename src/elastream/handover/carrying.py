@@ -15,27 +15,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from elastream.atomic_io import make_folder
 from elastream.handover.ledger import Record, RecordFile
-from elastream.handover.messages import Message, Refuse, Yield
+from elastream.handover.messages import Refuse, Yield
+from elastream.handover.transport import TargetLink
 from elastream.model.errors import ElastreamError, ProblemError, SparkError
 
 _LOOK_S: Final = 0.1
 _REPEAT_S: Final = 1.0
 _STAYS: Final = shutil.ignore_patterns("token", "*record.json*", "*.jsonl*", "*.out", "results")
 """Files of the origin that are not copied: its token, its handover records and its logs."""
-
-
-class Link(Protocol):
-    """A connection to the origin."""
-
-    def send(self, message: Message) -> None:
-        """Send the message if the origin can be reached."""
-
-    def receive(self, timeout_s: float) -> Message | None:
-        """Return the next message; ``None`` on timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,9 @@ class Carried:
     """Bytes."""
 
 
-def ask_for_checkpoint(link: Link, records: RecordFile, query: str, *, patience_s: float) -> None:
+def ask_for_checkpoint(
+    link: TargetLink, records: RecordFile, query: str, *, patience_s: float
+) -> None:
     """Have the origin stop between two batches; return when its record confirms it."""
     name = f"move-{secrets.token_hex(8)}"
     deadline = time.monotonic() + patience_s

@@ -15,12 +15,12 @@ import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elastream.atomic_io import make_folder, write_json
-from elastream.handover.messages import boundary_from, boundary_members
+from elastream.handover.messages import boundary_from
 from elastream.handover.model import Boundary
 from elastream.jsonl import LineFile
 from elastream.model.checks import abbreviate
@@ -100,7 +100,7 @@ class RecordFile:
         """Replace the record; raises ``OSError`` only if the old one is still there."""
         make_folder(self.path.parent)
         try:
-            write_json(self.path, _record_members(record), synced=True)
+            write_json(self.path, {"v": _VERSION, **asdict(record)}, synced=True)
         except OSError:
             if self.read() != record:
                 raise
@@ -128,30 +128,7 @@ class OwnershipLog:
 
     def append(self, note: Note, at_ms: int) -> None:
         """Write one line atomically; ``at_ms``, the writer's time, is for people only."""
-        members: dict[str, object] = {
-            "v": _VERSION,
-            "at_ms": at_ms,
-            "side": note.side,
-            "kind": note.kind,
-            "handover": note.handover,
-            "owner": note.owner,
-            "boundary": None if note.boundary is None else boundary_members(note.boundary),
-            "reason": note.reason,
-        }
-        self._lines.append(json.dumps(members))
-
-
-def _record_members(record: Record) -> dict[str, object]:
-    return {
-        "v": _VERSION,
-        "handover": record.handover,
-        "query": record.query,
-        "state": record.state,
-        "term": record.term,
-        "boundary": None if record.boundary is None else boundary_members(record.boundary),
-        "why": record.why,
-        "confirmed": record.confirmed,
-    }
+        self._lines.append(json.dumps({"v": _VERSION, "at_ms": at_ms, **asdict(note)}))
 
 
 def _record(fields: dict[str, Any]) -> Record:

@@ -1,16 +1,15 @@
 """Messages between origin and target, as data and as JSON.
 
-Paper 002, algorithms 1 and 2, exchange three messages: migrate(Q), ts_start, ts_mi. Here there are
-more, because messages are lost and sides crash: the target joins and is accepted or refused, the
-boundary is offered, the target is ready, the origin commits or aborts, the target has taken over.
-Every message names its handover, and from the acceptance on also the origin's term: one run of the
-origin's driver. So late and duplicate messages are recognised.
+Paper 002, algorithms 1 and 2, exchange three: migrate(Q), ts_start, ts_mi. Here there are more,
+because messages are lost and sides crash. Every message names its handover, and from the acceptance
+on also the origin's term: one run of the origin's driver. So late and duplicate messages are
+recognised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import Any, Final
 
@@ -127,17 +126,7 @@ _NAMES: Final[Mapping[str, type[Message]]] = {
 
 def members_of(message: Message) -> dict[str, object]:
     """Return the message as the members of a JSON object."""
-    members: dict[str, object] = {"type": type(message).__name__.lower()}
-    for name in message.__dataclass_fields__:
-        value = getattr(message, name)
-        if isinstance(value, Boundary):
-            value = boundary_members(value)
-        elif isinstance(value, QueryShape):
-            value = _shape_members(value)
-        elif isinstance(value, tuple):
-            value = list(value)
-        members[name] = value
-    return members
+    return {"type": type(message).__name__.lower(), **asdict(message)}
 
 
 def from_members(members: object) -> Message:
@@ -155,17 +144,6 @@ def from_members(members: object) -> Message:
     return kind(**{field: _READERS[field](field, _member(members, field)) for field in fields})
 
 
-def boundary_members(boundary: Boundary) -> dict[str, object]:
-    """Return the boundary as the members of a JSON object."""
-    members: dict[str, object] = {
-        "migration": boundary.migration,
-        "activation": boundary.activation,
-        "from_timestamps": list(boundary.from_timestamps),
-        "discards": list(boundary.discards),
-    }
-    return {**members, "counts": boundary.counts} if boundary.counts else members
-
-
 def boundary_from(field: str, value: object) -> Boundary:
     """Return the validated boundary."""
     members = _object(field, value)
@@ -176,17 +154,6 @@ def boundary_from(field: str, value: object) -> Boundary:
         _wholes(f"{field}.discards", _member(members, "discards")),
         _text(f"{field}.counts", members.get("counts", "")),
     )
-
-
-def _shape_members(shape: QueryShape) -> dict[str, object]:
-    window = shape.window
-    return {
-        "name": shape.name,
-        "window": {"kind": window.kind, "length": window.length, "slide": window.slide},
-        "inputs": shape.inputs,
-        "operation": shape.operation,
-        "lateness": shape.lateness,
-    }
 
 
 def _shape(field: str, value: object) -> QueryShape:
@@ -228,7 +195,7 @@ def _whole(field: str, value: object) -> int:
 
 
 def _wholes(field: str, value: object) -> tuple[int, ...]:
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise ProblemError(field, f"{abbreviate(value)} is not a list")
     return tuple(_whole(f"{field}[{i}]", entry) for i, entry in enumerate(value))
 

@@ -17,11 +17,8 @@ tuples up to the next. With the paper's N = p - 1 this is equation 2: delta = p 
 divides N + 1, else the remainder, and k + s - p = s - delta. So N leaves out the first tuple of the
 last window and t, which is at S or later.
 
-Where the paper's figure 3 disagrees with this: it counts N = 3 between timestamps 1 and 5, s = 2,
-and calls the tuple before t (delta = 1) the migration timestamp, 4. Equation 2 gives delta = 2 for
-N = 3, the second tuple before t. delta = 1 and timestamp 4 are right for N = 2: the figure counts
-the first tuple of the last window too. And the window that starts at 4 is w22, not w21 (which
-started at 1), and it is produced at the origin, not at the target.
+The paper's figure 3 disagrees: it counts the first tuple of the last window into N. See
+``docs/handover/boundary.md``.
 
 **Several inputs.** Time: S is the greatest of all. Rows: the greatest p decides, and each input
 drops ``k + s - p_i``, which the paper's single s - delta is right for on the deciding input only.

@@ -1,9 +1,13 @@
 """Which query should leave an overloaded application, for which other, and how (paper 002, 2).
 
 The paper's coordinator migrates a query when a load manager reports that a node is overloaded. Here
-it also chooses how: a handover costs the overlap of one window and moves no state, a migration
-costs a restart and the state (:mod:`~elastream.handover.break_even`). The break-even decides which
-relieves the origin sooner.
+it also chooses how, by which relieves the origin sooner:
+
+- A **handover** moves no state, but the origin works until its last window ends. With windows of
+  length l and slide s, the target's first row lies s / 2 after the start of that window on average:
+  the origin is relieved after ``l - s / 2``.
+- A **migration** stops the query, moves its state and starts it again: ``restart + state /
+  bandwidth``. All rows of that time wait.
 
 **Rule.** The most loaded application above the high mark is relieved. Candidates are those of its
 queries that fit into another application, below the target mark there. Of those that bring the
@@ -19,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from elastream.handover.break_even import handover_cost, migration_cost
 from elastream.handover.model import Window
 from elastream.model.checks import non_negative, positive
 from elastream.model.errors import ProblemError
@@ -138,17 +141,12 @@ def _roomiest(
 def _relief(
     origin: ApplicationLoad, query: QueryLoad, target: ApplicationLoad, marks: Marks
 ) -> Relief:
-    moved = migration_cost(
-        state_bytes=query.state_bytes,
-        bytes_per_s=marks.bytes_per_s,
-        restart_s=marks.restart_s,
-        rows_per_s=query.rows_per_s,
-    )
+    moved_s = marks.restart_s + query.state_bytes / marks.bytes_per_s
     handed_s = _handed_s(query)
     suffices = origin.work - query.work <= marks.high * origin.cores
-    sooner = handed_s is not None and handed_s < moved.relief_s
+    sooner = handed_s is not None and handed_s < moved_s
     how: Literal["hand over", "migrate"] = "hand over" if sooner else "migrate"
-    return Relief(query.name, origin.name, target.name, how, handed_s, moved.relief_s, suffices)
+    return Relief(query.name, origin.name, target.name, how, handed_s, moved_s, suffices)
 
 
 def _handed_s(query: QueryLoad) -> float | None:
@@ -158,9 +156,7 @@ def _handed_s(query: QueryLoad) -> float | None:
     per_s = 1000.0 if query.window.kind == "time" else query.rows_per_s
     if not per_s:
         return None
-    length_s, slide_s = query.window.length / per_s, query.window.slide / per_s
-    cost = handover_cost(length_s=length_s, slide_s=slide_s, rows_per_s=query.rows_per_s)
-    return cost.relief_s
+    return max(0.0, query.window.length - query.window.slide / 2) / per_s
 
 
 def _soonest(found: Relief) -> float:

@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from elastream.handover.driver import OriginDriver, TargetDriver
+from elastream.handover.driver import OriginDriver, OriginQuery, TargetDriver, TargetQuery
 from elastream.handover.events import Clock, Received, Timing
 from elastream.handover.ledger import Note, Record, RecordFile
 from elastream.handover.messages import Abort, Commit, Message
 from elastream.handover.model import QueryShape
 from elastream.handover.origin import OriginMachine
-from elastream.handover.phases import Left, Prepared
-from elastream.handover.ports import OriginQuery, TargetQuery
 from elastream.handover.seal import new_nonce
-from elastream.handover.target import TargetMachine
+from elastream.handover.target import Left, Prepared, TargetMachine
 from elastream.handover.transport import OriginServer, TargetLink
 
 _TURN_S: Final = 0.05
@@ -43,7 +41,7 @@ def hand_over(
         )
         started = time.monotonic()
         while not stop.is_set() and not driver.machine.is_done:
-            _hear_next(driver, server.receive(_TURN_S), started)
+            _handle_next(driver, server.receive(_TURN_S), started)
         return driver.machine
 
 
@@ -68,21 +66,21 @@ def take_over(
         )
         started = time.monotonic()
         while not stop.is_set() and not isinstance(driver.machine.phase, Left):
-            _hear_next(driver, link.receive(_TURN_S), started)
+            _handle_next(driver, link.receive(_TURN_S), started)
             phase = driver.machine.phase
             if origin_record is not None and isinstance(phase, Prepared) and phase.in_doubt:
                 settled = _settled(driver.machine.handover, phase, origin_record.read())
                 if settled is not None:
-                    driver.hear(Received(settled))
+                    driver.handle(Received(settled))
         return driver.machine
 
 
-def _hear_next(
+def _handle_next(
     driver: OriginDriver | TargetDriver, message: Message | None, started: float
 ) -> None:
-    driver.hear(Clock(int((time.monotonic() - started) * 1000)))
+    driver.handle(Clock(int((time.monotonic() - started) * 1000)))
     if message is not None:
-        driver.hear(Received(message))
+        driver.handle(Received(message))
 
 
 def _settled(handover: str, phase: Prepared, record: Record | None) -> Commit | Abort | None:

@@ -1,9 +1,8 @@
 """The connection between the two drivers: TCP on the loopback interface or between given addresses.
 
 A broken connection loses messages. The machines repeat theirs, and the target's link connects again
-for its next message. Strangers are told why they are rejected, and change nothing; if they occupy
-all places, the oldest has to go. A listener that cannot accept (no files left, a connection that
-broke at once) reports it and continues.
+for its next message. Strangers learn why they are rejected, and change nothing; if they occupy all
+places, the oldest has to go. A listener that cannot accept reports it and continues.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import contextlib
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from elastream.handover.connection import TIMEOUT_S, Connection
 from elastream.handover.messages import Message, Refuse
 from elastream.handover.seal import (
+    LONGEST_LINE,
     Seal,
     WrongSealError,
     greeting,
@@ -30,6 +30,9 @@ from elastream.handover.seal import (
 )
 from elastream.model.errors import ElastreamError, ProblemError
 
+TIMEOUT_S: Final = 5.0
+"""Deadline for a connection, a stranger's first line, or a sent line."""
+_CHUNK: Final = 4096
 _MOST_CONNECTIONS: Final = 16
 _PAUSE_S: Final = 0.1
 """Pause after a connection that could not be accepted."""
@@ -55,16 +58,87 @@ class Address:
         return f"{self.host}:{self.port}"
 
 
+class Connection:
+    """A socket that carries lines, with a deadline for strangers and none for known peers.
+
+    A stranger's first line has a deadline as a whole: a client that sends a byte now and then must
+    not occupy a place for ever. TCP keep-alive checks whether a known peer's machine is still
+    there. Sending has a deadline too: a peer that reads nothing would otherwise block the sender.
+    """
+
+    def __init__(self, connected: socket.socket, stranger_s: float = TIMEOUT_S) -> None:
+        connected.settimeout(min(TIMEOUT_S, stranger_s))
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket = connected
+        self._read = bytearray()
+        self._deadline: float | None = time.monotonic() + stranger_s
+        self._lock = threading.Lock()
+        self.seal: Seal | None = None
+        self.is_closed = False
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it has not yet sent a line sealed with our token."""
+        return self._deadline is not None
+
+    def know(self) -> None:
+        """Allow a known peer to be silent for as long as it likes."""
+        self._deadline = None
+        self._socket.settimeout(TIMEOUT_S)
+
+    def read(self) -> bytes:
+        """Return the next line; empty if the peer is gone, or a stranger exceeds its deadline."""
+        while (end := self._read.find(b"\n")) < 0:
+            if len(self._read) > LONGEST_LINE:
+                raise WrongSealError("", "the line is too long")
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                return b""
+            try:
+                chunk = self._socket.recv(_CHUNK)
+            except TimeoutError:
+                continue
+            if not chunk:
+                return b""
+            self._read += chunk
+        line = bytes(self._read[: end + 1])
+        del self._read[: end + 1]
+        return line
+
+    def write(self, line: bytes) -> None:
+        """Send an unsealed line, if the peer accepts it."""
+        with contextlib.suppress(OSError):
+            self._socket.sendall(line)
+
+    def send(self, message: Message) -> None:
+        """Seal the message and send it; a broken connection closes."""
+        with self._lock:
+            if self.seal is None or self.is_closed:
+                return
+            self.seal, line = self.seal.line(message)
+            try:
+                self._socket.sendall(line)
+            except OSError:
+                self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.is_closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+
 class _Inbox:
     """Queue of received messages."""
 
     def __init__(self) -> None:
-        self._heard: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def receive(self, timeout_s: float) -> Message | None:
         """Return the next message; ``None`` on timeout."""
         with contextlib.suppress(queue.Empty):
-            return self._heard.get(timeout=timeout_s)
+            return self._received.get(timeout=timeout_s)
         return None
 
 
@@ -76,11 +150,11 @@ class OriginServer(_Inbox):
         address: Address,
         token: str,
         *,
-        turned_away: Callable[[str], None] | None = None,
+        on_rejected: Callable[[str], None] | None = None,
         stranger_s: float = TIMEOUT_S,
     ) -> None:
         super().__init__()
-        self._token, self._turned_away = token, turned_away
+        self._token, self._on_rejected = token, on_rejected
         self._stranger_s = stranger_s
         self._speakers: dict[str, Connection] = {}
         self._connections: dict[Connection, None] = {}  # the oldest first
@@ -113,7 +187,7 @@ class OriginServer(_Inbox):
             connection.close()
 
     def _accept(self) -> None:
-        is_told = False
+        is_reported = False
         while not self._is_closed.is_set():
             try:
                 accepted, _ = self._listener.accept()
@@ -125,12 +199,12 @@ class OriginServer(_Inbox):
             except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
                 if self._is_closed.wait(_PAUSE_S):
                     return
-                if not is_told:
+                if not is_reported:
                     why = getattr(error, "strerror", None) or error
-                    self._tell(f"nobody can connect: {why}; goes on listening")
-                is_told = True
+                    self._report(f"no client can connect: {why}; still listening")
+                is_reported = True
             else:
-                is_told = False
+                is_reported = False
 
     def _admitted(self, accepted: socket.socket) -> Connection | None:
         """Return the connection if there is room for it, or for a stranger that is evicted."""
@@ -158,7 +232,7 @@ class OriginServer(_Inbox):
             connection.write(greeting(nonce))
             self._listen_to(connection, nonce)
         except ElastreamError as error:
-            self._tell(str(error))
+            self._report(str(error))
             connection.write(refusal(str(error)))
         except OSError:
             pass
@@ -170,9 +244,9 @@ class OriginServer(_Inbox):
                     del self._speakers[name]
             connection.close()
 
-    def _tell(self, why: str) -> None:
-        if self._turned_away is not None:
-            self._turned_away(why)
+    def _report(self, why: str) -> None:
+        if self._on_rejected is not None:
+            self._on_rejected(why)
 
     def _listen_to(self, connection: Connection, nonce: str) -> None:
         line = connection.read()
@@ -189,7 +263,7 @@ class OriginServer(_Inbox):
                 self._speakers[message.handover] = connection
             if before is not None and before is not connection:
                 before.close()  # the same target has connected again
-            self._heard.put(message)
+            self._received.put(message)
             line = connection.read()
 
 
@@ -230,7 +304,8 @@ class TargetLink(_Inbox):
         except ElastreamError:
             connection.close()
             raise ProblemError(
-                "address", f"whoever listens on {self._address} does not speak this protocol"
+                "address",
+                f"the program that listens on {self._address} does not speak this protocol",
             ) from None
         connection.seal = Seal(self._token, "target", nonce, ours)
         theirs = Seal(self._token, "origin", nonce, ours)
@@ -245,12 +320,12 @@ class TargetLink(_Inbox):
             while line := connection.read():
                 why = refusal_in(line)
                 if why is not None:
-                    self._heard.put(Refuse(handover, why))
+                    self._received.put(Refuse(handover, why))
                     return
                 theirs, message = theirs.message(line)
-                self._heard.put(message)
+                self._received.put(message)
         except WrongSealError:
-            self._heard.put(Refuse(handover, "the origin has another token"))
+            self._received.put(Refuse(handover, "the origin has another token"))
         except (OSError, ElastreamError):
             pass
         finally:

@@ -1,6 +1,6 @@
-from elastream.handover.testing.scenario import HandoverScenario as HandoverScenario
-from elastream.handover.testing.scenario import uninterrupted as uninterrupted
+from elastream.handover.testing.simulated_handover import HandoverScenario as HandoverScenario
 from elastream.handover.testing.simulated_handover import SimulatedHandover as SimulatedHandover
+from elastream.handover.testing.simulated_handover import uninterrupted as uninterrupted
 from elastream.handover.testing.windows import Output as Output
 from elastream.handover.testing.windows import Row as Row
 from elastream.testing.cluster import SimulatedCluster as SimulatedCluster

@@ -20,8 +20,8 @@ from tests.handover.spark.handed_queries import CLOCK, readings
 from tests.handover.spark.handing import ALL_MS
 from tests.spark.processes import alive, descendants
 
+from elastream.handover.commands.managed import load_from_log
 from elastream.handover.ledger import RecordFile
-from elastream.handover.loads import load_from_log
 from elastream.model.errors import ProblemError
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]

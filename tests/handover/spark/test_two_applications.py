@@ -77,7 +77,7 @@ def test_an_origin_that_dies_before_it_is_decided_keeps_everything_and_can_hand_
         origin = run.serve()
         run.await_until(lambda: target.poll() is not None)
         assert target.returncode == 2
-        assert "knows of no such handover" in run.notes("target")[-1].reason
+        assert "knows no such handover" in run.notes("target")[-1].reason
         run.await_until(lambda: run.put_out("origin") > before)
         assert not run.put_out("target")
         run.join()

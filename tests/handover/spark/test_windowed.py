@@ -22,12 +22,12 @@ from tests.handover.spark.handing import (
 )
 
 from elastream.handover.model import Start, Window
-from elastream.handover.phases import Left
 from elastream.handover.point import WindowOperator
 from elastream.handover.spark.row_windows import RowWindowJoin, RowWindows
 from elastream.handover.spark.sinks import files_sink
 from elastream.handover.spark.target_stream import TargetStream
 from elastream.handover.spark.windowed import WindowedQuery
+from elastream.handover.target import Left
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.readings.queries import (
     joined_readings,

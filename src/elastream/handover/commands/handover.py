@@ -1,7 +1,6 @@
 """``elastream handover serve | join``: hand a windowed query over to another application.
 
-Each command is an application of its own: a driver, its executors, the query. ``serve`` runs the
-query and hands it over to a target that joins with the token; ``join`` takes it over and continues.
+Each command is an application of its own: a driver, its executors, the query.
 """
 
 from __future__ import annotations
@@ -16,15 +15,20 @@ import typer
 
 from elastream.cli.options import Conf, settings_of
 from elastream.cli.terminal import say
+from elastream.core.decision_log import DecisionLog
 from elastream.handover.commands.manage import manage
-from elastream.handover.commands.query_named import ms_of, query_named
-from elastream.handover.commands.sides import SideRun, run_origin, run_target
+from elastream.handover.commands.sides import SideRun, ms_of, query_named, run_origin, run_target
+from elastream.handover.events import Timing
+from elastream.handover.ledger import Note, OwnershipLog, RecordFile
+from elastream.handover.origin import expect_unyielded
+from elastream.handover.seal import read_token
+from elastream.handover.session import hand_over, take_over
+from elastream.handover.target import Left
+from elastream.handover.transport import Address, OriginServer, TargetLink
 from elastream.model.checks import non_negative
 from elastream.model.errors import ProblemError, SparkError
 
 if TYPE_CHECKING:
-    from elastream.handover.events import Timing
-    from elastream.handover.ledger import Note
     from elastream.handover.spark.origin_stream import OriginStream
     from elastream.handover.spark.target_stream import TargetStream
 
@@ -85,12 +89,7 @@ def serve(
     the checkpoint. handover.jsonl in the folder records who owns which windows. If started again,
     the query continues where it stopped.
     """
-    from elastream.handover.ledger import RecordFile
-    from elastream.handover.seal import read_token
-    from elastream.handover.session import hand_over
     from elastream.handover.spark.application_session import application_session
-    from elastream.handover.transport import Address, OriginServer
-    from elastream.handover.yielding import expect_unyielded
 
     settings = settings_of(conf)
     _expect_log(log)
@@ -101,7 +100,7 @@ def serve(
     expect_unyielded(kept)
     token = read_token(token_file or folder / "token", create=True)
     write = _writer(folder)
-    server = OriginServer(where, token, turned_away=lambda why: say(f"refused: {why}"))
+    server = OriginServer(where, token, on_rejected=lambda why: say(f"refused: {why}"))
     say(f"listening on {server.address}, token in {token_file or folder / 'token'}")
     stop = threading.Event()
 
@@ -150,12 +149,7 @@ def join(
     log: Log = None,
 ) -> None:
     """Take the query over and run it until it is stopped."""
-    from elastream.handover.ledger import RecordFile
-    from elastream.handover.phases import Left
-    from elastream.handover.seal import read_token
-    from elastream.handover.session import take_over
     from elastream.handover.spark.application_session import application_session
-    from elastream.handover.transport import Address, TargetLink
 
     _expect_log(log)
     settings, since_ms = settings_of(conf), None if since is None else ms_of(since)
@@ -189,8 +183,6 @@ def join(
 
 
 def _timing(patience_s: float) -> Timing:
-    from elastream.handover.events import Timing
-
     usual = Timing()
     patience_ms = int(non_negative("--patience", patience_s) * 1000)
     if patience_ms < usual.repeat_ms:
@@ -203,8 +195,6 @@ def _timing(patience_s: float) -> Timing:
 
 def _expect_log(log: Path | None) -> None:
     """Reject a file that is not a decision log, before anything starts."""
-    from elastream.core.decision_log import DecisionLog
-
     if log is not None:
         DecisionLog(log)
 
@@ -218,8 +208,6 @@ def _made(folder: Path) -> Path:
 
 
 def _writer(folder: Path) -> Callable[[Note], None]:
-    from elastream.handover.ledger import OwnershipLog
-
     log = OwnershipLog(folder / "handover.jsonl")
 
     def write(note: Note) -> None:

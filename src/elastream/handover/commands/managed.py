@@ -1,4 +1,4 @@
-"""Input of ``elastream handover manage``: the applications, their queries, and how to start them.
+"""The applications that ``elastream handover manage`` manages, and their current load.
 
 A file names programs to be started: it must be as trusted as a script of its owner.
 """
@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from elastream.cli.problem_files import Fields, expect_fields, read_fields
+from elastream.cli.problem_files import expect_fields, object_fields, read_fields
+from elastream.core.decision_log import read_log
+from elastream.core.samples import Sample
+from elastream.handover.commands.plan import window_of
 from elastream.handover.model import Window
-from elastream.handover.relief import ApplicationLoad, Marks
+from elastream.handover.relief import ApplicationLoad, Marks, QueryLoad
+from elastream.handover.transport import Address
 from elastream.model.checks import abbreviate, count, positive
 from elastream.model.errors import ProblemError
 
@@ -32,7 +36,7 @@ class Start:
 class Door:
     """Where a running query can be asked for its checkpoint."""
 
-    address: str
+    address: Address
     token_file: Path
     folder: Path
 
@@ -56,96 +60,113 @@ class Managed:
 
 def load_of(application: Managed) -> ApplicationLoad:
     """Return the current load of an application; zero if it has not been started yet."""
-    from elastream.handover.loads import load_from_log
-
     each = application
     if each.executors is not None and not each.log.exists():
         return ApplicationLoad(each.name, each.cores * each.executors, 0.0)
     return load_from_log(each.name, each.log, each.windows, each.cores)
 
 
+class NoLoadYetError(ProblemError):
+    """The log of an application that has just started has no load yet."""
+
+
+def load_from_log(
+    name: str, log: Path, windows: Mapping[str, Window | None], cores: float = 1
+) -> ApplicationLoad:
+    """Return the load of an application with ``cores`` cores per executor.
+
+    Of its queries, those in ``windows`` with measured work may leave. A sample is taken once a
+    minute, and the first may contain no work. If no decision records the utilisation of the
+    executors, it is the work of all tasks. An application that has ended has no load.
+    """
+    sample: Sample | None = None
+    utilisation: float | None = None
+    ended = False
+    for entry in read_log(log):
+        if isinstance(entry, Sample):
+            sample = entry
+            continue
+        ended = entry.kind == "detach"
+        if entry.utilisation is not None:
+            utilisation = entry.utilisation
+    if sample is None:
+        raise NoLoadYetError(str(log), "has no sample yet; wait for some batches")
+    if not sample.executors:
+        raise ProblemError(str(log), "has no executors")
+    all_cores = cores * len(sample.executors)
+    if ended:
+        return ApplicationLoad(name, all_cores, 0.0)
+    work, state = dict[str, float](), dict[str, float]()
+    for task, task_sample in sample.tasks.items():
+        work[task.query] = work.get(task.query, 0.0) + task_sample.work
+        state[task.query] = state.get(task.query, 0.0) + task_sample.state_bytes
+    queries = tuple(
+        QueryLoad(query, work[query], state[query], sample.rows_per_s.get(query, 0.0), window)
+        for query, window in windows.items()
+        if work.get(query)
+    )
+    busy = sum(work.values()) if utilisation is None else utilisation * all_cores
+    return ApplicationLoad(name, all_cores, max(busy, sum(work.values())), queries)
+
+
 def read_managed(file: Path) -> tuple[list[Managed], Marks]:
     """Return the applications of a file, and the marks at which one is overloaded."""
     data = read_fields(file)
-    expect_fields(
-        "",
-        data,
-        required=("applications", "bytes_per_s", "restart_s"),
-        optional=("high", "target"),
-    )
+    required = ("applications", "bytes_per_s", "restart_s")
+    expect_fields("", data, required=required, optional=("high", "target"))
     listed = data.pop("applications")
     if not isinstance(listed, list) or not listed:
         raise ProblemError("applications", f"{abbreviate(listed)} is not a list of applications")
-    found = [_application(f"applications[{i}].", each) for i, each in enumerate(listed)]
+    found = [_application(f"applications[{i}]", each) for i, each in enumerate(listed)]
     names = [each.name for each in found]
     if len(set(names)) < len(names):
         raise ProblemError("applications", "have the same name twice")
     return found, Marks(**data)
 
 
-def _application(where: str, value: object) -> Managed:
-    data = _object(where, value)
+def _application(field: str, value: object) -> Managed:
     optional = ("cores", "executors", "queries", "joins", "resumes", "doors")
-    expect_fields(where, data, required=("name", "log"), optional=optional)
+    data = object_fields(field, value, required=("name", "log"), optional=optional)
     executors = data.get("executors")
 
     def each(name: str, read: Callable[[str, object], _T]) -> dict[str, _T]:
-        members = _object(f"{where}{name}", data.get(name, {}))
-        return {query: read(f"{where}{name}.{query}", entry) for query, entry in members.items()}
+        members = data.get(name, {})
+        if not isinstance(members, dict):
+            raise ProblemError(f"{field}.{name}", f"{abbreviate(members)} is not an object")
+        return {query: read(f"{field}.{name}.{query}", entry) for query, entry in members.items()}
 
     return Managed(
-        _text(f"{where}name", data["name"]),
-        Path(_text(f"{where}log", data["log"])),
-        positive(f"{where}cores", data.get("cores", 1)),
-        None if executors is None else count(f"{where}executors", executors, least=1),
-        each("queries", _window),
+        _text(f"{field}.name", data["name"]),
+        Path(_text(f"{field}.log", data["log"])),
+        positive(f"{field}.cores", data.get("cores", 1)),
+        None if executors is None else count(f"{field}.executors", executors, least=1),
+        each("queries", lambda at, entry: None if entry is None else window_of(at, entry)),
         each("joins", _start),
         each("resumes", _start),
         each("doors", _door),
     )
 
 
-def _window(where: str, value: object) -> Window | None:
-    if value is None:
-        return None
-    data = _object(where, value)
-    expect_fields(f"{where}.", data, required=("kind", "length", "slide"))
-    return Window.of(data["kind"], data["length"], data["slide"], field=where)
-
-
-def _start(where: str, value: object) -> Start:
-    data = _object(where, value)
-    expect_fields(f"{where}.", data, required=("command", "folder"))
+def _start(field: str, value: object) -> Start:
+    data = object_fields(field, value, required=("command", "folder"))
     command = data["command"]
     if not isinstance(command, list) or not command:
-        raise ProblemError(f"{where}.command", f"{abbreviate(command)} is not a list of words")
-    words = tuple(_text(f"{where}.command[{i}]", word) for i, word in enumerate(command))
-    return Start(words, Path(_text(f"{where}.folder", data["folder"])))
+        raise ProblemError(f"{field}.command", f"{abbreviate(command)} is not a list of words")
+    words = tuple(_text(f"{field}.command[{i}]", word) for i, word in enumerate(command))
+    return Start(words, Path(_text(f"{field}.folder", data["folder"])))
 
 
-def _door(where: str, value: object) -> Door:
-    from elastream.handover.transport import Address
-
-    data = _object(where, value)
-    expect_fields(f"{where}.", data, required=("address", "token_file", "folder"))
-    address, token, folder = (
-        _text(f"{where}.{name}", data[name]) for name in ("address", "token_file", "folder")
-    )
+def _door(field: str, value: object) -> Door:
+    names = ("address", "token_file", "folder")
+    data = object_fields(field, value, required=names)
+    address, token, folder = (_text(f"{field}.{name}", data[name]) for name in names)
     try:
-        Address.of(address)
+        return Door(Address.of(address), Path(token), Path(folder))
     except ProblemError as error:
-        raise ProblemError(f"{where}.address", error.why) from None
-    return Door(address, Path(token), Path(folder))
+        raise ProblemError(f"{field}.address", error.why) from None
 
 
-def _object(where: str, value: object) -> Fields:
-    if not isinstance(value, dict):
-        raise ProblemError(where.rstrip("."), f"{abbreviate(value)} is not an object")
-    found: dict[str, Any] = value
-    return found
-
-
-def _text(where: str, value: object) -> str:
+def _text(field: str, value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ProblemError(where, f"{abbreviate(value)} is not a text")
+        raise ProblemError(field, f"{abbreviate(value)} is not a text")
     return value

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from elastream.cli.plan.printing import ProblemFile, print_plan, refuse
-from elastream.cli.problem_files import Fields, expect_fields, read_fields
+from elastream.cli.problem_files import Fields, expect_fields, object_fields, read_fields
 from elastream.handover.model import HandoverProblem, Window
-from elastream.model.checks import abbreviate
-from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
 
 
@@ -39,13 +37,15 @@ def handover_problem(data: Fields) -> HandoverProblem:
     """Return the checked problem of a file's members."""
     required = ("window", "last_window", "first_tuples")
     expect_fields("", data, required=required, optional=("arrivals",))
-    window = data["window"]
-    if not isinstance(window, dict):
-        raise ProblemError("window", f"{abbreviate(window)} is not an object")
-    expect_fields("window.", window, required=("kind", "length", "slide"))
     return HandoverProblem.of(
-        Window.of(window["kind"], window["length"], window["slide"]),
+        window_of("window", data["window"]),
         data["last_window"],
         data["first_tuples"],
         data.get("arrivals"),
     )
+
+
+def window_of(field: str, value: object) -> Window:
+    """Return the validated window of a file's object."""
+    data = object_fields(field, value, required=("kind", "length", "slide"))
+    return Window.of(data["kind"], data["length"], data["slide"], field=field)

@@ -1,17 +1,23 @@
-"""Run one side of a handover as a command: the session, the query, and the protocol thread."""
+"""One side of a handover as a command: its query, the session, and the protocol thread."""
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
 from elastream.cli.terminal import say
-from elastream.model.errors import SparkError
+from elastream.extras import what_to_install
+from elastream.model.checks import abbreviate
+from elastream.model.errors import ElastreamError, ProblemError, SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +26,52 @@ if TYPE_CHECKING:
     from elastream.handover.spark.origin_stream import OriginStream
     from elastream.handover.spark.target_stream import TargetStream
     from elastream.handover.spark.windowed import WindowedQuery
+
+
+def query_named(name: str) -> WindowedQuery:
+    """Return the query that a function ``module:function`` returns.
+
+    A module in the current folder is found, both here and by the Python of executors on this
+    machine.
+    """
+    from elastream.handover.spark.windowed import WindowedQuery
+
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise ProblemError("QUERY", f"{abbreviate(name)} is not module:function")
+    here = str(Path.cwd())
+    if not sys.flags.safe_path and here not in sys.path:
+        sys.path.insert(0, here)
+        paths = (here, os.environ.get("PYTHONPATH", ""))
+        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    try:
+        query = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError) as error:
+        if isinstance(error, ImportError) and what_to_install(error):
+            raise
+        raise ProblemError("QUERY", f"{abbreviate(name)} cannot be found: {error}") from None
+    except ElastreamError as error:
+        raise ProblemError("QUERY", f"{abbreviate(name)}: {error}") from None
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ProblemError("QUERY", f"{abbreviate(name)} fails: {why}") from error
+    if not isinstance(query, WindowedQuery):
+        raise ProblemError(
+            "QUERY", f"{abbreviate(name)} gives {abbreviate(query)}, not a WindowedQuery"
+        )
+    return query
+
+
+def ms_of(since: str) -> int:
+    """Return a time in milliseconds since the epoch."""
+    if since.isascii() and since.isdigit():
+        return int(since)
+    try:
+        at = datetime.fromisoformat(since)
+    except ValueError:
+        why = f"{abbreviate(since)} is neither ISO 8601 nor milliseconds since the epoch"
+        raise ProblemError("since", why) from None
+    return int(at.timestamp() * 1000)
 
 
 @dataclass(frozen=True, slots=True)

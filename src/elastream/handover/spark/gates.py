@@ -1,9 +1,9 @@
 """Control which output a query may write, batch by batch: the origin's gate and the target's.
 
 A batch asks before it writes. While a handover is undecided, a batch with outputs at or beyond the
-boundary waits for the decision. Nothing else ever waits, and this never longer than the protocol's
-patience. The greatest coordinate written is kept in a file, updated before the outputs are written,
-so that a restarted application does not offer windows it has already written.
+boundary waits for the decision, never longer than the protocol's patience. The greatest coordinate
+written is in a file, updated before the outputs are written, so that a restarted application does
+not offer windows it has already written.
 """
 
 from __future__ import annotations
@@ -29,36 +29,18 @@ class Permit:
     below: int | None = None
     """``None`` for no bound."""
 
-    def __contains__(self, coordinate: int) -> bool:
-        return (self.lowest is None or coordinate >= self.lowest) and (
-            self.below is None or coordinate < self.below
-        )
-
 
 NOTHING = Permit(0, 0)
-
-
-class Produced:
-    """The greatest coordinate written, in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        make_folder(path.parent)
-        self.value: int | None = json.loads(path.read_text()) if path.exists() else None
-
-    def reach(self, coordinate: int) -> None:
-        """Record that outputs up to here are written."""
-        if self.value is not None and coordinate <= self.value:
-            return
-        write_json(self._path, coordinate, synced=True)
-        self.value = coordinate
 
 
 class OriginGate:
     """Lets all output pass until a boundary is offered."""
 
-    def __init__(self, produced: Produced) -> None:
-        self._produced = produced
+    def __init__(self, path: Path) -> None:
+        """Continue from ``path``, the file with the greatest coordinate written."""
+        self._path = path
+        make_folder(path.parent)
+        self._produced: int | None = json.loads(path.read_text()) if path.exists() else None
         self._barrier: int | None = None
         self._is_held = False
         self._end: int | None = None
@@ -73,7 +55,9 @@ class OriginGate:
                 raise SparkError(f"the handover failed, start the query again: {self._failure}")
             permit = Permit(below=self._end)
             last = highest if self._end is None else min(highest, self._end - 1)
-            self._produced.reach(last)
+            if self._produced is None or last > self._produced:
+                write_json(self._path, last, synced=True)
+                self._produced = last
             return permit
 
     def hold(self) -> None:
@@ -84,7 +68,7 @@ class OriginGate:
     def offer(self, find: Callable[[int | None], Boundary | None]) -> Boundary | None:
         """Block what lies beyond the boundary found, between the outputs of two batches."""
         with self._changed:
-            boundary = find(self._produced.value)
+            boundary = find(self._produced)
             if boundary is not None:
                 self._barrier, self._is_held = boundary.activation, False
                 self._changed.notify_all()

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.handover.model import Window
-from elastream.handover.spark.columns import COORDINATE, NUMBER, ROW_NUMBER, TIME
 from elastream.model.errors import ProblemError
 from elastream.spark.internals.row_processors import java_processor, through_processor
 
@@ -27,6 +26,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+TIME: Final = "at"
+"""In inputs: the time of a row, a timestamp."""
+COORDINATE: Final = "coordinate"
+"""In results: the start of their window, in milliseconds since the epoch."""
+NUMBER: Final = "number"
+"""In windows of rows: the number of the window's first row, from 0 in its group."""
+ROW_NUMBER: Final = "row_number"
+"""In the rows of a window of rows: the row's own number in its group."""
 INPUT: Final = "elastream_input"
 """Column: from which of the frames the row is."""
 WINDOWS: Final = "elastream_windows"
@@ -130,7 +137,7 @@ def _expect_usable(rows: DataFrame, by: Sequence[str], order: Sequence[str]) -> 
             raise ProblemError("rows.order", why)
     for name in by:
         if name == TIME or types[name] in ("map", "variant"):
-            why = f"{name!r}, of type {types[name]}, does not tell groups apart"
+            why = f"{name!r}, of type {types[name]}, does not identify groups"
             raise ProblemError("rows.by", why)
 
 

@@ -1,6 +1,6 @@
 """The query that is handed over: runs from its checkpoint, and can stop after a window.
 
-Implements :class:`~elastream.handover.ports.OriginQuery`. The greatest coordinate written, which a
+The greatest coordinate written, which a
 restarted application must not offer again, is in a file next to the checkpoint.
 """
 
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from elastream.handover.model import Boundary, Start, Timestamps
 from elastream.handover.point import expect_near, time_boundary
-from elastream.handover.spark.gates import OriginGate, Produced
-from elastream.handover.spark.open_sessions import open_sessions_before
-from elastream.handover.spark.row_counts import last_batch
-from elastream.handover.spark.row_cuts import RowCuts
+from elastream.handover.spark.gates import OriginGate
+from elastream.handover.spark.row_cuts import RowCuts, last_batch
 from elastream.handover.spark.sinks import SinkOf
 from elastream.handover.spark.windowed import WindowedQuery, WindowedStream, highest, within
 from elastream.model.errors import SparkError
@@ -31,6 +29,10 @@ _FURTHEST_AHEAD_MS: Final = 86_400_000
 """A target's rows may be a day ahead of an origin that lags; beyond that, clocks disagree."""
 
 
+_SESSION_START: Final = "sessionStartTime"
+"""Spark's name for the start of a session in the keys of its state."""
+
+
 class OriginStream(WindowedStream):
     """The query that is handed over."""
 
@@ -38,14 +40,14 @@ class OriginStream(WindowedStream):
 
     def __init__(self, query: WindowedQuery, sink: SinkOf, folder: Path) -> None:
         super().__init__(query, sink, folder)
-        self.gate = OriginGate(Produced(folder / "produced.json"))
+        self.gate = OriginGate(folder / "produced.json")
         self._end: Boundary | None = None
         self._newest_ms: int | None = None
         self._spark: SparkSession | None = None
         self._trigger_s = 0.5
         self._is_halted = False
         self._cuts: RowCuts | None = None
-        self._looked_at: int | None = None
+        self._checked_batch: int | None = None
 
     def start(self, spark: SparkSession, *, trigger_s: float = 0.5) -> None:
         """Start the query, or continue from its checkpoint."""
@@ -128,18 +130,18 @@ class OriginStream(WindowedStream):
         """Check once per batch whether the state contains a session of ours."""
         checkpoint = self._folder / "checkpoint"
         batch = last_batch(checkpoint)
-        if self._spark is None or self._end is None or batch == self._looked_at:
+        if self._spark is None or self._end is None or batch == self._checked_batch:
             return False
-        self._looked_at = batch
+        self._checked_batch = batch
         return not open_sessions_before(self._spark, checkpoint, self._end.activation)
 
     def _newest(self) -> int | None:
         """Return the newest time of any input so far; ``None`` if no recent batch had rows."""
         streaming = self.streaming
-        told = [] if streaming is None else streaming.recentProgress
+        progresses = [] if streaming is None else streaming.recentProgress
         if self._newest_ms is not None:  # older ones are in it already
-            told = told[-1:]
-        for progress in told:
+            progresses = progresses[-1:]
+        for progress in progresses:
             observed = json.loads(progress.json).get("observedMetrics", {})
             seen = [each.get("newest") for each in observed.values()]
             known = [at for at in (*seen, self._newest_ms) if at is not None]
@@ -151,3 +153,25 @@ class OriginStream(WindowedStream):
         self._progress()  # counts the late rows
         last = highest(results)
         return None if last is None else results.where(within(self.gate.ask(last)))
+
+
+def open_sessions_before(spark: SparkSession, checkpoint: Path, at_ms: int) -> bool:
+    """Return whether a session that started before then is open after the last committed batch.
+
+    A session ends when its key has been silent for a gap, so the watermark alone does not show that
+    the last one is written. Spark keeps each open session under its start.
+    """
+    from pyspark.sql import functions as f
+
+    metadata = spark.read.format("state-metadata").load(str(checkpoint))
+    operators = [
+        row["operatorId"]
+        for row in metadata.select("operatorId", "operatorName").distinct().collect()
+        if "session" in row["operatorName"].lower()
+    ]
+    for operator in operators:
+        state = spark.read.format("statestore").option("operatorId", operator)
+        keys = state.load(str(checkpoint)).select("key.*")
+        if keys.where(f.unix_millis(_SESSION_START) < at_ms).limit(1).count():
+            return True
+    return False

@@ -1,6 +1,11 @@
 """Where a running query with windows of rows can be split, and whether it is past that cut.
 
-Both are read from the state of a committed batch, in the background: the protocol continues
+After a batch, every row before a certain time is numbered and none from it on: the greatest time
+that any group has reached. There the query can be split. The numbers that its groups have reached
+are all a target must know of what was before. Executors read them from the query's own state and
+write them as a table for the target's executors; only the time passes through a driver.
+
+All of this is read from the state of a committed batch, in the background: the protocol continues
 meanwhile. While a cut is being determined no batch writes output, so that the state read is that of
 all outputs there are. If a batch was running, its state is read next.
 """
@@ -10,18 +15,11 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from elastream.handover.model import Boundary, Timestamps
 from elastream.handover.spark.gates import OriginGate
-from elastream.handover.spark.row_counts import (
-    has_open_windows,
-    heads_after,
-    last_batch,
-    processor_of,
-    write_counts,
-)
-from elastream.model.errors import SparkError
+from elastream.model.errors import ProblemError, SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +29,9 @@ if TYPE_CHECKING:
 
 _PAUSE: Final = 2
 """The pause between two checks for open windows, as a multiple of the last check's duration."""
+
+
+_PROCESSOR: Final = "transformWithStateExec"
 
 
 class RowCuts:
@@ -53,12 +54,11 @@ class RowCuts:
         self, gate: OriginGate, starts: Timestamps, watermark_ms: float | None
     ) -> Boundary | None:
         """Return the boundary once there is one at or after these times; ``None`` until then."""
-        wanted = max(starts)
+        needed = max(starts)
         if self._counted is None:
             batch = last_batch(self._checkpoint)
-            reached = (
-                watermark_ms is None or watermark_ms >= wanted
-            )  # an idle query has no watermark
+            # an idle query has no watermark
+            reached = watermark_ms is None or watermark_ms >= needed
             if batch is not None and batch != self._batch and reached:
                 gate.hold()
                 self._batch = batch
@@ -72,7 +72,7 @@ class RowCuts:
         except Exception as error:  # any error of Spark: the query continues, the target is refused
             gate.release()
             raise SparkError(f"the rows could not be counted: {_first_line(error)}") from error
-        if boundary is None or boundary.activation < wanted:
+        if boundary is None or boundary.activation < needed:
             gate.release()
             return None
         return gate.offer(
@@ -118,10 +118,63 @@ class RowCuts:
         return is_past, time.monotonic() - began_s
 
     def _heads(self, batch: int) -> DataFrame:
+        """Return the state of the processor that numbers the rows, for each group."""
+        checkpoint = str(self._checkpoint)
         if self._operator is None:
-            self._operator = processor_of(self._spark, self._checkpoint)
-        return heads_after(self._spark, self._checkpoint, self._operator, batch)
+            metadata = self._spark.read.format("state-metadata").load(checkpoint)
+            found = metadata.where(metadata.operatorName == _PROCESSOR).select("operatorId")
+            self._operator = max(int(row[0]) for row in found.distinct().collect())
+        state = self._spark.read.format("statestore").option("stateVarName", "head")
+        return state.option("operatorId", self._operator).option("batchId", batch).load(checkpoint)
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def last_batch(checkpoint: Path) -> int | None:
+    """Return the last committed batch."""
+    commits = (checkpoint / "commits").glob("[0-9]*")
+    return max((int(each.name) for each in commits if each.name.isdecimal()), default=None)
+
+
+def write_counts(heads: DataFrame, place: str) -> int | None:
+    """Write the row count of each group after a batch; return up to which time.
+
+    ``None`` if no group has any row yet.
+    """
+    from pyspark.sql import functions as f
+
+    heads.select("key.*", "value.reached", "value.numbered").write.mode("overwrite").parquet(place)
+    found: Any = heads.sparkSession.read.parquet(place).agg(f.max("reached")).first()
+    return None if found is None or found[0] is None else int(found[0])
+
+
+def expect_counts(spark: SparkSession, place: str, groups: list[str]) -> None:
+    """Reject counts that cannot be read here, or that belong to other groups."""
+    from pyspark.errors import PySparkException
+
+    try:
+        found = spark.read.parquet(place).columns
+    except PySparkException as error:
+        why = str(error).splitlines()[0]
+        raise ProblemError(
+            "rows.counts", f"{place} cannot be read here: {why}; name a folder both sides reach"
+        ) from None
+    if found[:-2] != groups:
+        raise ProblemError("rows.by", f"is {groups} here, and {found[:-2]} at the origin")
+
+
+def has_open_windows(heads: DataFrame, place: str, slide: int) -> bool:
+    """Return whether a window that started before the counts were written is still incomplete."""
+    from pyspark.sql import functions as f
+
+    counts = heads.sparkSession.read.parquet(place)
+    groups = counts.columns[:-2]
+    first = f.ceil(f.array_max("numbered") / slide) * slide
+    theirs = counts.select(f.struct(*groups).alias("group"), first.alias("first"))
+    own = heads.select(
+        f.struct(*(f.col("key")[name].alias(name) for name in groups)).alias("of"), "value.next"
+    )
+    met = own.join(theirs, f.col("of").eqNullSafe(f.col("group")))
+    return bool(met.where("next < first").limit(1).count())

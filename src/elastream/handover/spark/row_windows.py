@@ -18,8 +18,14 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from elastream.handover.model import Window
-from elastream.handover.spark.columns import COORDINATE, NUMBER, ROW_NUMBER
-from elastream.handover.spark.numbered_rows import INPUT, WINDOWS, group_columns
+from elastream.handover.spark.numbered_rows import (
+    COORDINATE,
+    INPUT,
+    NUMBER,
+    ROW_NUMBER,
+    WINDOWS,
+    group_columns,
+)
 from elastream.model.checks import count
 
 if TYPE_CHECKING:
@@ -92,8 +98,8 @@ class RowWindowJoin:
         pairs = left.join(right, reduce(lambda one, other: one & other, same))
         first = _first_shared(window, f"left_{ROW_NUMBER}", f"right_{ROW_NUMBER}")
         once = pairs.where(f.col(f"left_{NUMBER}") == first)
-        shown = (f.col(f"left_{name}").alias(name) for name in keys)
-        return _with_coordinate(self.of(once.select(*shown, "left", "right")))
+        plain = (f.col(f"left_{name}").alias(name) for name in keys)
+        return _with_coordinate(self.of(once.select(*plain, "left", "right")))
 
 
 def _in_windows(rows: DataFrame, by: Sequence[str], i: int, body: Column | str) -> DataFrame:

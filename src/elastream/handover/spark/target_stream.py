@@ -1,14 +1,13 @@
 """The query that takes over: runs from the current end of its inputs, and can start at a window.
 
-Implements :class:`~elastream.handover.ports.TargetQuery`. It reports the greatest timestamp of the
-batches whose results it dropped, plus lateness and one: rows missed before any row read are newer
-than it by at most the lateness, and results made only of dropped batches lie below. If its inputs
-can be read from a time on, it reports that time at once. The time may even be before the origin's
-position, so that the boundary is the origin's next window.
+It reports the greatest timestamp of the batches whose results it dropped, plus lateness and one:
+rows missed before any row read are newer than it by at most the lateness, and results made only of
+dropped batches lie below. If its inputs can be read from a time on, it reports that time at once.
+The time may be before the origin's position: the boundary is then the origin's next window.
 
 With windows of rows it starts when it owns them, with the row count of each group. Until then a
-:class:`~elastream.handover.spark.probe.Probe` reads the inputs. They are then read from the
-boundary's time on, even if that has passed.
+:class:`Probe` reads the inputs. They are then read from the boundary's time on, even if that has
+passed.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import shutil
 import threading
 import time
 from dataclasses import asdict
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,23 @@ from elastream.atomic_io import make_folder, write_json
 from elastream.handover.model import Boundary, Start, Timestamps
 from elastream.handover.point import whole_from
 from elastream.handover.spark.gates import TargetGate
-from elastream.handover.spark.numbered_rows import Begin, group_columns
-from elastream.handover.spark.probe import Probe, seen_by
-from elastream.handover.spark.row_counts import expect_counts, last_batch
+from elastream.handover.spark.numbered_rows import TIME, Begin, group_columns
+from elastream.handover.spark.row_cuts import expect_counts, last_batch
 from elastream.handover.spark.sinks import SinkOf
-from elastream.handover.spark.windowed import WindowedQuery, WindowedStream, highest, within
+from elastream.handover.spark.windowed import (
+    WindowedQuery,
+    WindowedStream,
+    highest,
+    observed,
+    seen_by,
+    within,
+)
 from elastream.model.errors import SparkError
 from elastream.spark.observe.endings import ending
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 class TargetStream(WindowedStream):
@@ -67,7 +74,7 @@ class TargetStream(WindowedStream):
             return
         start = self._kept_start()
         if start.kind == "time":
-            self._tell((start.at_ms,) * self._query.shape.inputs)
+            self._report((start.at_ms,) * self._query.shape.inputs)
         self._start(self._spark, start, self._trigger_s)
 
     def stop(self) -> None:
@@ -82,7 +89,7 @@ class TargetStream(WindowedStream):
         if self.streaming is not None and not self.streaming.isActive:
             raise SparkError(f"the target's query has ended: {ending(self.streaming.exception())}")
         if self._probe is not None and self._whole_from is None:
-            self._hear(dict(enumerate(self._probe.newest() or ())))
+            self._note_newest(dict(enumerate(self._probe.newest() or ())))
         with self._lock:
             return self._whole_from
 
@@ -110,11 +117,11 @@ class TargetStream(WindowedStream):
     def _chosen(self, results: DataFrame, number: int) -> DataFrame | None:
         progress = self._progress() if number > 0 else None
         if self.gate.boundary is None and progress is not None:
-            self._hear(seen_by(progress, self._query.shape.inputs))
+            self._note_newest(seen_by(progress, self._query.shape.inputs))
         last = highest(results)
         return None if last is None else results.where(within(self.gate.ask(last)))
 
-    def _hear(self, newest: dict[int, int]) -> None:
+    def _note_newest(self, newest: dict[int, int]) -> None:
         """Record how far inputs are, from batches whose results were dropped."""
         with self._lock:
             if self._whole_from is not None:
@@ -124,12 +131,12 @@ class TargetStream(WindowedStream):
             if len(self._newest) < self._query.shape.inputs:
                 return
             lateness = self._query.shape.lateness
-            self._tell(tuple(whole_from(at, lateness) for _, at in sorted(self._newest.items())))
+            self._report(tuple(whole_from(at, lateness) for _, at in sorted(self._newest.items())))
 
     def _look_ahead(self) -> None:
         """Determine how far the inputs are, or report from when on they are read."""
         if self._since_ms is not None:
-            self._tell((self._since_ms,) * self._query.shape.inputs)
+            self._report((self._since_ms,) * self._query.shape.inputs)
             return
         folder = make_folder(self._folder) / "probe"
         shutil.rmtree(folder, ignore_errors=True)
@@ -146,7 +153,7 @@ class TargetStream(WindowedStream):
         if self._probe is not None:
             self._probe.stop()
 
-    def _tell(self, starts: Timestamps) -> None:
+    def _report(self, starts: Timestamps) -> None:
         """Report from when on every row is seen, and let results from there on wait."""
         self._whole_from = starts
         self.gate.seen(max(self._query.whole_at_window(starts)))
@@ -160,3 +167,34 @@ class TargetStream(WindowedStream):
         start = Start.now(now_ms) if since_ms is None else Start.at(since_ms)
         write_json(path, asdict(start), synced=True)
         return start
+
+
+class Probe:
+    """A stream over the inputs without output, to read how far they are."""
+
+    def __init__(self, inputs: tuple[DataFrame, ...], folder: Path, trigger_s: float) -> None:
+        times = [observed(rows, i).select(TIME) for i, rows in enumerate(inputs)]
+        writer = reduce(lambda one, other: one.union(other), times).writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(folder))
+        self._streaming: StreamingQuery = writer.trigger(
+            processingTime=f"{trigger_s:g} seconds"
+        ).start()
+        self._inputs = len(inputs)
+
+    def newest(self) -> list[int] | None:
+        """Return the newest time of each input; ``None`` until all have had rows."""
+        if not self._streaming.isActive:
+            raise SparkError(
+                f"the target's inputs have ended: {ending(self._streaming.exception())}"
+            )
+        newest: dict[int, int] = {}
+        for progress in self._streaming.recentProgress:
+            for i, at in seen_by(json.loads(progress.json), self._inputs).items():
+                newest[i] = max(newest.get(i, at), at)
+        if len(newest) < self._inputs:
+            return None
+        return [newest[i] for i in range(self._inputs)]
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._streaming.stop()

@@ -1,13 +1,10 @@
 """A windowed query that knows its window, writes each result once, and can be handed over.
 
-:class:`WindowedQuery` defines the query.
-:class:`~elastream.handover.spark.origin_stream.OriginStream` runs it from its checkpoint and can
-stop after a window. :class:`~elastream.handover.spark.target_stream.TargetStream` runs it from the
-current end of its inputs and can start at a window. Both implement the protocol's ports.
-
-Results have a column ``coordinate`` (see :class:`~elastream.handover.model.Boundary`); times are in
-milliseconds. Each batch asks its gate, then writes the permitted output under its number: a batch
-that is run again writes the same again.
+:class:`WindowedQuery` defines the query. An ``OriginStream`` runs it from its checkpoint and can
+stop after a window; a ``TargetStream`` runs it from the current end of its inputs and can start at
+a window. Results have a column ``coordinate`` (see :class:`~elastream.handover.model.Boundary`);
+times are in milliseconds. Each batch asks its gate, then writes the permitted output under its
+number: a batch that is run again writes the same again.
 
 Spark treats a row as late if it is as old as its watermark. The watermark therefore lies one
 millisecond further behind than the lateness: a row that is late by exactly that much still counts.
@@ -25,11 +22,9 @@ from typing import TYPE_CHECKING, Any
 from elastream.handover.ledger import Side
 from elastream.handover.model import QueryShape, Start, Timestamps
 from elastream.handover.point import WindowOperator, whole_at_controlling
-from elastream.handover.spark.columns import COORDINATE as COORDINATE
-from elastream.handover.spark.columns import TIME
 from elastream.handover.spark.gates import Permit
-from elastream.handover.spark.numbered_rows import LATE, Begin, numbered_rows
-from elastream.handover.spark.probe import observed
+from elastream.handover.spark.numbered_rows import COORDINATE as COORDINATE
+from elastream.handover.spark.numbered_rows import LATE, TIME, Begin, numbered_rows
 from elastream.handover.spark.row_windows import RowWindowJoin, RowWindows
 from elastream.handover.spark.sinks import Sink, SinkOf, Writer, files_sink
 from elastream.model.errors import ProblemError
@@ -91,9 +86,9 @@ class WindowedQuery:
         )
         results = self.results(tuple(watched))
         frames = results if isinstance(results, tuple) else (results,)
-        wanted = 1 if self.rows is None else self.rows.frames
-        if len(frames) != wanted:
-            raise ProblemError("results", f"are {len(frames)} frames where {wanted} are wanted")
+        needed = 1 if self.rows is None else self.rows.frames
+        if len(frames) != needed:
+            raise ProblemError("results", f"are {len(frames)} frames where {needed} are needed")
         if self.rows is None:
             return frames[0]
         return numbered_rows(
@@ -137,27 +132,6 @@ class WindowedQuery:
         return int(self.shape.window.length) + sum(lengths) + 1
 
 
-class LateRows:
-    """Counts late rows; a batch may be reported more than once, the last report counts."""
-
-    def __init__(self) -> None:
-        self._before = 0
-        """Rows of all batches before the one reported last."""
-        self._batch: int | None = None
-        self._rows = 0
-
-    @property
-    def total(self) -> int:
-        """Number of late rows so far."""
-        return self._before + self._rows
-
-    def told(self, batch: int, rows: int) -> None:
-        """Record the number of late rows of a batch, the same as before or a later one."""
-        if batch != self._batch:
-            self._before += self._rows
-        self._batch, self._rows = batch, rows
-
-
 class WindowedStream:
     """A query under way; every batch goes through ``_chosen``."""
 
@@ -167,7 +141,7 @@ class WindowedStream:
         self._query, self._sink_of, self._folder = query, sink, folder
         self._sink: Sink
         self._started = threading.Event()
-        self._late = LateRows()
+        self._late_before, self._late_batch, self._late_in_batch = 0, -1, 0
         self.streaming: StreamingQuery | None = None
         self.name: str | None = None
         """What Spark calls the query: its logs and metrics do too."""
@@ -175,7 +149,7 @@ class WindowedStream:
     @property
     def late_rows(self) -> int:
         """Number of rows dropped because they were later than allowed, by Spark's count."""
-        return self._late.total
+        return self._late_before + self._late_in_batch
 
     @property
     def has_ended(self) -> bool:
@@ -222,12 +196,28 @@ class WindowedStream:
         last = None if streaming is None else streaming.lastProgress
         if last is None:
             return None
-        told: dict[str, Any] = json.loads(last.json)
-        operators = told.get("stateOperators", ())
+        progress: dict[str, Any] = json.loads(last.json)
+        operators = progress.get("stateOperators", ())
         dropped = sum(each.get("numRowsDroppedByWatermark", 0) for each in operators)
-        dropped += told.get("observedMetrics", {}).get(LATE, {}).get(LATE) or 0
-        self._late.told(told["batchId"], dropped)
-        return told
+        dropped += progress.get("observedMetrics", {}).get(LATE, {}).get(LATE) or 0
+        if progress["batchId"] != self._late_batch:  # a batch may be reported more than once
+            self._late_before += self._late_in_batch
+        self._late_batch, self._late_in_batch = progress["batchId"], dropped
+        return progress
+
+
+def observed(rows: DataFrame, i: int) -> DataFrame:
+    """Return an input whose newest time is reported in each batch's progress."""
+    from pyspark.sql import functions as f
+
+    return rows.observe(f"input{i}", f.max(f.unix_millis(TIME)).alias("newest"))
+
+
+def seen_by(progress: dict[str, Any], inputs: int) -> dict[int, int]:
+    """Return the newest time of each input that had rows in the batch."""
+    observed = progress.get("observedMetrics", {})
+    newest = {i: observed.get(f"input{i}", {}).get("newest") for i in range(inputs)}
+    return {i: int(at) for i, at in newest.items() if at is not None}
 
 
 def highest(results: DataFrame) -> int | None:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from elastream.handover.driver import OriginDriver, TargetDriver
 from elastream.handover.events import Clock, Received, Timing
 from elastream.handover.ledger import Note, Record, Side
 from elastream.handover.messages import Message
-from elastream.handover.model import Boundary
-from elastream.handover.phases import Left, Serving
-from elastream.handover.testing.handover import MemoryRecord, SimulatedOrigin, SimulatedTarget
-from elastream.handover.testing.scenario import HandoverScenario, uninterrupted
-from elastream.handover.testing.windows import Output
+from elastream.handover.model import Boundary, QueryShape, Window
+from elastream.handover.origin import Serving
+from elastream.handover.target import Left
+from elastream.handover.testing.handover import (
+    MemoryRecord,
+    SimulatedOrigin,
+    SimulatedTarget,
+    operator_of,
+)
+from elastream.handover.testing.windows import Output, Row
 
 _TURN_MS: Final = 100
 _TIMING: Final = Timing(repeat_ms=300, patience_ms=2000, reach_ms=4000)
@@ -28,16 +34,61 @@ _QUIET_TURNS: Final = 120
 _RESTART_TURNS: Final = 4
 
 
+Stream = Sequence[tuple[int, Row]]
+"""Rows of all inputs, each with the number of its input, in order of arrival."""
+Fault = Literal["lose", "repeat", "delay"]
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverScenario:
+    """A query, its stream, when the target joins, and the faults."""
+
+    shape: QueryShape
+    stream: Stream
+    join: Window | None = None
+    """With it the query is row windows over the results of a join over these windows."""
+    begin: int = 0
+    """The target joins after this number of rows."""
+    connect_after: tuple[int, ...] = ()
+    """The target receives input i only this many rows after it connects."""
+    lag: int = 0
+    """Number of rows by which the origin is behind."""
+    seed: int = 0
+    """Seed for the number of rows per turn and the delay of messages."""
+    target_shape: QueryShape | None = None
+    """The target's idea of the query, if it differs."""
+    faults: Mapping[int, Fault] = field(default_factory=dict)
+    """Fault of the n-th message sent, from 0."""
+    cut_after: int | None = None
+    """All messages after this number are lost."""
+    crash: tuple[Side, int] | None = None
+    """The side crashes at its n-th effect, from 0: a message, a log line or a record."""
+    comes_back: bool = True
+    """Whether a crashed side is restarted."""
+    full_disk: Side | None = None
+    """The side whose record cannot be written."""
+    full_at: frozenset[int] = frozenset()
+    """Only these of its writes fail, counted from 0; all if empty."""
+    clock_jump: tuple[Side, int, int] | None = None
+    """The side's clock jumps by this many milliseconds in the n-th turn."""
+
+
+def uninterrupted(scenario: HandoverScenario) -> list[Output]:
+    """Return the output of an uninterrupted run of the query without a handover."""
+    operator = operator_of(scenario.shape, scenario.join)
+    return [output for i, row in scenario.stream for output in operator.read(i, row)]
+
+
 class _Crash(BaseException):
     """Not an error but a simulated event, which no code of a side may catch."""
 
 
-class SimulatedSide:
+class SimulatedSide(MemoryRecord):
     """A side: its driver while it runs, and what survives a crash."""
 
     def __init__(self, world: SimulatedHandover, side: Side) -> None:
+        super().__init__()
         self.side = side
-        self.records = MemoryRecord()
         self.notes: list[Note] = []
         """Its log."""
         self.driver: OriginDriver | TargetDriver | None = None
@@ -56,13 +107,13 @@ class SimulatedSide:
 
     def pass_time(self) -> None:
         """Let it look at its clock, which begins with each of its lives."""
-        self.hear(Clock(self._world.now_ms - self._started_ms + self._jumped_ms))
+        self.handle(Clock(self._world.now_ms - self._started_ms + self._jumped_ms))
 
-    def hear(self, event: Clock | Received) -> None:
+    def handle(self, event: Clock | Received) -> None:
         """Let it hear an event, if it lives."""
         driver = self.driver
         if driver is not None:
-            self._guard(lambda: driver.hear(event))
+            self._guard(lambda: driver.handle(event))
 
     def log(self, note: Note) -> None:
         """Write a line of its log."""
@@ -74,13 +125,9 @@ class SimulatedSide:
         scenario, number = self._world.scenario, self._writes
         self._writes += 1
         is_bad = not scenario.full_at or number in scenario.full_at
-        self.records.is_full = scenario.full_disk == self.side and is_bad
-        self.records.write(record)
+        self.is_full = scenario.full_disk == self.side and is_bad
+        super().write(record)
         self._effect()
-
-    def read(self) -> Record | None:
-        """Return its record."""
-        return self.records.read()
 
     def send(self, message: Message) -> None:
         """Send a message to the other side."""
@@ -157,7 +204,7 @@ class SimulatedHandover:
     @property
     def boundary(self) -> Boundary | None:
         """Where the query was split, by the origin's record, which is the truth; ``None``: not."""
-        record = self.sides["origin"].records.record
+        record = self.sides["origin"].record
         return record.boundary if record is not None and record.state == "committed" else None
 
     @property
@@ -233,7 +280,7 @@ class SimulatedHandover:
         due = [flight for flight in self._flying if flight[0] <= self.now_ms]
         self._flying = [flight for flight in self._flying if flight[0] > self.now_ms]
         for _, receiver, message in due:
-            self.sides[receiver].hear(Received(message))
+            self.sides[receiver].handle(Received(message))
 
     def _start_origin(self) -> None:
         side = self.sides["origin"]
@@ -259,7 +306,7 @@ class SimulatedHandover:
             self._start_origin()
             self.origin.resume()
             return
-        record = side.records.record
+        record = side.record
         if record is None or record.state == "left":
             self.target.disconnect()
             self._connected_at = None

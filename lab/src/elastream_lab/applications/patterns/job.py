@@ -59,7 +59,7 @@ class PatternsJob:
             ticks: dict[int, set[str]] = {}
             for row in batch.collect():
                 ticks.setdefault(row["tick"], set()).add(row["pattern"])
-            self.hear(number, {tick: frozenset(patterns) for tick, patterns in ticks.items()})
+            self.handle(number, {tick: frozenset(patterns) for tick, patterns in ticks.items()})
 
         patterns = maximal_patterns(posts, self.mining, service_us=self.service_us)
         writer = patterns.writeStream.outputMode("append")
@@ -69,7 +69,7 @@ class PatternsJob:
         with changed_settings(spark, {PARTITIONS: str(self.partitions)}):
             return (writer.start(),)
 
-    def hear(self, batch: int, ticks: dict[int, frozenset[str]]) -> None:
+    def handle(self, batch: int, ticks: dict[int, frozenset[str]]) -> None:
         """Take in the ticks that a batch has closed."""
         for tick, patterns in ticks.items():
             self.told_twice += self.told.get(tick, patterns) != patterns

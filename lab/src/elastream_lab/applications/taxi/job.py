@@ -77,7 +77,9 @@ class TaxiJob:
         )
 
         def tell(batch: DataFrame, _: int) -> None:
-            self.hear({row["minute"]: tuple(map(_ranked, row["best"])) for row in batch.collect()})
+            self.handle(
+                {row["minute"]: tuple(map(_ranked, row["best"])) for row in batch.collect()}
+            )
 
         writer = ranked.writeStream.outputMode("append").foreachBatch(tell)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
@@ -86,7 +88,7 @@ class TaxiJob:
         with changed_settings(spark, {PARTITIONS: str(self.partitions)}):
             return (writer.start(),)
 
-    def hear(self, minutes: Rankings) -> None:
+    def handle(self, minutes: Rankings) -> None:
         """Take in the minutes that a batch has closed."""
         for minute, best in minutes.items():
             self.told_twice += self.rankings.get(minute, best) != best

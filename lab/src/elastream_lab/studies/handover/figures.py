@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from elastream.handover.break_even import (
+from elastream_lab.studies.figure import Curves, Figure, rises
+from elastream_lab.studies.handover.break_even import (
     HandoverCost,
     break_even_length_s,
     handover_cost,
     migration_cost,
 )
-from elastream_lab.studies.figure import Curves, Figure, rises
 from elastream_lab.studies.handover.outputs import WrittenOutput, responses, spread
 from elastream_lab.studies.handover.run import QueryRun
 from elastream_lab.studies.handover.settings import AROUND_MS, HandoverSettings

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastream.handover.break_even import (
+from elastream.model.errors import ProblemError
+from elastream_lab.studies.handover.break_even import (
     break_even_length_s,
     handover_cost,
     migration_cost,
 )
-from elastream.model.errors import ProblemError
 
 amounts = st.floats(0.1, 1e6)
 
