@@ -1,9 +1,8 @@
-"""Metrics: what was counted and what is seen, in the text that Prometheus reads.
+"""Metrics: the counts and the present scene, in the text that Prometheus reads.
 
-Names begin with ``elastream_``, units are seconds, bytes and ratios, counters end in ``_total``. A
-query is told by its name, an executor by its id while it is alive; no label has values without end.
-What is not known has no sample: neither 0 nor NaN. A partition is a task of the glossary.
-``docs/reference/metrics.md`` lists all of it.
+Units are seconds, bytes and ratios. A query is labelled by its name, an executor by its id while it
+is alive; no label has unbounded values. What is not known has no sample: neither 0 nor NaN.
+``docs/reference/metrics.md`` lists them all.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from elastream.page.metric_view import Samples, View, number_of
 _PREFIX: Final = "elastream_"
 _OPENMETRICS: Final = "application/openmetrics-text"
 
-_NONE: Final = ()
 _EXECUTOR: Final = ("executor", "host")
 _KIND: Final = ("kind",)
 _QUERY: Final = ("query",)
@@ -47,7 +45,7 @@ def metrics_text(
     """Return the metrics and their content type.
 
     ``seen`` is the present scene as a whole record, ``None`` while there is none; ``accept`` is the
-    header of whoever asks, who gets OpenMetrics where he takes it.
+    header of the request, which gets OpenMetrics where it accepts that.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(counts.now, View.of(seen)))
@@ -81,55 +79,40 @@ def _of_loop(view: View) -> Iterator[Metric]:
     settings = tuple(str(loop.get(name, "")) for name in _SETTINGS)
     phase = (str(loop.get("phase", "")),)
     unknown = loop.get("unknown")
+    known = 1 if loop else None
     yield _gauge(
-        "loop_info",
-        "Always 1; the labels tell how the loop was asked to be.",
-        [(settings, 1 if loop else None)],
-        _SETTINGS,
+        "loop_info", "Always 1; the labels are the loop's settings.", [(settings, known)], _SETTINGS
     )
     yield _gauge(
-        "loop_attached", "1 while the loop is attached, 0 once it has let go.", _one(view.attached)
+        "loop_attached", "1 while the loop is attached, 0 once it has let go.", view.attached
     )
     yield _gauge(
-        "loop_phase",
-        "Always 1; the label tells what is under way.",
-        [(phase, 1 if loop else None)],
-        ("phase",),
+        "loop_phase", "Always 1; the label is what is under way.", [(phase, known)], ("phase",)
     )
     yield _gauge(
         "loop_start_timestamp_seconds",
         "When the loop was attached.",
-        _one(view.of_loop("attached_ms", 1000)),
+        view.of_loop("attached_ms", 1000),
     )
-    yield _gauge(
-        "loop_seen_timestamp_seconds",
-        "When the loop last showed how it is.",
-        _one(None if view.at_ms is None else view.at_ms / 1000),
-    )
-    yield _gauge(
-        "loop_unknowns",
-        "How many things the loop does not know.",
-        _one(len(unknown) if isinstance(unknown, list) else None),
-    )
+    seen_s = None if view.at_ms is None else view.at_ms / 1000
+    yield _gauge("loop_seen_timestamp_seconds", "When the loop last showed how it is.", seen_s)
+    unknowns = len(unknown) if isinstance(unknown, list) else None
+    yield _gauge("loop_unknowns", "How many things the loop does not know.", unknowns)
 
 
 def _of_errors(counted: Counted) -> Iterator[Metric]:
-    yield _counter(
-        "decisions",
-        "Decisions of each kind.",
-        [((kind,), number) for kind, number in counted.decisions.items()],
-        _KIND,
-    )
-    yield _counter("loop_failures", "Times the loop failed and let go.", _one(counted.failures))
+    decisions = [((kind,), number) for kind, number in counted.decisions.items()]
+    yield _counter("decisions", "Decisions of each kind.", decisions, _KIND)
+    yield _counter("loop_failures", "Times the loop failed and let go.", counted.failures)
     yield _counter(
         "stuck_calls",
         "Calls on the runtime that did not come back in time, and times the monitor fell silent.",
-        _one(counted.stuck_calls),
+        counted.stuck_calls,
     )
     yield _counter(
         "events_lost",
         "Events of Spark that were lost because there were too many.",
-        _one(counted.events_lost),
+        counted.events_lost,
     )
 
 
@@ -138,21 +121,21 @@ def _of_executors(counted: Counted, view: View) -> Iterator[Metric]:
     if view.attached:
         wishes = (number_of(view.change.get("executors")), counted.wanted, view.working)
         wanted = next(wish for wish in wishes if wish is not None)
-    yield _gauge("executors", "Executors at work.", _one(view.working))
-    yield _gauge("executors_wanted", "Executors that should be at work.", _one(wanted))
-    yield _gauge("executors_min", "Fewest executors allowed.", _one(view.of_loop("least")))
-    yield _gauge("executors_max", "Most executors allowed.", _one(view.of_loop("most")))
-    yield _gauge("spare_executors", "Executors kept ready without state.", _one(view.spares))
-    yield _counter("executors_lost", "Executors lost.", _one(counted.executors_lost))
+    yield _gauge("executors", "Executors at work.", view.working)
+    yield _gauge("executors_wanted", "Executors that should be at work.", wanted)
+    yield _gauge("executors_min", "Fewest executors allowed.", view.of_loop("least"))
+    yield _gauge("executors_max", "Most executors allowed.", view.of_loop("most"))
+    yield _gauge("spare_executors", "Executors kept ready without state.", view.spares)
+    yield _counter("executors_lost", "Executors lost.", counted.executors_lost)
     yield _counter(
         "executor_seconds",
         "What executors have cost since the loop was attached, spares included.",
-        _one(view.of_loop("executor_s")),
+        view.of_loop("executor_s"),
     )
     yield _counter(
         "spare_executor_seconds",
         "What spares have cost since the loop was attached.",
-        _one(view.of_loop("spare_executor_s")),
+        view.of_loop("spare_executor_s"),
     )
 
 
@@ -164,7 +147,7 @@ def _of_utilisation(counted: Counted, view: View) -> Iterator[Metric]:
         ("utilisation_high_ratio", "Above this it scales out.", view.mark("high")),
         ("demand_ratio", "Work asked for over work done; 1 keeps up.", counted.demand),
     ):
-        yield _gauge(name, what, _one(value))
+        yield _gauge(name, what, value)
     yield _gauge(
         "executor_utilisation_ratio",
         "Share of its cores' time that an executor works.",
@@ -196,7 +179,7 @@ def _of_state(view: View) -> Iterator[Metric]:
         ("standby_partitions", "Partitions a copy of which follows elsewhere.", copied),
         ("standby_bytes", "State a copy of which follows elsewhere.", sum(copies.values())),
     ):
-        yield _gauge(name, what, _one(number if view.placed else None))
+        yield _gauge(name, what, number if view.placed else None)
 
 
 def _of_queries(counted: Counted, view: View) -> Iterator[Metric]:
@@ -261,16 +244,20 @@ def _of_changes(counted: Counted, view: View) -> Iterator[Metric]:
         yield _counter(name, what, samples, _KIND)
 
 
-def _gauge(name: str, what: str, samples: Samples, labels: Labels = _NONE) -> Metric:
-    family = GaugeMetricFamily(_PREFIX + name, what, labels=labels)
-    for values, value in samples:
-        if value is not None:
-            family.add_metric(_texts(values), value)
-    return family
+def _gauge(name: str, what: str, samples: Samples | Number | None, labels: Labels = ()) -> Metric:
+    return _family(GaugeMetricFamily(_PREFIX + name, what, labels=labels), samples)
 
 
-def _counter(name: str, what: str, samples: Samples, labels: Labels = _NONE) -> Metric:
-    family = CounterMetricFamily(_PREFIX + name, what, labels=labels)
+def _counter(name: str, what: str, samples: Samples | Number | None, labels: Labels = ()) -> Metric:
+    return _family(CounterMetricFamily(_PREFIX + name, what, labels=labels), samples)
+
+
+def _family(
+    family: GaugeMetricFamily | CounterMetricFamily, samples: Samples | Number | None
+) -> Metric:
+    """Fill a family from samples with labels, or from one value without."""
+    if samples is None or isinstance(samples, int | float):
+        samples = [((), samples)]
     for values, value in samples:
         if value is not None:
             family.add_metric(_texts(values), value)
@@ -286,11 +273,6 @@ def _histogram(
         buckets = list(zip(bounds, accumulate(spread.counts), strict=True))
         family.add_metric(_texts(values), buckets, spread.total)
     return family
-
-
-def _one(value: Number | None) -> Samples:
-    """Return the sample of a metric without labels."""
-    return [((), value)]
 
 
 def _texts(values: Labels) -> list[str]:
