@@ -1,8 +1,7 @@
-"""What one connection may cost: a number of bytes that it sends, and a time for each request.
+"""Limits of one connection: the bytes that it sends, and the time for each request.
 
-A timeout of the socket alone bounds the wait for the next byte, so that a client that sends one
-byte now and then holds its connection for as long as it likes. Here the whole request shares one
-deadline.
+The timeout of a socket bounds only the wait for the next byte, so a client that sends a byte now
+and then could hold its connection. Here the whole request shares one deadline.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Counts: what has happened since the page began, added up from decisions and batches.
+"""Counts: totals of decisions and batches since the page began.
 
-A fold: what was counted so far and one record in, what is counted now out. The records are the same
-while a run goes on and when its log is read. What is counted is a frozen value that the next record
-replaces, so that whoever reads it in another thread sees all of it or nothing of it.
-
-Bounded: queries that have left are forgotten, those that left first, from ``MOST_QUERIES`` on.
+A fold of records into a frozen value, which another thread can read at any time. The records are
+the same while a run goes on and when its log is read. From ``MOST_QUERIES`` on, queries that have
+left are forgotten, the first to leave first.
 """
 
 from __future__ import annotations
@@ -19,29 +17,28 @@ from elastream.core.decisions import Decision, Kind
 from elastream.model.checks import Number
 
 MOST_QUERIES: Final = 1000
-"""Queries whose counts are kept, those that run among them."""
+"""Queries whose counts are kept."""
 
 Outcome = Literal["done", "abandoned"]
 
 UNKNOWN: Final = "unknown"
-"""The kind of a change whose beginning nobody has told."""
+"""The kind of a change whose beginning is not in the records."""
 
 _BATCH_S: Final = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0)
 _CHANGE_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _LARGEST: Final = 1e15
-"""Whatever is above this, in ms or rows, nobody has measured."""
+"""In ms or rows; anything above is not a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """A histogram: how many values fell where."""
+    """Counts of values by bucket."""
 
     bounds: tuple[float, ...]
     """Upper bounds of the buckets, which they include."""
     counts: tuple[int, ...]
-    """Of each bucket, and last of what is above all bounds."""
+    """By bucket; the last is above all bounds."""
     total: float = 0.0
-    """Sum of the values."""
 
     @classmethod
     def over(cls, bounds: tuple[float, ...]) -> Histogram:
@@ -57,20 +54,19 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
-    """What one query has done."""
+    """Totals of one query."""
 
     rows: Number = 0
     batch_s: Histogram = field(default_factory=lambda: Histogram.over(_BATCH_S))
-    """How long its batches took."""
     asked_again: Number = 0
-    """Moves of its tasks that were asked for again because they did not hold."""
+    """Moves of its tasks that were requested again because they did not hold."""
     refused: Number = 0
     """Moves of its tasks that the runtime did not take."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveCounts:
-    """What changes of one kind have moved."""
+    """Totals of the changes of one kind."""
 
     tasks: Number = 0
     state_bytes: Number = 0
@@ -78,20 +74,20 @@ class MoveCounts:
     """Of the tasks, those whose state had travelled before them."""
     state_bytes_ahead: Number = 0
     planned_bytes: Number = 0
-    """What the plans said would move, those that came to nothing included."""
+    """By the plans, also those that were abandoned."""
     lower_bound_bytes: Number = 0
-    """What no plan could have gone below."""
+    """The least that any plan could move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted so far."""
+    """All totals so far."""
 
     decisions: Mapping[Kind, int] = field(default_factory=lambda: dict.fromkeys(get_args(Kind), 0))
     queries: Mapping[str, QueryCounts] = field(default_factory=dict)
     """By name."""
     left: Mapping[str, None] = field(default_factory=dict)
-    """Those of them that take part no more, the first to leave first."""
+    """The queries that have left, the first to leave first."""
     changes: Mapping[tuple[str, Outcome], Histogram] = field(
         default_factory=lambda: {
             (kind, outcome): Histogram.over(_CHANGE_S)
@@ -99,35 +95,35 @@ class Counted:
             for outcome in get_args(Outcome)
         }
     )
-    """How many seconds changes took, by kind and outcome."""
+    """Seconds that changes took, by kind and outcome."""
     moves: Mapping[str, MoveCounts] = field(
         default_factory=lambda: {kind: MoveCounts() for kind in get_args(ChangeKind)}
     )
     """By kind of change."""
     executors_lost: Number = 0
     stuck_calls: int = 0
-    """Calls on the runtime that did not come back in time, and times the monitor fell silent."""
+    """Calls on the runtime that timed out, and times the monitor fell silent."""
     events_lost: Number = 0
     """Events of Spark that were lost because there were too many."""
     failures: int = 0
     """How often the loop failed, and let go."""
     demand: Number | None = None
-    """Work asked for over work done when it was last looked at; ``None`` where nobody looks."""
+    """Work asked for over work done, when last evaluated; ``None`` where no goal does."""
     wanted: Number | None = None
-    """Executors that the goal last wanted while it was held back; ``None`` where it was content."""
+    """Executors that the goal last wanted in vain; ``None`` where it wanted no change."""
     under_way: str | None = None
-    """The kind of the change that has begun and not ended."""
+    """The kind of the change under way."""
 
 
 class Counts:
-    """Counts what it is given; one thread may write while others read."""
+    """Adds up records; one thread may write while others read."""
 
     def __init__(self) -> None:
         self._counted = Counted()
 
     @property
     def now(self) -> Counted:
-        """What was counted so far; it never changes in the reader's hands."""
+        """The totals so far, immutable."""
         return self._counted
 
     def take_decision(self, decision: Decision) -> None:
@@ -135,7 +131,7 @@ class Counts:
         self._counted = _with_decision(self._counted, decision)
 
     def take_batches(self, batches: Iterable[Sequence[Any]]) -> None:
-        """Count batches as a line of a scene tells them: query, batch, at_ms, ms, rows."""
+        """Count batches as a line of a scene has them: query, batch, at_ms, ms, rows."""
         queries = dict(self._counted.queries)
         for query, _, _, ms, rows in batches:
             before = queries.get(query, QueryCounts())
@@ -164,7 +160,7 @@ def _with_decision(counted: Counted, decision: Decision) -> Counted:
             return replace(counted, under_way=kind, demand=demand, wanted=None)
         case "plan":
             return _with_plan(counted, figures)
-        case "done" | "abandon" if "seconds" in figures:  # else it was but a request
+        case "done" | "abandon" if "seconds" in figures:  # otherwise it was only requested
             return _with_end(counted, "done" if kind == "done" else "abandoned", figures)
         case "migrate" | "verify" if decision.query is not None:
             return _with_moves(counted, decision.query, asked_again=figures.get("asked_again", 0))
@@ -235,7 +231,7 @@ def _with_moves(
 
 
 def _bounded(counted: Counted) -> Counted:
-    """Return it without the queries that are too many: the first that left, else the oldest."""
+    """Return it without surplus queries: the first that left, else the oldest."""
     too_many = len(counted.queries) - MOST_QUERIES
     if too_many <= 0:
         return counted

@@ -1,9 +1,8 @@
-"""The records of a run, kept for readers who each read at their own pace.
+"""The records of a run, in bounded memory, for readers that read at their own pace.
 
-Adding a record never waits for a reader. When the room is used up, the oldest records are
-forgotten. The state they led to is kept as one whole scene, with which a new reader begins.
-
-Records are kept as text only: parsed, a scene takes several times as much memory.
+Adding a record never waits for a reader. When the memory is used up, the oldest records are
+forgotten, and the state they led to is kept as one whole scene, with which a new reader begins.
+Records are kept as text: parsed, a scene takes several times as much memory.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from elastream.core.scene_lines import laid_over
 
 MOST_BYTES: Final = 16 << 20
 _ENTRY_BYTES: Final = 80
-"""What the queue needs for a record besides its text."""
+"""Of the queue, for a record without its text."""
 _SHARE_FORGOTTEN: Final = 64
-"""What is forgotten at a time is this part of the room: little enough not to hold the loop up."""
+"""This part of the memory is freed at a time: little enough not to delay the loop."""
 _PORTION_BYTES: Final = 256 << 10
-"""A portion ends with the record that reaches this: a reader's thread copies and encodes it."""
+"""A portion ends with the record that reaches this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What a reader gets at a time."""
+    """Some records for a reader."""
 
     lines: tuple[str, ...]
     position: int
@@ -38,9 +37,9 @@ class Portion:
 
 
 class History:
-    """The records of a run, as lines of JSON, in ``most_bytes`` of memory.
+    """The records as lines of JSON, in ``most_bytes`` of memory.
 
-    Only a scene that alone takes more than three quarters of that goes beyond it.
+    Only a scene that alone takes more than three quarters of that exceeds it.
     """
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
@@ -65,7 +64,7 @@ class History:
         return self._closed
 
     def append(self, line: str, *, scene: bool = False) -> None:
-        """Keep a record; ``scene`` where it is the line of a scene, which was checked."""
+        """Keep a record; ``scene`` where it is the line of a scene."""
         with self._changed:
             self._kept.append((line, scene))
             self._kept_bytes += _held(line)
@@ -74,7 +73,7 @@ class History:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Say that no record will follow."""
+        """Mark that no record will follow."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -95,14 +94,14 @@ class History:
             return Portion(tuple(lines), last, anew)
 
     def wait(self, position: int, timeout_s: float) -> bool:
-        """Return whether there is more after ``position``, or nothing will be, in so long."""
+        """Wait for more after ``position``, or for the end; return whether that came in time."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._closed or position != self._forgotten + len(self._kept), timeout_s
             )
 
     def _forget(self) -> None:
-        """Forget the oldest records, several at a time: the scene is parsed and written once."""
+        """Forget the oldest records, several at a time."""
         base = None if self._base is None else json.loads(self._base)
         free = self._most_bytes // _SHARE_FORGOTTEN
         room = max(self._most_bytes // 4, self._most_bytes - free - _held(self._base))

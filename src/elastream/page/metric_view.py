@@ -1,8 +1,7 @@
-"""A view: of what is seen, the figures that metrics tell.
+"""The figures of metrics, read from the present scene as a whole record.
 
-What is seen is the present scene as a whole record (:mod:`elastream.core.scene_lines`). It may come
-from a log file, of which only the outline was checked: a member that is not what it should be
-counts as not known.
+The record (:mod:`elastream.core.scene_lines`) may come from a log file, of which only the outline
+was checked: a member of another type counts as not known.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Samples = Iterable[tuple[tuple[str, ...], Number | None]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is seen, part by part; parts are empty where nothing is known of them."""
+    """The parts of a scene; empty where nothing is known of them."""
 
     at_ms: Number | None
     loop: Json
@@ -35,15 +34,15 @@ class View:
 
     @classmethod
     def of(cls, seen: Json | None) -> View:
-        """Return the parts of a record; of what the loop has let go nobody knows how it is."""
+        """Return the parts of a record; nothing is known of what the loop has let go."""
         if seen is None:
             return cls(None, {}, {}, {}, (), {})
         loop, at_ms = seen["loop"], number_of(seen.get("at_ms"))
         if loop.get("mode") == _LET_GO:
             return cls(at_ms, loop, {}, {}, (), {})
         tasks = tuple(
-            (str(told[0]), number_of(told[2]) or 0, _text(told[3]) if len(told) > 3 else None)
-            for told in seen["tasks"].values()
+            (str(task[0]), number_of(task[2]) or 0, _text(task[3]) if len(task) > 3 else None)
+            for task in seen["tasks"].values()
         )
         change = seen.get("change") or {}
         return cls(at_ms, loop, seen["executors"], seen["queries"], tasks, change)
@@ -94,16 +93,17 @@ class View:
 
     def of_queries(self, name: str, per: Number = 1) -> Samples:
         """Return a figure of every query, in units of ``per``."""
-        return [((each,), _in_units(told.get(name), per)) for each, told in self.queries.items()]
+        return [((each,), _in_units(query.get(name), per)) for each, query in self.queries.items()]
 
     def of_executors(self, name: str) -> Samples:
         """Return a figure of every executor."""
         return [
-            (self._labels(each), number_of(told.get(name))) for each, told in self.executors.items()
+            (self._labels(each), number_of(entry.get(name)))
+            for each, entry in self.executors.items()
         ]
 
     def held(self, amounts: Mapping[str, Number]) -> Samples:
-        """Return how much every executor holds, from the amounts by its id."""
+        """Return how much every executor holds, from amounts by executor."""
         if not self.placed:
             return ()
         return [(self._labels(each), amounts.get(each, 0)) for each in self.executors]
@@ -113,7 +113,7 @@ class View:
 
 
 def number_of(value: object) -> Number | None:
-    """Return ``value`` where it is a number that can be told, else ``None``."""
+    """Return ``value`` where it is a number that a metric can have, else ``None``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if abs(value) <= _LARGEST else None

@@ -1,6 +1,6 @@
-"""What a page tells of a run: its records, its counts, and how it is now.
+"""What a page shows of a run: its records, its counts, and its present scene.
 
-Entries come from the loop as it decides, or from the lines of its log; what follows is the same.
+Entries come from the loop as it decides, or from the lines of its log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Run:
     def __init__(self, title: str, *, file: str | None = None) -> None:
         self.title = title
         self.file = file
-        """The log it is read from; ``None`` where it goes on in this process."""
+        """The log it is read from; ``None`` where it runs in this process."""
         self.history = History()
         self.counts = Counts()
         self.why_over: str | None = None
@@ -33,7 +33,7 @@ class Run:
         self._taking = threading.Lock()
 
     def take(self, entry: LogEntry) -> None:
-        """Take an entry of the loop in: it writes to this as to a log, from any thread."""
+        """Take an entry of the loop, which writes to this as to a log, from any thread."""
         with self._taking:
             if isinstance(entry, Decision):
                 self._take_decision(entry, line_of(entry))
@@ -43,7 +43,7 @@ class Run:
                 self._take_scene(record, line)
 
     def take_line(self, entry: Decision | Sample | Json, line: str) -> None:
-        """Take a line of a log in, and what it tells."""
+        """Take a line of a log, with its entry."""
         if isinstance(entry, Decision):
             self._take_decision(entry, line)
         elif isinstance(entry, dict) and (self._seen is not None or entry.get("whole")):
@@ -51,20 +51,17 @@ class Run:
             self._take_scene(entry, line)
 
     def end(self, why: str) -> None:
-        """Say that nothing will follow, and why."""
+        """Mark that nothing will follow, and why."""
         self.why_over = self.why_over or why
         self.history.close()
 
     def seen(self) -> Json | None:
-        """Return how it is now, as a whole scene; ``None`` before one was shown."""
+        """Return the present scene as a whole record; ``None`` before there is one."""
         scene = self._scene
         return self._seen if scene is None else whole_record(scene)
 
     def metrics(self, accept: str = "") -> tuple[bytes, str]:
-        """Return the metrics as Prometheus reads them, and what kind of text that is.
-
-        ``accept`` is what the one who asks takes, as its header says.
-        """
+        """Return the metrics and their content type; ``accept`` is the header of the request."""
         from elastream.page.metrics import metrics_text
 
         return metrics_text(self.counts, self.seen(), accept)

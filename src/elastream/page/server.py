@@ -1,14 +1,11 @@
 """The page's server: static files, a stream of records, and metrics. It changes nothing.
 
-It may run in the driver of somebody's application, so everything that a client can take is bounded
-(:class:`Limits`): connections, and with them threads and descriptors; the size of a request; the
-time it takes. Who writes records never waits for a reader (:mod:`elastream.page.history`). The
-standard library's server is enough: there is one page and no form, and a framework would be the
-larger part of it.
+It may run in the driver of an application, so everything that a client can take is bounded
+(:class:`Limits`). Writers of records never wait for a reader (:mod:`elastream.page.history`).
 
-It listens on the loopback address unless another one is given. Wherever it listens, it answers only
-requests whose ``Host`` is an address, a name of this machine or a name it was given, so that no web
-site can read it through a visitor's browser by a name of its own (DNS rebinding).
+It listens on the loopback address unless another one is given. It answers only requests whose
+``Host`` is an address, a name of this machine or a name it was given, so that no web site can read
+it through a visitor's browser by a name of its own (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -77,7 +74,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take from the process that serves the page."""
+    """What clients may use of the process that serves the page."""
 
     connections: int = 64
     """Open at a time, each with a thread; further ones are closed with a status of 503."""
@@ -99,23 +96,22 @@ def page_address(page: int | str, *, field: str = "page") -> Address:
     host, _, port = str(page).rpartition(":")
     number = int(port) if port.isdecimal() and len(port) < _MOST_DIGITS else -1
     if isinstance(page, bool) or not 0 <= number <= _MOST_PORT:
-        wrong = f"{abbreviate(page)} is no port; give one from 0 to {_MOST_PORT}, or HOST:PORT"
+        wrong = f"{abbreviate(page)} is not a port; give one from 0 to {_MOST_PORT}, or HOST:PORT"
         raise ProblemError(field, wrong)
     return host.strip("[]") or LOOPBACK, number
 
 
-def checked_names(names: Collection[str], *, field: str = "page_names") -> frozenset[str]:
+def checked_names(names: Collection[str]) -> frozenset[str]:
     """Return the names that clients may call the page by, in small letters."""
     for name in names:
         if not _NAME.fullmatch(name):
-            raise ProblemError(
-                field, f"{abbreviate(name)} is not a host name; give it without a port"
-            )
+            wrong = f"{abbreviate(name)} is not a host name; give it without a port"
+            raise ProblemError("page_names", wrong)
     return frozenset(name.lower() for name in names)
 
 
 def checked_address(page: int | str) -> Address:
-    """Return host and port of a page that somebody can listen on now; for before a long run."""
+    """Return host and port of a page after a look that they are free; for before a long run."""
     address = page_address(page)
     _Server(Run("none"), *address, frozenset(), _DEFAULT_LIMITS).server_close()
     return address
@@ -191,15 +187,13 @@ class _Server(ThreadingHTTPServer):
             ) from None
         self._names = names | {"localhost", host.lower()}
         self._is_private = _is_loopback(host)
-        """Whether only this machine can reach it."""
         if not self._is_private:
             self._names |= {socket.gethostname().lower()}
 
     def is_called_by(self, host: str) -> bool:
         """Return whether ``host``, a request's header, is an address or a name of this page.
 
-        A browser that was sent here by a site's own name says that name. An address that it says is
-        the one in its address bar.
+        A browser sends what is in its address bar: a site's own name, or an address.
         """
         try:
             name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
@@ -212,8 +206,7 @@ class _Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection; pause where the process has no descriptor for it.
 
-        The connection stays in the queue of the system and the socket stays readable, so that
-        without a pause this would be tried again at once, and for ever.
+        The socket stays readable, so that without a pause this would spin.
         """
         try:
             accepted = super().get_request()
@@ -246,11 +239,11 @@ class _Server(ThreadingHTTPServer):
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Take it that who looked has gone."""
+        """Log that the reader has gone."""
         _log.debug("a reader of the page is gone", exc_info=True)
 
     def _turn_away(self, request: socket.socket) -> None:
-        """Answer without waiting for anything: this is the thread that accepts."""
+        """Answer without waiting: this is the thread that accepts."""
         with suppress(OSError):
             request.setblocking(False)
             request.send(_FULL)
@@ -265,7 +258,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def setup(self) -> None:
-        """Bound what the connection may send, and the time for all of it."""
+        """Bound the bytes and the time of the request."""
         limits = self.server.limits
         self.connection = self.request
         self._deadline = Deadline(limits.request_s)
@@ -274,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile = BoundedWriter(self.connection, self._deadline)
 
     def handle(self) -> None:
-        """Answer one request, and no second one on the same connection."""
+        """Answer one request and close the connection."""
         self.close_connection = True
         try:
             self.handle_one_request()
@@ -299,7 +292,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Tell Python's logging, which keeps it to itself unless asked."""
+        """Log a request for debugging only."""
         _log.debug(format, *args)
 
     def _send_static(self, name: str) -> None:
@@ -323,20 +316,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self) -> None:
         if not self.server.readers.acquire(blocking=False):
-            self._send(HTTPStatus.SERVICE_UNAVAILABLE, b"too many look at this already\n")
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, b"too many readers already\n")
             return
         try:
             self.send_response(HTTPStatus.OK)
             self._send_headers({"Content-Type": "text/event-stream"})
             if self.command != "HEAD":
-                self._tell(_position(self.headers.get("Last-Event-ID")))
+                self._send_records(_position(self.headers.get("Last-Event-ID")))
         except OSError:
             _log.debug("a reader of the page is gone", exc_info=True)
         finally:
             self.server.readers.release()
 
-    def _tell(self, position: int | None) -> None:
-        """Tell what there is and what comes, until the run is over or the reader is gone."""
+    def _send_records(self, position: int | None) -> None:
+        """Send the records there are and those that come, until the run or the reader is gone."""
         run, history = self.server.run, self.server.run.history
         self._event("about", json.dumps(_about(run)))
         over: str | None = None
@@ -365,7 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(("\n".join(lines) + "\n\n").encode())
 
     def _write(self, event: bytes) -> None:
-        """Write to a reader that stays; each event has the time of a request."""
+        """Write an event; each has the time of a request."""
         self._deadline.renew()
         self.wfile.write(event)
 
@@ -406,4 +399,4 @@ _STATIC: Final = {
     for part in files("elastream.page").joinpath("static").iterdir()
     if f".{part.name.rpartition('.')[2]}" in _TYPES
 }
-"""What the page is made of, by name; nothing else of this machine can be asked for."""
+"""The files of the page by name; nothing else of this machine is served."""

@@ -1,4 +1,4 @@
-"""A decision log that was written before, or is being written, as a run."""
+"""A decision log as a run, also while it is being written."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _FileId = tuple[int, int]
 class Tail:
     """Follows a log: first what is there, then what is added, from :meth:`start` on.
 
-    Raises ``ProblemError`` where the file cannot be read, is empty or is no log. What is wrong
-    later ends the run, with the reason; the page stays.
+    Raises ``ProblemError`` where the file cannot be read, is empty or is not a log. A later error
+    ends the run with its reason; the page stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class Tail:
             # it was being renamed; the next look finds it
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._ended.set()
 
     def _follow(self) -> None:
@@ -63,7 +63,7 @@ class Tail:
             while not self._ended.wait(_LOOK_S):
                 self.look()
         except ProblemError as error:
-            self.run.end(f"it is followed no more: {error}")
+            self.run.end(f"it is not followed any more: {error}")
 
     def _unread(self) -> list[Path]:
         """Return the file that was read last, whatever its name is now, and all after it."""
