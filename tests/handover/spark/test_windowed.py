@@ -210,9 +210,11 @@ def test_rows_that_cannot_be_numbered_are_refused(spark: SparkSession, tmp_path:
     refused("'at' is of type long", counted, "position AS at")
     refused("have a column 'number'", counted, "at", "position AS number")
     refused("'town' is no column of", replace(counted, by=["town"]), "at", "place")
-    refused("'m', of type map, does not tell", replace(counted, by=["m"]), "at", "map(1, 2) AS m")
+    refused(
+        "'m', of type map, does not identify", replace(counted, by=["m"]), "at", "map(1, 2) AS m"
+    )
     refused("does not order the rows", replace(counted, order=["a"]), "at", "array(1) AS a")
-    refused("are 1 frames where 2 are wanted", RowWindowJoin(lambda pairs: pairs), "at")
+    refused("are 1 frames where 2 are needed", RowWindowJoin(lambda pairs: pairs), "at")
     dropped = replace(counted, of=lambda windows: windows.count().select("number"))
     with pytest.raises(ProblemError, match="drops the column 'coordinate'"):
         dropped.made(replace(row_sums(made), rows=dropped).frame(spark), Window.of("rows", 5, 1))

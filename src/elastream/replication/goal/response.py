@@ -136,18 +136,13 @@ class RowResponse:
         return f"{self.batch_ms:.0f} in its batch, {self.wait_ms:.0f} until that begins{backlog}"
 
 
-def wait_ms(query: Query, batch_ms: float) -> float:
-    """Return how long a row waits for its batch to start, if batches take ``batch_ms``."""
-    return WAITS_HALF * max(batch_ms, query.trigger_ms or 0.0)
-
-
 def response_of(query: Query, batch: BatchObservation | None = None) -> RowResponse:
     """Return the response time of a row of the query in its last batch, or in ``batch``."""
     load = query.load
     batch_ms = (load.batch_ms or 0.0) if batch is None else batch.duration_ms
     backlog = load.backlog if batch is None else batch.backlog
+    between_ms = max(batch_ms, query.trigger_ms or 0.0)
     behind_ms = 0.0
     if backlog and load.rows_per_s:
-        usual_s = max(batch_ms, query.trigger_ms or 0.0) / 1000
-        behind_ms = 1000 * max(0.0, backlog / load.rows_per_s - usual_s)
-    return RowResponse(batch_ms, wait_ms(query, batch_ms), behind_ms)
+        behind_ms = max(0.0, 1000 * backlog / load.rows_per_s - between_ms)
+    return RowResponse(batch_ms, WAITS_HALF * between_ms, behind_ms)
