@@ -1,12 +1,12 @@
 """What is next: the values by which a phase names what follows it.
 
-A phase returns one of them with its state and instructions. It does not know the phases that
-follow; only :mod:`elastream.core.step` maps each value to what it begins.
+A phase does not know the phases that follow; only :mod:`elastream.core.step` does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from elastream.core.change import Change, Destination
 from elastream.core.events import MoveRequested, ScaleRequested
@@ -14,30 +14,12 @@ from elastream.core.goal import Wanted
 
 
 @dataclass(frozen=True, slots=True)
-class BeginGrowing:
-    """A change was decided: bring the executors that it lacks."""
+class Begin:
+    """The change goes on with a phase that needs no more than the change."""
 
-    change: Change
-
-
-@dataclass(frozen=True, slots=True)
-class BeginWarming:
-    """The executors are there: warm those that are cold."""
-
-    change: Change
-
-
-@dataclass(frozen=True, slots=True)
-class BeginSettling:
-    """The executors are warm: let queries work off what their start held up."""
-
-    change: Change
-
-
-@dataclass(frozen=True, slots=True)
-class BeginPlanning:
-    """Choose the tasks that move, from the truth of this moment."""
-
+    phase: Literal["growing", "warming", "settling", "planning"]
+    """Bring the executors that lack; warm those that are cold; let queries work off what their
+    start held up; choose the tasks that move, from the truth of this moment."""
     change: Change
 
 
@@ -102,15 +84,5 @@ class Rest:
 
 
 Next = (
-    BeginGrowing
-    | BeginWarming
-    | BeginSettling
-    | BeginPlanning
-    | BeginCopying
-    | BeginMoving
-    | BeginReleasing
-    | Reconsider
-    | TakeOn
-    | TakeRequest
-    | Rest
+    Begin | BeginCopying | BeginMoving | BeginReleasing | Reconsider | TakeOn | TakeRequest | Rest
 )

@@ -43,11 +43,10 @@ class SceneLoop:
     tau: float
     """An executor may hold ``(1 + tau)`` times the mean load after a plan."""
     marks: Marks | None
-    """Between what the goal keeps the utilisation; ``None`` where it keeps none."""
     utilisation: float | None
     """Mean over the executors, as the goal counts it."""
     cooldown_until_ms: int | None
-    """Until when nothing new is decided; ``None`` where no change has ended yet."""
+    """Until when nothing new is decided; ``None`` before any change has ended."""
     attached_ms: int | None
     executor_s: float
     """What the executors have cost since then, spares included."""
@@ -73,7 +72,7 @@ class SceneQuery:
     """One query that takes part."""
 
     tasks: int
-    """How many a whole batch of it shows."""
+    """Of a whole batch."""
     trigger_ms: float | None
     idle: bool
     batch: int | None
@@ -107,7 +106,6 @@ class SceneChange:
     kind: str
     before: int
     executors: int
-    """How many there should be."""
     reason: str
     asked_ms: int | None
     phase: str
@@ -119,7 +117,6 @@ class SceneChange:
     left_s: float | None
     """How much longer it is expected to take; ``None`` while none of its kind has ended."""
     usual_ms: Mapping[str, float] = field(default_factory=dict)
-    """Median of each query's batches before it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,18 +84,18 @@ class Detached(Phase):
 class Signal:
     """What the goal has called for, again and again.
 
-    A round is over when every query that runs has been heard, so that one which reports many times
-    a second does not outvote the others.
+    A round is over when every query that runs has reported, so that one which reports many times a
+    second does not outvote the others.
     """
 
     need: Need = "hold"
     rounds: int = 0
     """For how many rounds in a row."""
     heard: frozenset[str] = frozenset()
-    """Queries heard in the round that is not over yet."""
+    """Queries that have reported in the round that is not over yet."""
 
     def said(self, need: Need, query: str, running: frozenset[str]) -> Signal:
-        """Return the signal after a batch of ``query``, with ``running`` to be heard in a round."""
+        """Return the signal after a batch of ``query``; a round needs one of each ``running``."""
         before = self if need == self.need else Signal(need)
         heard = before.heard | {query}
         if heard >= running:
@@ -105,7 +105,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What is being done about spares, beside everything else."""
+    """What is being done about spares, next to everything else."""
 
     ticket: int
     what: Literal["growing", "warming", "releasing"]
@@ -133,14 +133,14 @@ class Standbys:
     there: frozenset[TaskId] = frozenset()
     """The tasks whose copy is there."""
     ticket: int | None = None
-    """Of what was asked for last, while no answer came."""
+    """Of the last request, until it is answered."""
     since_ms: int | None = None
     failed_ms: int | None = None
     """When they were last not to be had."""
     recoveries: Mapping[int, Recovery] = field(default_factory=dict)
-    """What was placed after a loss, by ticket, while no answer came."""
+    """What was placed after a loss, by ticket, until it is answered."""
     leftover: bool = False
-    """Whether executors may hold copies besides those: of a query that has left, say."""
+    """Whether executors may hold other copies too, such as of a query that has left."""
 
     def holder(self, task: TaskId) -> str | None:
         """Return the executor that has a copy of the task's state."""
@@ -187,19 +187,19 @@ class LoopState:
     memory: Any = None
     """What the goal remembers."""
     now_ms: int | None = None
-    """The latest moment heard of."""
+    """The latest moment of an event."""
     wall_ahead_ms: int = 0
-    """What the machine's clock said then, beyond that: it may be set."""
+    """The machine's clock then, minus that: it may be set."""
     all_executors: tuple[Executor, ...] = ()
-    """Those alive, oldest first, when last heard of; spares included."""
+    """Those alive, oldest first; spares included."""
     spare_ids: frozenset[str] = frozenset()
     """Which of them are spares: kept ready, without state."""
     queries: Mapping[str, Query] = field(default_factory=dict)
     """Those that take part, by name."""
     other: Mapping[str, float] = field(default_factory=dict)
-    """Cores that work of nobody who takes part keeps busy, by executor."""
+    """Cores that work of no query that takes part keeps busy, by executor."""
     status_ms: int | None = None
-    """When the monitor last told how it is."""
+    """When the monitor last reported a status."""
     busy_ms: int | None = None
     """When a job was last seen to run."""
     jobs: int = 0
@@ -209,22 +209,20 @@ class LoopState:
     abandoned_ms: int | None = None
     """When a change was last given up."""
     request: ScaleRequested | MoveRequested | None = None
-    """What was asked for while something else was under way: it comes next."""
+    """Requested while something else was under way: it comes next."""
     questions: Mapping[int, Question] = field(default_factory=dict)
     """The goal's open questions, by ticket."""
     silent: bool = False
-    """Whether the monitor has told nothing for too long."""
+    """Whether the monitor has reported nothing for too long."""
     learning: Learning = field(default_factory=Learning)
     sampled_ms: int | None = None
     """When the last sample was taken."""
     unsampled: int = 0
     """Batches since then."""
     preparation: Preparation | None = None
-    """What is being done about spares."""
     spare_failed_ms: int | None = None
     """When a spare was last not to be had."""
     attached_ms: int | None = None
-    """When the loop came."""
     executor_s: float = 0.0
     """What executors have cost since then, spares included."""
     spare_executor_s: float = 0.0
@@ -245,9 +243,8 @@ class LoopState:
     unshown: tuple[BatchObservation, ...] = ()
     """Batches since then."""
     said_single_step: str | None = None
-    """Why the planner's values were of no use to the last plan: said once, until that changes."""
+    """Why the planner's values were of no use to the last plan: logged once, until that changes."""
     spans: Spans = field(default_factory=Spans)
-    """How long phases took."""
     next_ticket: int = 1
 
     @cached_property
@@ -308,7 +305,7 @@ class LoopState:
         return replace(self, next_ticket=self.next_ticket + 1), self.next_ticket
 
     def on_the_wall(self, at_ms: int) -> int:
-        """Return a moment as the machine's clock tells it now."""
+        """Return a moment by the machine's clock."""
         return at_ms + self.wall_ahead_ms
 
     def passed_s(self, since_ms: int | None) -> float:

@@ -27,7 +27,7 @@ from elastream.core.events import (
 )
 from elastream.core.goal import Wanted, allowed
 from elastream.core.migrator.ending import abandon_change
-from elastream.core.next import BeginGrowing, TakeOn
+from elastream.core.next import Begin, TakeOn
 from elastream.core.spares import begin_work
 from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.words import join_names, pluralize
@@ -88,7 +88,7 @@ def take_request(state: LoopState, event: ScaleRequested | MoveRequested) -> Tur
             kind = "scale-out" if event.executors > alive else "scale-in"
         change = Change(kind, alive, event.executors, "asked for", tau=event.tau)
         reason = f"{kind} to {event.executors}: asked for"
-    return state, (note(state, change.kind, reason),), BeginGrowing(change)
+    return state, (note(state, change.kind, reason),), Begin("growing", change)
 
 
 def reconsider(state: LoopState, query: str, late: str) -> Turn:
@@ -119,7 +119,7 @@ def take_on(state: LoopState, wanted: Wanted, query: str | None) -> Turn:
             utilisation=wanted.utilisation,
             figures=wanted.figures,
         )
-    return state, (log,), BeginGrowing(change)
+    return state, (log,), Begin("growing", change)
 
 
 def _wrong(state: LoopState, event: ScaleRequested | MoveRequested) -> str | None:
@@ -213,7 +213,7 @@ def _woken(state: LoopState) -> Turn:
     waiting = pluralize(state.jobs, "job waits", "jobs wait")
     reason = f"scale-out to {wanted}: {waiting} and no executor is alive"
     log = note(state, "scale-out", reason, figures={"wanted": wanted, "jobs": state.jobs})
-    return state, (log,), BeginGrowing(Change("scale-out", 0, wanted, "work waits"))
+    return state, (log,), Begin("growing", Change("scale-out", 0, wanted, "work waits"))
 
 
 def _verified(state: LoopState, query: Query) -> Transition:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from elastream.core.events import (
     AbandonRequested,
@@ -39,13 +40,10 @@ from elastream.core.migrator.planning import begin_planning
 from elastream.core.migrator.releasing import begin_releasing
 from elastream.core.migrator.settling import begin_settling
 from elastream.core.next import (
+    Begin,
     BeginCopying,
-    BeginGrowing,
     BeginMoving,
-    BeginPlanning,
     BeginReleasing,
-    BeginSettling,
-    BeginWarming,
     Next,
     Reconsider,
     Rest,
@@ -62,6 +60,12 @@ from elastream.model.checks import Number
 from elastream.model.observation import Executor
 from elastream.model.words import pluralize
 
+_BEGIN: Final = {
+    "growing": begin_growing,
+    "warming": begin_warming,
+    "settling": begin_settling,
+    "planning": begin_planning,
+}
 _SAMPLE_EVERY_S = 60.0
 _TASKS_A_BATCH = 50
 """A sample may have this many tasks for each batch since the last one."""
@@ -155,14 +159,8 @@ def _followed(turn: Turn) -> Transition:
 
 def _begun(state: LoopState, following: Next) -> Turn:
     match following:
-        case BeginGrowing(change):
-            return begin_growing(state, change)
-        case BeginWarming(change):
-            return begin_warming(state, change)
-        case BeginSettling(change):
-            return begin_settling(state, change)
-        case BeginPlanning(change):
-            return begin_planning(state, change)
+        case Begin(phase, change):
+            return _BEGIN[phase](state, change)
         case BeginCopying(change, target):
             return begin_copying(state, change, target)
         case BeginMoving(change, target):

@@ -13,9 +13,9 @@ Phases with nothing to do are passed over.
 instructions, and what is next:
 
 - ``None``: the phase of the returned state goes on. It waits for the next event.
-- a value of :mod:`elastream.core.next`, such as ``BeginPlanning(change)``: this phase is over. Only
-  the step (:mod:`elastream.core.step`) knows which ``begin_…`` function the value stands for. That
-  one returns the same three things: it enters its phase, or names what is next.
+- a value of :mod:`elastream.core.next`, such as ``Begin("planning", change)``: this phase is over.
+  Only the step (:mod:`elastream.core.step`) knows which ``begin_…`` function the value stands for.
+  That one returns the same three things: it enters its phase, or names what is next.
 
 So no phase imports another one. A change ends in :mod:`elastream.core.migrator.ending`: done,
 abandoned, or planned again. The migrator alone repeats what did not hold.

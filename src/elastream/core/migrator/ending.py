@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from elastream.core.change import Change, Destination
 from elastream.core.events import Cancel, DropCopies, Instruction, Log
-from elastream.core.next import BeginPlanning, Rest, TakeOn, TakeRequest
+from elastream.core.next import Begin, Rest, TakeOn, TakeRequest
 from elastream.core.state import LoopState, Signal, Turn, note
 from elastream.model.checks import Number
 from elastream.model.words import join_names, pluralize
@@ -61,7 +61,7 @@ def plan_again(state: LoopState, change: Change, why: str, *, ticket: int | None
         many = f"{why}, after {change.replans} new plans"
         return abandon_change(state, change, many, ticket=ticket)
     log = note(state, "replan", f"{change.kind} is planned anew: {why}")
-    again = BeginPlanning(replace(change, replans=change.replans + 1))
+    again = Begin("planning", replace(change, replans=change.replans + 1))
     return state, (*_cancelled(ticket), log), again
 
 

@@ -12,7 +12,7 @@ from elastream.core.change import Change
 from elastream.core.events import Answered, BatchObserved, Cancel, Event, Grow, Status, Tick, Warm
 from elastream.core.goal import Failure
 from elastream.core.migrator.ending import abandon_change, complete_change, note_waiting
-from elastream.core.next import BeginPlanning, BeginSettling, BeginWarming
+from elastream.core.next import Begin
 from elastream.core.spares import take_all_spares, take_spares, with_alive
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.observation import Executor
@@ -53,7 +53,7 @@ class Growing(Phase):
         if change.before == 0:  # batches wait for them: no time to warm, and nothing to move
             state, instructions, following = complete_change(state, change)
             return state, (log, *instructions), following
-        return state, (log,), BeginWarming(change)
+        return state, (log,), Begin("warming", change)
 
 
 def begin_growing(state: LoopState, change: Change) -> Turn:
@@ -64,10 +64,10 @@ def begin_growing(state: LoopState, change: Change) -> Turn:
     if change.executors == 0:
         state = take_all_spares(state)
     if change.executors <= len(state.executors) or state.policy.advise_only:
-        return state, (), BeginWarming(change)
+        return state, (), Begin("warming", change)
     state, taken = take_spares(state, change.executors - len(state.executors))
     if change.executors <= len(state.executors):
-        return state, taken, BeginWarming(change)
+        return state, taken, Begin("warming", change)
     # Whatever is on its way as a spare comes for the change now.
     state, ticket = replace(state, preparation=None).ticketed()
     total = min(change.executors, state.policy.max_executors)
@@ -87,15 +87,15 @@ class Warming(Phase):
         match event:
             case Answered(ticket=self.ticket, result=Failure(why=why)):
                 log = note(state, "wait", f"not warmed, going on cold: {why}")
-                return state, (log,), BeginPlanning(self.change)
+                return state, (log,), Begin("planning", self.change)
             case Answered(ticket=self.ticket):
-                return state, (), BeginSettling(self.change)
+                return state, (), Begin("settling", self.change)
             case BatchObserved(batch=batch):
                 return note_waiting(state, "the warm-up", batch.query)
             case Tick() | Status() if self.is_overdue(state):
                 waited_s = self.waited_s(state)
                 log = note(state, "wait", f"not warmed in {waited_s:.0f} s, going on cold")
-                return state, (Cancel(self.ticket), log), BeginPlanning(self.change)
+                return state, (Cancel(self.ticket), log), Begin("planning", self.change)
             case _:
                 return state, (), None
 
@@ -110,7 +110,7 @@ def begin_warming(state: LoopState, change: Change) -> Turn:
         if not executor.warm and (wanted is None or executor.id in wanted)
     )
     if not cold or not policy.movement.warm_up or policy.advise_only or change.kind == "scale-in":
-        return state, (), BeginPlanning(change)
+        return state, (), Begin("planning", change)
     state, ticket = state.ticketed()
     warming = Warming(change=change, ticket=ticket, since_ms=state.now_ms)
     return replace(state, phase=warming), (Warm(ticket, cold),), None

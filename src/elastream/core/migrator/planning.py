@@ -47,9 +47,7 @@ class Planning(Phase):
     ticket: int
     order: RouteOrder
     tasks: tuple[TaskId, ...]
-    """The task ids, by the order's task numbers."""
     nodes: tuple[str, ...]
-    """The executor ids, by the order's node numbers."""
 
     def on(self, state: LoopState, event: Event) -> Turn:
         """Take the plan on where it still fits the truth; plan anew where an executor is gone."""
@@ -175,7 +173,8 @@ def _order(
     policy, observed = state.policy, state.observed
     loads = [load for _, load in observed.tasks()]
     work = _work([load.work for load in loads])
-    places = _places(observed, tasks, nodes)
+    number_of = {executor: number for number, executor in enumerate(nodes)}
+    places = [number_of.get(observed.where(task)) for task in tasks]
     planner, notes = _planner(state, tasks, wanted)
     tau = policy.tau if change.tau is None else change.tau
     problem = StepProblem(
@@ -186,7 +185,7 @@ def _order(
         ),
         current=Assignment(_filled(places), len(nodes)),
         target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=planner.contiguous)),
-        copies=_copies(state, tasks, places, nodes),
+        copies=_copies(state, tasks, places, number_of),
     )
     return RouteOrder(
         problem, planner, policy.movement.moves_per_batch, policy.movement.bytes_per_batch, notes
@@ -215,8 +214,8 @@ def _why_single_step(order: RouteOrder) -> str | None:
     """Return why a planner that was made from values cannot use them here, for the log."""
     if order.problem.current.intervals is None:
         return None
-    why_single_step = getattr(order.planner, "why_single_step", None)
-    why = None if why_single_step is None else why_single_step(order.problem)
+    ask = getattr(order.planner, "why_single_step", None)
+    why = None if ask is None else ask(order.problem)
     return None if why is None else f"{order.planner.name} {why}: single-step"
 
 
@@ -226,21 +225,13 @@ def _work(work: Sequence[float]) -> tuple[float, ...]:
     return rounded if sum(rounded) > 0 else (1.0,) * len(work)
 
 
-def _places(
-    observed: Observed, tasks: Sequence[TaskId], nodes: tuple[str, ...]
-) -> list[int | None]:
-    number_of = {executor: number for number, executor in enumerate(nodes)}
-    return [number_of.get(observed.where(task)) for task in tasks]
-
-
 def _copies(
     state: LoopState,
     tasks: Sequence[TaskId],
     places: Sequence[int | None],
-    nodes: tuple[str, ...],
+    number_of: Mapping[str, int],
 ) -> Copies:
     """Return the tasks that have a copy on a node which is not their own, and that node."""
-    number_of = {executor: number for number, executor in enumerate(nodes)}
     holders = [number_of.get(state.standbys.holder(task) or "") for task in tasks]
     return frozenset(
         (number, holder)

@@ -13,7 +13,7 @@ from typing import Final
 
 from elastream.core.change import Change
 from elastream.core.events import BatchObserved, Event, Status, Tick
-from elastream.core.next import BeginPlanning
+from elastream.core.next import Begin
 from elastream.core.state import LoopState, Phase, Turn, note
 
 _USUAL: Final = 1.2
@@ -43,7 +43,7 @@ class Settling(Phase):
                 state, instructions, following = self._waited_for(state, self.last_ms, self.left)
                 return state, (log, *instructions), following
             case Tick() | Status() if self.is_overdue(state):
-                return state, (), BeginPlanning(self.change)
+                return state, (), Begin("planning", self.change)
             case _:
                 return self._waited_for(state, self.last_ms, self.left)
 
@@ -72,7 +72,7 @@ class Settling(Phase):
         running = state.running
         last_ms = {query: ms for query, ms in last_ms.items() if query in running}
         if not last_ms:
-            return state, (), BeginPlanning(self.change)
+            return state, (), Begin("planning", self.change)
         left = {query: left[query] for query in last_ms}
         return replace(state, phase=replace(self, last_ms=last_ms, left=left)), (), None
 
@@ -89,7 +89,7 @@ def begin_settling(state: LoopState, change: Change) -> Turn:
         and query.load.batch_ms > _USUAL * change.usual_ms[query.name]
     }
     if not last_ms or not most:
-        return state, (), BeginPlanning(change)
+        return state, (), Begin("planning", change)
     left = dict.fromkeys(last_ms, most - 1)
     settling = Settling(change=change, since_ms=state.now_ms, last_ms=last_ms, left=left)
     slowest = max(last_ms, key=lambda query: last_ms[query] / change.usual_ms[query])
