@@ -342,7 +342,7 @@ def test_a_query_that_tells_nothing_for_too_long_ends_the_change() -> None:
     run, _ = late_query()
     run.seconds(300)
     given_up = next(decision for decision in run.decisions if decision.kind == "abandon")
-    assert "query b has told nothing for 301 s" in given_up.reason
+    assert "query b has reported nothing for 301 s" in given_up.reason
 
 
 def test_a_query_that_leaves_in_the_middle_of_a_change_is_no_longer_waited_for() -> None:

@@ -19,7 +19,7 @@ from elastream.core.decision_log import DecisionLog, LogEntry, entry_of, read_lo
 from elastream.core.decisions import Decision
 from elastream.core.goal import Marks
 from elastream.core.samples import Sample
-from elastream.core.scene_lines import SceneTeller, checked_scene, laid_over, whole_record
+from elastream.core.scene_lines import SceneEncoder, checked_scene, laid_over, whole_record
 from elastream.core.scenes import (
     Scene,
     SceneBatch,
@@ -339,10 +339,10 @@ SCENES = st.builds(
 @settings(max_examples=150)
 @given(st.lists(SCENES, min_size=1, max_size=8))
 def test_lines_laid_over_each_other_are_the_scene_whatever_it_is(scenes: list[Scene]) -> None:
-    teller = SceneTeller()
+    encoder = SceneEncoder()
     seen: dict[str, Any] = {}
     for scene in scenes:
-        record, line = teller.tell(scene)
+        record, line = encoder.encode(scene)
         assert "\n" not in line
         checked = checked_scene(json.loads(line))
         assert checked == record
@@ -375,10 +375,10 @@ def test_a_line_that_tells_no_scene_is_refused(member: str, value: object, says:
 def test_a_writer_that_begins_anew_tells_all() -> None:
     with looked_at() as (cluster, _, scenes):
         cluster.advance(10)
-    teller = SceneTeller()
-    assert teller.tell(scenes[-2])[0]["whole"]
-    assert "whole" not in teller.tell(scenes[-1])[0]
-    teller.begin_anew()
-    assert teller.tell(replace(scenes[-1], batches=()))[0] == whole_record(
+    encoder = SceneEncoder()
+    assert encoder.encode(scenes[-2])[0]["whole"]
+    assert "whole" not in encoder.encode(scenes[-1])[0]
+    encoder.start_over()
+    assert encoder.encode(replace(scenes[-1], batches=()))[0] == whole_record(
         replace(scenes[-1], batches=())
     )

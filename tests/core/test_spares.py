@@ -267,10 +267,10 @@ def test_who_comes_unasked_while_none_is_missing_any_more_is_no_spare() -> None:
     run.batches(2, answering=False)
     assert [type(action) for action in run.pending] == [Grow]
     run.cluster._start(3, warm=True)
-    run.cluster._tell_executors()
+    run.cluster._report_executors()
     assert ids(run) == (["0", "1", "4"], ["2", "3"]), "three at work leave room for one spare"
     run.cluster._start(2, warm=True)
-    run.cluster._tell_executors()
+    run.cluster._report_executors()
     assert ids(run) == (["0", "1", "4", "5", "6"], ["2", "3"])
 
 

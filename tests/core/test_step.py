@@ -318,9 +318,9 @@ def test_a_silent_monitor_is_told_once_and_so_is_its_return() -> None:
     state, _ = step(attached("a"), Status(1000))
     state, told = after(state, *(Tick(1000 * second) for second in (2, 31, 32, 40)))
     assert kinds(told) == ["stuck"]
-    assert reasons(told) == ["the monitor has told nothing for 31 s"]
+    assert reasons(told) == ["the monitor has reported nothing for 31 s"]
     state, told = after(state, Status(41_000), Status(42_000))
-    assert (kinds(told), reasons(told)) == (["wait"], ["the monitor tells something again"])
+    assert (kinds(told), reasons(told)) == (["wait"], ["the monitor reports again"])
 
 
 @pytest.mark.parametrize("set_ms", [-3_600_000, 3_600_000])
@@ -332,7 +332,7 @@ def test_a_clock_that_is_set_makes_no_silence(set_ms: int) -> None:
         state, told = after(state, Status(1000 * second + 500))
         assert told == ()
     state, told = after(state, Tick(100_000, 100_000 + set_ms))
-    assert reasons(told) == ["the monitor has told nothing for 40 s"]
+    assert reasons(told) == ["the monitor has reported nothing for 40 s"]
     assert [each.decision.at_ms for each in told if isinstance(each, Log)] == [100_000 + set_ms]
 
 
@@ -347,7 +347,7 @@ def test_a_call_that_hangs_is_told_and_so_is_its_return() -> None:
     assert kinds(told) == ["stuck", "stuck"]
     assert reasons(told) == [
         "a plan has not come back in 31 s; the loop goes on",
-        "a plan came back after 75 s; nobody waited any more",
+        "a plan came back after 75 s; its answer was no longer awaited",
     ]
     figures = [each.decision.figures for each in told if isinstance(each, Log)]
     assert figures == [{"seconds": 31.4}, {"seconds": 75.0, "came_back": 1}]

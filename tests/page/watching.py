@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 from elastream import Policy
 from elastream.core.decision_log import LogEntry, entry_of
 from elastream.core.decisions import Decision
-from elastream.core.scene_lines import SceneTeller, laid_over, whole_record
+from elastream.core.scene_lines import SceneEncoder, laid_over, whole_record
 from elastream.core.scenes import Scene
 from elastream.jsonl import lines_of
 from elastream.page.counts import Counts
@@ -32,13 +32,13 @@ class Watched:
     def __init__(self) -> None:
         self.counts = Counts()
         self.seen: dict[str, Any] | None = None
-        self._teller = SceneTeller()
+        self._encoder = SceneEncoder()
 
     def hear(self, entry: LogEntry) -> None:
         if isinstance(entry, Decision):
             self.counts.take_decision(entry)
         elif isinstance(entry, Scene):
-            record, _ = self._teller.tell(entry)
+            record, _ = self._encoder.encode(entry)
             self.counts.take_batches(record.get("batches", []))
             self.seen = whole_record(entry)
 

@@ -86,7 +86,7 @@ class Observed:
     """All that a goal sees."""
 
     now_ms: int | None
-    """By the loop's clock, which nobody sets: spans are differences of it."""
+    """By the loop's clock, which is never set: spans are differences of it."""
     bounds: GoalBounds
     executors: tuple[Executor, ...] = ()
     """Those at work, oldest first: all that are alive, but the spares."""

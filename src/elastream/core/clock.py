@@ -13,5 +13,5 @@ _AHEAD_S: Final = time.time() - time.monotonic()
 
 
 def steady_s() -> float:
-    """Return the seconds since the epoch, had nobody set the clock since this was loaded."""
+    """Return the seconds since the epoch, by the machine's clock as it was when this was loaded."""
     return time.monotonic() + _AHEAD_S

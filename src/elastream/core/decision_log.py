@@ -10,7 +10,7 @@ from typing import Any
 
 from elastream.core.decisions import VERSION, Decision, decision_of, line_of
 from elastream.core.samples import Sample, sample_line, sample_of
-from elastream.core.scene_lines import SceneTeller, checked_scene
+from elastream.core.scene_lines import SceneEncoder, checked_scene
 from elastream.core.scenes import Scene
 from elastream.jsonl import (
     KEEP,
@@ -39,7 +39,7 @@ class DecisionLog:
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
         self.path = path
         self._lines = LineFile(path, "decision log", max_bytes=max_bytes, keep=keep)
-        self._scenes = SceneTeller()
+        self._scenes = SceneEncoder()
         self._lock = threading.Lock()
 
     def append(self, entry: LogEntry) -> None:
@@ -48,7 +48,7 @@ class DecisionLog:
             try:
                 self._lines.append(self._line(entry))
             except OSError:
-                self._scenes.begin_anew()
+                self._scenes.start_over()
                 raise
 
     def _line(self, entry: LogEntry) -> str:
@@ -57,8 +57,8 @@ class DecisionLog:
         if isinstance(entry, Sample):
             return sample_line(entry)
         if self._lines.full:  # the next file shall not need this one
-            self._scenes.begin_anew()
-        _, line = self._scenes.tell(entry)
+            self._scenes.start_over()
+        _, line = self._scenes.encode(entry)
         return line
 
 

@@ -149,7 +149,7 @@ def _status(state: LoopState, event: Status) -> Taken:
         why = f"{event.dropped} events of Spark were lost, there were too many; figures have gaps"
         logs.append(note(state, "wait", why, figures={"dropped": event.dropped}))
     if state.silent:
-        logs.append(note(state, "wait", "the monitor tells something again"))
+        logs.append(note(state, "wait", "the monitor reports again"))
     busy = bool(event.jobs) or bool(event.other_ms)
     state = replace(
         state,
@@ -203,7 +203,7 @@ def _left(state: LoopState, event: QueryLeft) -> Taken:
         return state, (), False
     log = note(state, "leave", event.why, query=event.query)
     queries = {name: query for name, query in state.queries.items() if name != event.query}
-    signal = replace(state.signal, heard=state.signal.heard - {event.query})
+    signal = replace(state.signal, reported=state.signal.reported - {event.query})
     standbys = state.standbys.without(event.query)
     return replace(state, queries=queries, signal=signal, standbys=standbys), (log,), True
 
@@ -238,6 +238,6 @@ def _tick(state: LoopState, event: Tick) -> Taken:
     silent_s = state.passed_s(state.status_ms)
     if state.silent or state.status_ms is None or silent_s <= state.policy.timeouts.call_s:
         return state, (), True
-    why = f"the monitor has told nothing for {silent_s:.0f} s"
+    why = f"the monitor has reported nothing for {silent_s:.0f} s"
     log = note(state, "stuck", why, figures={"seconds": round(silent_s, 1)})
     return replace(state, silent=True), (log,), True

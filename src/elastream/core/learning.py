@@ -25,12 +25,12 @@ LEAST_CHANGES: Final = 4
 """Fewer changes of size than this teach nothing."""
 _MOST_SIZES: Final = 2000
 _NEW_CHANGES: Final = 8
-"""A lesson is learnt anew after so many changes since the last, or twice as many as it knew."""
+"""A lesson is learnt anew after this many changes since the last, or twice as many as it knew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """From when on there were so many executors."""
+    """A number of executors, and since when."""
 
     at_ms: int
     executors: int
@@ -102,7 +102,7 @@ class Learning:
     learnt: Learnt | None = None
 
     def resized(self, at_ms: int, executors: int) -> Learning:
-        """Return what is known after a change to so many executors; the oldest is forgotten."""
+        """Return what is known after a change of size; the oldest is forgotten."""
         if executors == 0 or (self.sizes and self.sizes[-1].executors == executors):
             return self
         return replace(self, sizes=(*self.sizes, Size(at_ms, executors))[-_MOST_SIZES:])

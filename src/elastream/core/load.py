@@ -44,7 +44,7 @@ class TaskLoad:
 
 @dataclass(frozen=True)
 class QueryLoad:
-    """What a query costs, as far as its batches so far can tell."""
+    """What a query costs, as far as its batches have shown."""
 
     tasks: Mapping[TaskId, TaskLoad] = field(default_factory=dict)
     """Every task seen so far, in the order of task ids."""
@@ -59,7 +59,7 @@ class QueryLoad:
     """Input rows worked off per second."""
     arrivals_per_s: float | None = None
     """Input rows that arrive per second: worked off plus growth of the backlog; ``None`` where the
-    source cannot tell its backlog."""
+    source does not report its backlog."""
     backlog: int | None = None
     """Rows waiting at the source after the last batch, not smoothed."""
     limit_rows: int | None = None
@@ -109,7 +109,7 @@ def smooth(
     *,
     half_life_s: float,
 ) -> QueryLoad:
-    """Return ``load`` with ``batch`` taken in; ``executors`` tell how many cores share the work."""
+    """Return ``load`` with ``batch`` taken in; ``executors`` have the cores that share the work."""
     if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
         return load
     interval_s = _covered_s(load, batch)
@@ -167,7 +167,7 @@ def pass_idle(load: QueryLoad, at_ms: int, *, half_life_s: float) -> QueryLoad:
 
 
 def weight_of(seconds: float, half_life_s: float) -> float:
-    """Return how much what covers so many seconds weighs against all before it."""
+    """Return how much a span weighs against all before it."""
     return 1 - 2 ** (-seconds / half_life_s)
 
 

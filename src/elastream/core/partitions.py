@@ -152,7 +152,7 @@ def _too_few(observed: Observed, query: Query, partitions: int) -> Shortage | No
 
 
 def resumed_places(observed: Observed, query: Query, partitions: int) -> dict[TaskId, str]:
-    """Return where the tasks of a query shall be when it goes on with so many partitions.
+    """Return where the tasks of a query shall be when it goes on with this many partitions.
 
     All of its state is loaded anew, so none has to stay where it is: tasks go one by one, the
     heaviest first, to the executor that is then least busy (Graham 1969). A task is expected to

@@ -39,7 +39,7 @@ from elastream.model.observation import BatchObservation
 
 _EVERY_S: Final = 3600.0
 LONGEST_PAUSE_S: Final = 3600.0
-"""After so long the loop goes on; what was begun is brought to its end without it."""
+"""After this the loop goes on; what was begun is brought to its end without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

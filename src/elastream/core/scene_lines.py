@@ -25,14 +25,14 @@ from elastream.model.observation import TaskId
 SCENE: Final = "scene"
 """The kind of such a line."""
 _MERGED: Final = ("executors", "queries")
-"""Told entry by entry, and of an entry the members that have changed."""
+"""Written entry by entry, and of an entry the members that have changed."""
 _PARTS: Final = (*_MERGED, "tasks")
 
 _BUSY_STEP: Final = 0.02
 _WORK_STEP: Final = 0.01
 _WORK_SHARE: Final = 0.15
 _SIZE_SHARE: Final = 0.05
-"""A load or size is told again where it is off by so much."""
+"""A load or size is written again where it is off by this much."""
 _LEAST_SIZE: Final = 4096
 _LOADS_A_LINE: Final = 40
 _WHOLE_EVERY: Final = 4
@@ -42,28 +42,28 @@ Json = dict[str, Any]
 Tasks = Mapping[TaskId, SceneTask]
 
 
-class SceneTeller:
-    """Tells scenes to one listener, line by line."""
+class SceneEncoder:
+    """Encodes the scenes of one log or listener, line by line."""
 
     def __init__(self) -> None:
-        self._told: Json | None = None
+        self._last: Json | None = None
         self._tasks: Tasks = {}
         self._whole_bytes = 0
         self._since_bytes = 0
 
-    def begin_anew(self) -> None:
-        """Tell the next scene whole."""
-        self._told = None
+    def start_over(self) -> None:
+        """Encode the next scene whole."""
+        self._last = None
 
-    def tell(self, scene: Scene) -> tuple[Json, str]:
-        """Return what leads from what was told to ``scene``, and the line that says so."""
+    def encode(self, scene: Scene) -> tuple[Json, str]:
+        """Return what has changed since the scene before, as a record and as a line."""
         now = _seen(scene)
-        if self._told is None or self._since_bytes > _WHOLE_EVERY * self._whole_bytes:
+        if self._last is None or self._since_bytes > _WHOLE_EVERY * self._whole_bytes:
             record = _whole(scene, now)
             known, self._tasks = now, scene.tasks
         else:
-            record, known = {**_head(scene)}, _without_trifles(self._told, now)
-            record.update(_difference(self._told, known))
+            record, known = {**_head(scene)}, _without_trifles(self._last, now)
+            record.update(_difference(self._last, known))
             changed, self._tasks = _changed_tasks(self._tasks, scene.tasks)
             if changed:
                 record["tasks"] = changed
@@ -72,7 +72,7 @@ class SceneTeller:
                 [each.query, each.batch, each.at_ms, round(each.ms), each.rows]
                 for each in scene.batches
             ]
-        self._told = known
+        self._last = known
         line = json.dumps(record, separators=(",", ":"), allow_nan=False)
         if "whole" in record:
             self._whole_bytes, self._since_bytes = len(line), 0
@@ -94,30 +94,30 @@ def laid_over(below: Json, line: Json) -> Json:
     seen["loop"] = {**below["loop"], **line.get("loop", {})}
     for part in _PARTS:
         known = dict(below[part])
-        for name, told in line.get(part, {}).items():
-            if told is None:
+        for name, entry in line.get(part, {}).items():
+            if entry is None:
                 known.pop(name, None)
             elif part in _MERGED:
-                known[name] = {**known.get(name, {}), **told}
+                known[name] = {**known.get(name, {}), **entry}
             else:
-                known[name] = told
+                known[name] = entry
         seen[part] = known
     return seen
 
 
 def checked_scene(record: Mapping[str, Any]) -> Json:
-    """Return the line of a log, looked over; raises ``ProblemError`` where it tells no scene."""
+    """Return a checked record; raises ``ProblemError`` where it is not one of a scene."""
     count("at_ms", record.get("at_ms"))
     for name in ("loop", *_PARTS):
         if record.get("whole") or name in record:
             _object(name, record.get(name))
     for part in _MERGED:
-        for name, told in record.get(part, {}).items():
-            if told is not None:
-                _object(f"{part}.{name}", told)
-    for name, told in record.get("tasks", {}).items():
-        if told is not None and not (isinstance(told, list) and len(told) in (3, 5)):
-            raise ProblemError(f"tasks.{name}", f"{abbreviate(told)} is not a list of 3 or 5")
+        for name, entry in record.get(part, {}).items():
+            if entry is not None:
+                _object(f"{part}.{name}", entry)
+    for name, entry in record.get("tasks", {}).items():
+        if entry is not None and not (isinstance(entry, list) and len(entry) in (3, 5)):
+            raise ProblemError(f"tasks.{name}", f"{abbreviate(entry)} is not a list of 3 or 5")
     if record.get("change") is not None:
         _object("change", record["change"])
     batches = record.get("batches", [])
@@ -170,43 +170,43 @@ def _rounded(value: Any) -> Any:
             return value
 
 
-def _without_trifles(told: Json, now: Json) -> Json:
-    """Return what is seen now, with the utilisation of executors as told where it is close."""
+def _without_trifles(last: Json, now: Json) -> Json:
+    """Return what is seen now, with the utilisation of executors as it was where it is close."""
     executors = {}
     for name, each in now["executors"].items():
-        before = told["executors"].get(name, {}).get("busy")
+        before = last["executors"].get(name, {}).get("busy")
         close = None not in (before, each["busy"]) and abs(before - each["busy"]) < _BUSY_STEP
         executors[name] = {**each, "busy": before} if close else each
     return {**now, "executors": executors}
 
 
-def _difference(told: Json, now: Json) -> Json:
+def _difference(last: Json, now: Json) -> Json:
     """Return what leads from one to the other."""
     record: Json = {}
-    if loop := _changed(told["loop"], now["loop"]):
+    if loop := _changed(last["loop"], now["loop"]):
         record["loop"] = loop
-    if now["change"] != told["change"]:
+    if now["change"] != last["change"]:
         record["change"] = now["change"]
     for part in _MERGED:
-        entries: Json = dict.fromkeys(told[part].keys() - now[part].keys())
+        entries: Json = dict.fromkeys(last[part].keys() - now[part].keys())
         for name, each in now[part].items():
-            if changed := _changed(told[part].get(name, {}), each):
+            if changed := _changed(last[part].get(name, {}), each):
                 entries[name] = changed
         if entries:
             record[part] = entries
     return record
 
 
-def _changed(told: Json, now: Json) -> Json:
+def _changed(last: Json, now: Json) -> Json:
     nothing = object()
-    return {name: value for name, value in now.items() if told.get(name, nothing) != value}
+    return {name: value for name, value in now.items() if last.get(name, nothing) != value}
 
 
-def _changed_tasks(told: Tasks, now: Tasks) -> tuple[Json, Tasks]:
-    """Return the tasks to be told, and how all of them are known then."""
+def _changed_tasks(last: Tasks, now: Tasks) -> tuple[Json, Tasks]:
+    """Return the tasks to be written, and how a reader knows all of them then."""
     changed, off = {}, []
     for task, each in now.items():
-        known = told.get(task)
+        known = last.get(task)
         if known is each:
             continue
         if known is None or _place(known) != _place(each):
@@ -217,8 +217,8 @@ def _changed_tasks(told: Tasks, now: Tasks) -> tuple[Json, Tasks]:
         off = sorted(off, key=lambda pair: -pair[0])[:_LOADS_A_LINE]
     changed.update({task: now[task] for _, task in off})
     record: Json = _texts(changed)
-    record.update({str(task): None for task in told.keys() - now.keys()})
-    return record, {task: changed.get(task) or told[task] for task in now}
+    record.update({str(task): None for task in last.keys() - now.keys()})
+    return record, {task: changed.get(task) or last[task] for task in now}
 
 
 def _texts(tasks: Tasks) -> Json:
@@ -226,18 +226,18 @@ def _texts(tasks: Tasks) -> Json:
 
 
 def _text(task: SceneTask) -> list[Any]:
-    told: list[Any] = [task.executor, round(task.work, 4), task.state_bytes]
+    last: list[Any] = [task.executor, round(task.work, 4), task.state_bytes]
     if task.standby is not None or task.heading is not None:
-        told += [task.standby, task.heading]
-    return told
+        last += [task.standby, task.heading]
+    return last
 
 
 def _place(task: SceneTask) -> tuple[str, str | None, str | None]:
     return task.executor, task.standby, task.heading
 
 
-def _off_by(told: SceneTask, now: SceneTask) -> float:
-    """Return how far off what was told is; from 1 on it is told again."""
-    work = abs(told.work - now.work) / max(_WORK_STEP, _WORK_SHARE * told.work)
-    size = abs(told.state_bytes - now.state_bytes)
-    return max(work, size / (_SIZE_SHARE * max(told.state_bytes, _LEAST_SIZE)))
+def _off_by(last: SceneTask, now: SceneTask) -> float:
+    """Return how far off what was written is; from 1 on it is written again."""
+    work = abs(last.work - now.work) / max(_WORK_STEP, _WORK_SHARE * last.work)
+    size = abs(last.state_bytes - now.state_bytes)
+    return max(work, size / (_SIZE_SHARE * max(last.state_bytes, _LEAST_SIZE)))

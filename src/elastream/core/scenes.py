@@ -4,7 +4,7 @@ The page, the metrics and the terminal show scenes and nothing else, so that a r
 while it goes on and when it is read from its log (:mod:`elastream.core.scene_lines`).
 
 A step that has led to something new becomes a scene. So that a scene can say how long a change will
-take, the time of each phase is kept: the last change of its kind tells it.
+take, the time of each phase is kept: the last change of its kind shows it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVERY_S: Final = 0.5
 _S_A_TASK: Final = 0.0005
 """Scenes of many tasks are further apart, so that showing them costs the same."""
 _WHEN_QUIET_S: Final = 5.0
-_SILENT: Final = "the monitor tells nothing: what is shown is how it was"
+_SILENT: Final = "the monitor reports nothing: what is shown may be out of date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class SceneQuery:
     rows_per_s: float | None
     """Input rows worked off per second."""
     arrivals_per_s: float | None
-    """Input rows that arrive per second; ``None`` where the source cannot tell its backlog."""
+    """Input rows that arrive per second; ``None`` where the source does not report its backlog."""
     backlog: int | None
     state_bytes: int
 
@@ -277,7 +277,7 @@ def _unknown_of(query: Query) -> list[str]:
         seen = f"{query.fewer_tasks} of {pluralize(query.tasks, 'task')}"
         found.append(f"the batches of {query.name} show {seen}")
     if load.backlog is None:
-        found.append(f"the source of {query.name} does not tell its backlog")
+        found.append(f"the source of {query.name} does not report its backlog")
     return found
 
 

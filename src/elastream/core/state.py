@@ -91,16 +91,16 @@ class Signal:
     need: Need = "hold"
     rounds: int = 0
     """For how many rounds in a row."""
-    heard: frozenset[str] = frozenset()
+    reported: frozenset[str] = frozenset()
     """Queries that have reported in the round that is not over yet."""
 
     def said(self, need: Need, query: str, running: frozenset[str]) -> Signal:
         """Return the signal after a batch of ``query``; a round needs one of each ``running``."""
         before = self if need == self.need else Signal(need)
-        heard = before.heard | {query}
-        if heard >= running:
+        reported = before.reported | {query}
+        if reported >= running:
             return Signal(need, before.rounds + 1)
-        return Signal(need, before.rounds, heard)
+        return Signal(need, before.rounds, reported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class LoopState:
         return (self.now_ms - since_ms) / 1000
 
     def is_recent(self, at_ms: int | None, seconds: float) -> bool:
-        """Whether something has happened, less than so long ago."""
+        """Whether something has happened within the last seconds."""
         return at_ms is not None and self.passed_s(at_ms) < seconds
 
 

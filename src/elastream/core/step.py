@@ -215,7 +215,9 @@ def _stuck(state: LoopState, event: Stuck) -> Transition:
     figures: dict[str, Number] = {"seconds": round(event.after_s, 1)}
     if event.back:
         figures["came_back"] = 1
-        reason = f"{event.what} came back after {event.after_s:.0f} s; nobody waited any more"
+        reason = (
+            f"{event.what} came back after {event.after_s:.0f} s; its answer was no longer awaited"
+        )
     else:
         reason = f"{event.what} has not come back in {event.after_s:.0f} s; the loop goes on"
     return state, (note(state, "stuck", reason, figures=figures),)

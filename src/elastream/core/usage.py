@@ -107,7 +107,7 @@ class Usage:
 def demand(query: Query, catch_up_s: float, grown: float = 1.0) -> float:
     """Return the work asked for over the work done, with a backlog worked off in ``catch_up_s``.
 
-    ``grown``: where all that is asked for is so many times as much. Where the source limits the
+    ``grown``: where all that is asked for grows by this factor. Where the source limits the
     rows of a batch and batches have a trigger, never more than that gives: no number of executors
     works off what they do not get.
     """

@@ -71,7 +71,7 @@ class Utilisation(Goal):
     """Half the width of the band around the target: scale out above target plus this, scale in
     only to where the utilisation stays below target minus this."""
     catch_up_s: float = 120.0
-    """In how long a backlog should be worked off, where the source can tell it."""
+    """In how long a backlog should be worked off, where the source reports it."""
     keep_triggers: bool = False
     """Whether batches should keep their trigger interval; else they may grow with the load."""
     look_ahead_s: float = 0.0
@@ -220,7 +220,7 @@ class Utilisation(Goal):
         return self._usage_at(observed)
 
     def _usage_at(self, observed: Observed, grown: float = 1.0) -> Usage:
-        """Return the usage where all that is asked for is so many times as much."""
+        """Return the usage where all that is asked for grows by a factor."""
         return Usage(
             observed, catch_up_s=self.catch_up_s, keep_triggers=self.keep_triggers, grown=grown
         )

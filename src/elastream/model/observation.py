@@ -49,7 +49,7 @@ class TaskObservation:
     state_rows: int
     state_bytes: int
     rows_out: int | None = None
-    """Rows it put out; ``None`` where that is not told."""
+    """Rows it put out; ``None`` where that is not known."""
     sides: tuple[int, int] | None = None
     """Rows that a join of two streams read of each; ``None`` for all others."""
     rows_fetched: float = 0.0
@@ -80,7 +80,7 @@ class BatchObservation:
     outside_ms: Mapping[str, float] = field(default_factory=dict)
     """Executor run time of its tasks without state (source, parsing, sink), by executor."""
     source_rows: tuple[int, ...] = ()
-    """Input rows of each source, in Spark's order; empty where that is not told."""
+    """Input rows of each source, in Spark's order; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import threading
 from elastream.core.decision_log import LogEntry
 from elastream.core.decisions import Decision, line_of
 from elastream.core.samples import Sample
-from elastream.core.scene_lines import Json, SceneTeller, laid_over, whole_record
+from elastream.core.scene_lines import Json, SceneEncoder, laid_over, whole_record
 from elastream.core.scenes import Scene
 from elastream.page.counts import Counts
 from elastream.page.history import History
@@ -27,7 +27,7 @@ class Run:
         self.counts = Counts()
         self.why_over: str | None = None
         """Why nothing will follow; ``None`` where something may."""
-        self._teller = SceneTeller()
+        self._encoder = SceneEncoder()
         self._scene: Scene | None = None
         self._seen: Json | None = None
         self._taking = threading.Lock()
@@ -38,7 +38,7 @@ class Run:
             if isinstance(entry, Decision):
                 self._take_decision(entry, line_of(entry))
             elif isinstance(entry, Scene):
-                record, line = self._teller.tell(entry)
+                record, line = self._encoder.encode(entry)
                 self._scene = entry
                 self._take_scene(record, line)
 

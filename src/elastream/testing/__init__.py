@@ -18,13 +18,13 @@ A cluster:
   die, slow down or never come where a test says so. :class:`ClusterSettings` say what it is like.
 - :class:`Workload`, of :class:`SimulatedTask`: a query and its stream; :func:`even_workload` makes
   one whose tasks are all alike, :func:`rate_steps` and :func:`rate_ramp` make its load.
-- :func:`simulated`: the loop on it, under a policy; :class:`SimulatedLoop` tells what was decided.
+- :func:`simulated`: the loop on it, under a policy; :class:`SimulatedLoop` has what was decided.
 
 A handover:
 
 - :class:`SimulatedHandover`: two applications and the network between them, playing a
   :class:`HandoverScenario`: a query, a stream of :class:`Row`, and what goes wrong.
-- :func:`uninterrupted`: each :class:`Output` of the same query where nobody hands it over.
+- :func:`uninterrupted`: each :class:`Output` of the same query without a handover.
 
 This list is all that is public; everything else may change.
 """

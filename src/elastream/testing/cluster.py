@@ -64,22 +64,22 @@ class SimulatedCluster:
         self._born = 0
         self._runs = 0
         self._alive: list[_Executor] = []
-        self._heard: list[Callable[[Fact], None]] = []
+        self._listeners: list[Callable[[Fact], None]] = []
         self._looked_ms = 0.0
         self._status_ms = 1000 * self.settings.status_s
         self._later: list[tuple[float, Callable[[], None]]] = []
         """What is to be done, and when, in order."""
-        self._told: tuple[Executor, ...] = ()
+        self._known: tuple[Executor, ...] = ()
         self._start(self.settings.executors, warm=True)
         for workload in [workloads] if isinstance(workloads, Workload) else workloads:
             self.begin_query(workload)
 
-    def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:
-        """Call ``heard`` with every fact; return how to unsubscribe."""
-        self._heard.append(heard)
+    def subscribe(self, listener: Callable[[Fact], None]) -> Callable[[], None]:
+        """Call ``listener`` with every fact; return how to unsubscribe."""
+        self._listeners.append(listener)
         for query in self.queries.values():
-            heard(self._joined(query))
-        return lambda: self._heard.remove(heard) if heard in self._heard else None
+            listener(self._joined(query))
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
@@ -113,7 +113,7 @@ class SimulatedCluster:
             raise ElastreamError(f"executor {', '.join(holding)} still holds state")
         for executor in ids:
             self._end(executor)
-        self._tell_executors()
+        self._report_executors()
 
     def place(
         self,
@@ -173,29 +173,29 @@ class SimulatedCluster:
         self._executor(executor).speed = speed
 
     def hold_up(self, query: str, seconds: float) -> None:
-        """Let the query's next batch to begin take so much longer, with nobody busy meanwhile."""
+        """Let the query's next batch take that much longer, with no executor busy meanwhile."""
         self.queries[query].held_up_ms = 1000 * seconds
 
     def kill(self, executor: str, *, at_once: bool = True) -> None:
         """Let an executor die, with the state it holds in memory; the checkpoint has it too.
 
-        It is told ``at_once``, else with the next status.
+        It is reported ``at_once``, else with the next status.
         """
         self._end(self._executor(executor).id)
         if at_once:
-            self._tell_executors()
+            self._report_executors()
 
     def begin_query(self, workload: Workload) -> None:
         """Start a query, or the next run of one that ended."""
         self._runs += 1
         query = SimulatedQuery(workload, run=f"run {self._runs}", begins_ms=self.now_ms)
         self.queries[workload.name] = query
-        self._tell(self._joined(query))
+        self._report(self._joined(query))
 
     def end_query(self, name: str, why: str = "the query has ended") -> None:
         """End a query."""
         query = self.queries.pop(name)
-        self._tell(QueryLeft(round(self.now_ms), name, query.run, why))
+        self._report(QueryLeft(round(self.now_ms), name, query.run, why))
 
     def advance(self, seconds: float) -> list[BatchObservation]:
         """Let time pass; return the batches that committed in it."""
@@ -215,12 +215,12 @@ class SimulatedCluster:
         return None
 
     def run_batches(self, number: int) -> None:
-        """Let so many batches pass, of whatever query."""
+        """Let this many batches pass, of whatever query."""
         for _ in range(number):
             self.run_batch()
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
-        """Do something after so long; at once where that is no time."""
+        """Do something after this time, at once where it is 0."""
         if seconds == 0:
             what()
             return
@@ -248,16 +248,16 @@ class SimulatedCluster:
         for query in tuple(self.queries.values()):
             if (observed := query.committed(at_ms)) is not None:
                 done.append(observed)
-                self._tell(BatchObserved(observed))
+                self._report(BatchObserved(observed))
                 break
         for query in self.queries.values():
             if self._alive and query.ready(at_ms):
                 self._run(query)
         if at_ms >= self._looked_ms + self._status_ms:
             self._looked_ms = at_ms
-            if self._told != self.executors():
-                self._tell_executors()
-            self._tell(self._status())
+            if self._known != self.executors():
+                self._report_executors()
+            self._report(self._status())
         return done
 
     def _status(self) -> Status:
@@ -299,10 +299,10 @@ class SimulatedCluster:
             round(self.now_ms), load.name, query.run, load.graph, len(load.tasks), load.trigger_ms
         )
 
-    def _tell_executors(self) -> None:
-        self._told = self.executors()
-        self._tell(ExecutorsChanged(round(self.now_ms), self._told))
+    def _report_executors(self) -> None:
+        self._known = self.executors()
+        self._report(ExecutorsChanged(round(self.now_ms), self._known))
 
-    def _tell(self, fact: Fact) -> None:
-        for heard in tuple(self._heard):
-            heard(fact)
+    def _report(self, fact: Fact) -> None:
+        for listener in tuple(self._listeners):
+            listener(fact)

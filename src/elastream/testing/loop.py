@@ -104,7 +104,7 @@ class SimulatedLoop(Controller):
     def run_until(self, kind: Kind, *, most_s: float = 600.0) -> Decision:
         """Let time pass until something of the kind is decided anew, and return that.
 
-        Raises ``AssertionError`` with the story where it is not decided for so long.
+        Raises ``AssertionError`` with the story where it is not decided in that time.
         """
         before = len(self.of(kind))
         end_ms = self._cluster.now_ms + 1000 * most_s

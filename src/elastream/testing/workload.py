@@ -45,14 +45,14 @@ class ClusterSettings:
     transfer_s: Callable[[Sequence[Volume], float], float] = in_phases_s
     """How long state that moves together travels over such links."""
     copy_s: float | None = None
-    """How long it takes to copy state ahead of tasks that will move; ``None``: nobody can, and
+    """How long it takes to copy state ahead of tasks that will move; ``None``: it cannot, and
     tasks load their state in the batch that moves them."""
     pool_s: float = 0.0
     """How long it takes to bring executors, to warm them, and to take them away, each."""
     status_s: float = 1.0
-    """How often it is told how it is; seldom makes long runs short."""
+    """How often a status is reported; seldom makes long runs short."""
     round_trips_ms: Mapping[tuple[str, str], float] | None = None
-    """How far hosts are from each other, by pairs in either order; ``None``: nobody can tell."""
+    """How far hosts are from each other, by pairs in either order; ``None``: not known."""
 
     def __post_init__(self) -> None:
         if self.bytes_per_s is not None:

@@ -43,10 +43,10 @@ def test_a_change_without_an_end_is_a_lie_unless_its_driver_was_killed() -> None
 
 
 def test_a_wait_that_is_longer_than_all_of_it_is_a_lie() -> None:
-    silence = told("stuck", "the monitor has told nothing for 3599 s")
+    silence = told("stuck", "the monitor has reported nothing for 3599 s")
     waits = [told("wait", f"executors not ready after {seconds} s") for seconds in (88, 92)]
     assert found(ATTACH, silence, *waits) == [
-        "nobody can have waited that long: the monitor has told nothing for 3599 s",
+        "nobody can have waited that long: the monitor has reported nothing for 3599 s",
         "nobody can have waited that long: executors not ready after 92 s",
     ]
 

@@ -224,7 +224,7 @@ class Moving(Phase):
                 state = replace(state, phase=moving)
                 instructions += placing
             elif silent:
-                why = f"query {query.name} has told nothing for {silent_s:.0f} s"
+                why = f"query {query.name} has reported nothing for {silent_s:.0f} s"
                 state, ended, rest = abandon_change(state, moving.change, why)
                 return state, (*instructions, *ended), rest
         if instructions:
