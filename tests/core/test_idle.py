@@ -22,9 +22,9 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.goal import Failure
+from elastream.core.migrator.ending import Releasing
 from elastream.core.migrator.growing import Growing
 from elastream.core.migrator.moving import Moving
-from elastream.core.migrator.releasing import Releasing
 from elastream.core.ports import Placed
 from elastream.core.state import LoopState
 from elastream.core.steady import Steady

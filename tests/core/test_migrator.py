@@ -28,10 +28,10 @@ from elastream.core.events import (
     Warm,
 )
 from elastream.core.goal import Failure
+from elastream.core.migrator.ending import Releasing
 from elastream.core.migrator.growing import Growing, Warming
 from elastream.core.migrator.moving import Moving
 from elastream.core.migrator.planning import Planning
-from elastream.core.migrator.releasing import Releasing
 from elastream.core.migrator.settling import Settling
 from elastream.core.policy import Policy
 from elastream.core.ports import Ticket

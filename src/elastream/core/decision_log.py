@@ -12,14 +12,7 @@ from elastream.core.decisions import VERSION, Decision, decision_of, line_of
 from elastream.core.samples import Sample, sample_line, sample_of
 from elastream.core.scene_lines import SceneEncoder, checked_scene
 from elastream.core.scenes import Scene
-from elastream.jsonl import (
-    KEEP,
-    LONGEST_LINE,
-    MAX_BYTES,
-    LineFile,
-    begins_as_record,
-    lines_of,
-)
+from elastream.jsonl import KEEP, LONGEST_LINE, MAX_BYTES, LineFile, begins_as_record, lines_of
 from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
 

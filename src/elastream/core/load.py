@@ -103,11 +103,7 @@ class QueryLoad:
 
 
 def smooth(
-    load: QueryLoad,
-    batch: BatchObservation,
-    executors: Sequence[Executor],
-    *,
-    half_life_s: float,
+    load: QueryLoad, batch: BatchObservation, executors: Sequence[Executor], *, half_life_s: float
 ) -> QueryLoad:
     """Return ``load`` with ``batch`` taken in; ``executors`` have the cores that share the work."""
     if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:

@@ -160,11 +160,7 @@ class Policy:
     def bounds(self) -> GoalBounds:
         """Between what the goal may choose."""
         return GoalBounds(
-            self.min_executors,
-            self.max_executors,
-            self.tau,
-            self.contiguous,
-            self.timeouts.idle_s,
+            self.min_executors, self.max_executors, self.tau, self.contiguous, self.timeouts.idle_s
         )
 
     @property

@@ -60,12 +60,7 @@ class StatePlacement(Protocol):
     """Sets where state lives."""
 
     def place(
-        self,
-        query: str,
-        wanted: Mapping[TaskId, str],
-        *,
-        lost: Sequence[str] = (),
-        ticket: Ticket,
+        self, query: str, wanted: Mapping[TaskId, str], *, lost: Sequence[str] = (), ticket: Ticket
     ) -> Placed:
         """Prefer these executors for these tasks from the query's next batch on.
 

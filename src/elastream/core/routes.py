@@ -67,11 +67,7 @@ def route(order: RouteOrder) -> Route:
     from elastream.placement.transfer.mini_migrations import mini_migrations
 
     minis = mini_migrations(
-        order.problem,
-        outcome,
-        max_tasks=order.max_tasks,
-        max_bytes=order.max_bytes,
-        per="batch",
+        order.problem, outcome, max_tasks=order.max_tasks, max_bytes=order.max_bytes, per="batch"
     )
     if minis.oversized:
         notes += (f"{len(minis.oversized)} tasks are larger than a batch may move: each alone",)

@@ -33,11 +33,10 @@ from elastream.core.facts import take_in
 from elastream.core.goal import Failure, Think
 from elastream.core.learning import Learning, LearningPlanner, Learnt, Lesson
 from elastream.core.migrator.copying import begin_copying
-from elastream.core.migrator.ending import abandon_change, note_abandoned
+from elastream.core.migrator.ending import abandon_change, begin_releasing, note_abandoned
 from elastream.core.migrator.growing import begin_growing, begin_warming
 from elastream.core.migrator.moving import begin_moving
 from elastream.core.migrator.planning import begin_planning
-from elastream.core.migrator.releasing import begin_releasing
 from elastream.core.migrator.settling import begin_settling
 from elastream.core.next import (
     Begin,

@@ -1,18 +1,77 @@
-"""How a change ends: done, abandoned, or disturbed and planned anew.
+"""How a change ends: executors that hold nothing are released, and it is done; or it is abandoned.
 
-What moved stays moved, and the next plan starts from the truth.
+Where it was disturbed it is planned anew. What moved stays moved, and the next plan starts from the
+truth.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from elastream.core.change import Change, Destination
-from elastream.core.events import Cancel, DropCopies, Instruction, Log
+from elastream.core.events import (
+    Answered,
+    BatchObserved,
+    Cancel,
+    DropCopies,
+    Event,
+    Instruction,
+    Log,
+    Release,
+    Status,
+    Tick,
+)
+from elastream.core.goal import Failure
 from elastream.core.next import Begin, Rest, TakeOn, TakeRequest
-from elastream.core.state import LoopState, Signal, Turn, note
+from elastream.core.spares import keep_spares, with_alive
+from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.model.checks import Number
 from elastream.model.words import join_names, pluralize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releasing(Phase):
+    """Executors are being released."""
+
+    moves_state: ClassVar[bool] = True
+
+    change: Change
+    ticket: int
+    executors: tuple[str, ...]
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Those that are being released."""
+        return frozenset(self.executors)
+
+    def on(self, state: LoopState, event: Event) -> Turn:
+        """End when they are gone; plan anew where they are refused."""
+        match event:
+            case Answered(ticket=self.ticket, result=Failure(why=why)):
+                return plan_again(state, self.change, f"not released: {why}")
+            case Answered(ticket=self.ticket):
+                left = tuple(each for each in state.all_executors if each.id not in self.leaving)
+                return complete_change(with_alive(state, left), self.change)
+            case BatchObserved(batch=batch):
+                return note_waiting(state, "the release", batch.query)
+            case Tick() | Status() if self.is_overdue(state):
+                why = f"no answer about the release in {self.waited_s(state):.0f} s"
+                return abandon_change(state, self.change, why, ticket=self.ticket)
+            case _:
+                return state, (), None
+
+
+def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> Turn:
+    """Give back executors that have been seen without state, but those kept as spares."""
+    state, ids, kept = keep_spares(state, ids, change.executors)
+    if not ids:
+        state, instructions, following = complete_change(state, change)
+        return state, (*kept, *instructions), following
+    state, ticket = state.ticketed()
+    log = note(state, "wait", f"executor {join_names(ids)} holds no state that is needed: released")
+    releasing = Releasing(change=change, ticket=ticket, since_ms=state.now_ms, executors=ids)
+    return replace(state, phase=releasing), (*kept, log, Release(ticket, ids)), None
 
 
 def complete_change(state: LoopState, change: Change) -> Turn:

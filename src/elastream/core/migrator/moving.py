@@ -42,12 +42,7 @@ from elastream.core.events import (
 )
 from elastream.core.goal import Failure
 from elastream.core.load import TaskLoad
-from elastream.core.migrator.ending import (
-    abandon_change,
-    complete_change,
-    plan_again,
-    plan_without,
-)
+from elastream.core.migrator.ending import abandon_change, complete_change, plan_again, plan_without
 from elastream.core.next import BeginCopying, BeginReleasing, Reconsider
 from elastream.core.policy import Policy
 from elastream.core.ports import Placed

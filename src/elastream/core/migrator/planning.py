@@ -164,11 +164,7 @@ def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str,
 
 
 def _order(
-    state: LoopState,
-    change: Change,
-    tasks: tuple[TaskId, ...],
-    nodes: tuple[str, ...],
-    wanted: int,
+    state: LoopState, change: Change, tasks: tuple[TaskId, ...], nodes: tuple[str, ...], wanted: int
 ) -> RouteOrder:
     policy, observed = state.policy, state.observed
     loads = [load for _, load in observed.tasks()]
