@@ -1,11 +1,7 @@
-"""Files that are whole or not there: written beside their place, then put into it.
+"""Files that are whole or absent: a temporary file is written and renamed.
 
-What is replaced stays as it is until all of the new is written. A failure leaves the old file, and
-nothing beside it; a process that is killed leaves at most a hidden file, which nobody reads.
-What an ``OSError`` means to a person is said by whoever asks: they know which setting named the
-path.
-
-Model and planners read and write nothing; a contract in ``pyproject.toml`` keeps them from here.
+A failure leaves the old file alone; a process that is killed leaves at most a hidden file. Callers
+turn an ``OSError`` into a message: they know which setting named the path.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from typing import Protocol
 
 
 class Drawn(Protocol):
-    """A figure of matplotlib: what can save itself as a picture."""
+    """A figure of matplotlib."""
 
     def savefig(self, fname: Path, *, dpi: int, format: str) -> None:  # noqa: A002 - its own name
         """Write the picture."""
@@ -28,21 +24,20 @@ class Drawn(Protocol):
 
 @contextmanager
 def replacing(path: Path, *, synced: bool = False, mode: int = 0o666) -> Iterator[Path]:
-    """Yield an empty file beside ``path``, which takes its place where the block does not fail.
+    """Yield an empty file next to ``path``, which replaces it where the block does not fail.
 
-    The file's name is hidden and does not end as ``path`` does. ``synced`` files outlive a fall of
-    the machine: they are on the disk, under their name, when the block ends. ``mode`` is what the
-    process's mask is taken from.
+    The file's name is hidden and does not end as ``path`` does. ``synced`` files are on the disk,
+    under their name, when the block ends. ``mode`` is masked by the process's umask.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.touch(mode=mode, exist_ok=False)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary.touch(mode=mode, exist_ok=False)
     try:
-        yield beside
+        yield temporary
         if synced:
-            _sync(beside)
-        beside.replace(path)
+            _sync(temporary)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     if synced:
         _sync(path.parent)
@@ -50,20 +45,20 @@ def replacing(path: Path, *, synced: bool = False, mode: int = 0o666) -> Iterato
 
 def write_text(path: Path, text: str, *, synced: bool = False, mode: int = 0o666) -> None:
     """Write the text, whole or not at all."""
-    with replacing(path, synced=synced, mode=mode) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with replacing(path, synced=synced, mode=mode) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(
     path: Path, content: object, *, indent: int | None = None, synced: bool = False
 ) -> None:
-    """Write the content as JSON, whole or not at all; raises ``ValueError`` where it is none."""
+    """Write the content as JSON, whole or not at all; raises ``ValueError`` where it has NaN."""
     text = json.dumps(content, indent=indent, allow_nan=False)
     write_text(path, f"{text}\n", synced=synced)
 
 
 def make_folder(path: Path) -> Path:
-    """Make the folder and those above it that are missing; each outlives a fall of the machine."""
+    """Make the folder and those above it that are missing, each on the disk when this returns."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -73,8 +68,8 @@ def make_folder(path: Path) -> Path:
 
 def write_picture(path: Path, figure: Drawn) -> None:
     """Write the figure, whole or not at all, in the format that the file's ending says."""
-    with replacing(path) as beside:
-        figure.savefig(beside, dpi=120, format=path.suffix.removeprefix(".").lower())
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format=path.suffix.removeprefix(".").lower())
 
 
 def _sync(path: Path) -> None:

@@ -1,10 +1,10 @@
-"""Files of lines that are appended to while others read: whole lines, rotated away, torn survived.
+"""Files of JSON lines that are appended to while others read: whole lines, rotated.
 
-A line is written by one append. Where the disk is full or a limit cuts the write short, the file is
-cut back to where it was, so that no reader ever sees half a line in the middle; where even that
-fails, the next line begins on a new one. After a crash the last line may be torn: readers pass over
-it and the next writer cuts it off. A file that has grown to ``max_bytes`` is renamed to ``NAME.1``,
-that one to ``NAME.2`` and so on, ``keep`` of them; readers read them all, the oldest first.
+A line is written by one append. Where the write is cut short, the file is truncated to its former
+size, so that no reader sees half a line in the middle; where that fails too, the next line begins
+on a new one. After a crash the last line may be torn: readers skip it and the next writer cuts it
+off. A file of ``max_bytes`` is renamed to ``NAME.1``, that one to ``NAME.2`` and so on, ``keep`` of
+them; readers read them all, the oldest first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from elastream.model.errors import ProblemError
 MAX_BYTES: Final = 64 << 20
 KEEP: Final = 4
 LONGEST_LINE: Final = 16 << 20
-"""Bytes. A longer line is not ours."""
+"""Bytes. A longer line is not a record."""
 _BEGINNING: Final = b'{"v":'
 
 
 class LineFile:
-    """Appends records, a line of JSON each that begins with its version; refuses any other file.
+    """Appends records, lines of JSON that begin with their version; refuses any other file.
 
     ``what`` the file is, for messages.
     """
@@ -72,7 +72,7 @@ class LineFile:
 
 
 def lines_of(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield every line with where it is, rotated files included, the oldest first.
+    """Yield every line with its place, rotated files included, the oldest first.
 
     Raises ``ProblemError`` where a file cannot be read. A line of ``LONGEST_LINE`` bytes is cut.
     """
@@ -88,7 +88,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def begins_as_record(line: bytes) -> bool:
-    """Tell whether a line, which may be torn, begins as a record does."""
+    """Return whether a line, which may be torn, begins as a record does."""
     return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
 
 
@@ -108,7 +108,7 @@ def _rotated(path: Path, number: int) -> Path:
 
 
 def _rotations(path: Path) -> list[Path]:
-    """Return the rotated files that there are, the youngest first."""
+    """Return the rotated files, the youngest first."""
     found: list[Path] = []
     if not path.name:  # "." and "/" have no name that could get a number
         return found
@@ -118,7 +118,7 @@ def _rotations(path: Path) -> list[Path]:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether the path exists; opening it shows why where that cannot be found out."""
+    """Return whether the path exists; where that cannot be known, opening it shows why."""
     try:
         return path.exists()
     except OSError:
@@ -134,7 +134,7 @@ def _cut_back(descriptor: int, size: int) -> bool:
 
 
 def _cut_torn_line(path: Path, what: str) -> None:
-    """Cut off what follows the last line's end, after a look that the file is of the kind."""
+    """Cut off what follows the last line's end; refuse a file of another kind."""
     try:
         if not path.exists() or path.stat().st_size == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def _cut_torn_line(path: Path, what: str) -> None:
         with path.open("r+b") as file:
             first = file.readline(LONGEST_LINE)
             if not begins_as_record(first):
-                raise ProblemError(str(path), f"exists and is not a {what}; left as it is")
+                raise ProblemError(str(path), f"exists and is not a {what}; unchanged")
             file.seek(0, os.SEEK_END)
             end = file.tell()
             file.seek(max(0, end - LONGEST_LINE))

@@ -1,8 +1,7 @@
 """Public names whose modules are imported when a name is first used.
 
-So ``import elastream`` takes no time, and loads neither Spark nor a solver. The names of a package
-are written once, in the stub ``__init__.pyi`` next to its ``__init__.py``, which type checkers and
-editors read as well. Each is a line ``from MODULE import NAME as NAME``.
+So ``import elastream`` loads neither Spark nor a solver. The names of a package are the lines
+``from MODULE import NAME as NAME`` of its stub ``__init__.pyi``, which type checkers read as well.
 """
 
 from __future__ import annotations

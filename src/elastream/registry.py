@@ -1,4 +1,4 @@
-"""Goals, planners and commands by name: elastream's own, its wings' and other packages' alike.
+"""Goals, planners and commands by name, of elastream, its wings and other packages.
 
 A package offers them through entry points. In the group ``elastream.goals`` an entry is a goal or a
 function that returns one. In ``elastream.planners`` it is a planner

@@ -74,7 +74,7 @@ def test_a_torn_line_is_passed_over_and_told(story: Path, option: list[str]) -> 
     whole = shown(str(story), *option)
     with story.open("a") as file:
         file.write('{"v": 2, "at_')
-    torn = f"{story}, line {len(STORY) + 1} was torn by a crash or a full disk and is passed over"
+    torn = f"{story}, line {len(STORY) + 1} was torn by a crash or a full disk and is skipped"
     assert shown(str(story), *option) == f"{whole}{torn}\n"
 
 

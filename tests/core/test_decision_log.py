@@ -175,7 +175,7 @@ def test_nothing_is_put_aside_where_nothing_shall_be_kept(path: Path) -> None:
 
 def test_a_file_that_is_no_log_is_left_alone(path: Path) -> None:
     path.write_text("id,name\n1,a")
-    with pytest.raises(ProblemError, match="exists and is not a decision log; left as it is"):
+    with pytest.raises(ProblemError, match="exists and is not a decision log; unchanged"):
         DecisionLog(path)
     assert path.read_text() == "id,name\n1,a"
 

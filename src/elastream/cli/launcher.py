@@ -1,8 +1,8 @@
-"""What ``spark-submit`` runs in place of a program: ``elastream run`` in the driver it has started.
+"""The file that ``spark-submit`` runs in place of a program: ``elastream run`` in its driver.
 
 ``spark-submit "$(elastream run --launcher)" OPTIONS -- app.py ARGUMENTS``. Python puts the folder
-of this file first among the places of modules, where some of ours have names of others' (``trace``,
-``log``): that of the interpreter takes its place, as for the command itself.
+of this file first on ``sys.path``, where a module such as ``log`` would hide another one of that
+name; the interpreter's folder replaces it.
 """
 
 import sys

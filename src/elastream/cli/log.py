@@ -1,4 +1,4 @@
-"""``elastream log FILE``: a decision log as a story, one row a turn."""
+"""``elastream log FILE``: a decision log as a table."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def log(file: LogFile, as_json: AsJson = False) -> None:
 
         Screen().print(_table(list(_rows(decisions))))
     for where in torn:
-        say(f"{where} was torn by a crash or a full disk and is passed over", err=True)
+        say(f"{where} was torn by a crash or a full disk and is skipped", err=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One decision, or a run of quiet ones: the first and the last.
+    """One decision, or a run of quiet ones.
 
-    A change that was wanted and held back does not hide among batches that wanted none.
+    Batches in which a change was wanted and held back are not joined with others.
     """
 
     first: Decision
@@ -136,13 +136,13 @@ def _table(rows: Sequence[_Row]) -> Table:
     for row in rows:
         at = _time(row.first)
         date = None if at is None else at.date()
-        shown = "" if at is None else at.strftime("%H:%M:%S" if date == day else "%m-%d %H:%M:%S")
+        stamp = "" if at is None else at.strftime("%H:%M:%S" if date == day else "%m-%d %H:%M:%S")
         day = date or day
         times = f" x{row.decisions}" if row.decisions > 1 else ""
         one = len(row.queries) == 1
         who = next(iter(row.queries)) if one else f"{len(row.queries)} queries" * bool(row.queries)
         table.add_row(
-            shown,
+            stamp,
             *([who] if several else []),
             _span(row.first.batch, row.last.batch) if one or not row.queries else "",
             str(row.last.executors),

@@ -1,4 +1,4 @@
-"""How long commands on Spark behave at a terminal: they end cleanly, and Java keeps quiet."""
+"""Long commands at a terminal: they end cleanly on Ctrl-C, and Java's output is hidden."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_POLITE = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def ended_like_by_ctrl_c() -> Iterator[None]:
-    """Let a polite kill end a long command as Ctrl-C does, and both do so without a traceback.
+    """Let SIGTERM end a long command as Ctrl-C does, both without a traceback.
 
-    An interrupt cuts calls into Java short, in this thread and in those that listen to the query;
-    what py4j logs of that, and what such a thread ends with, is not shown.
+    An interrupt cuts calls into Java short, also in threads that listen to the query; what py4j
+    logs of that, and the errors of such threads, are not shown.
     """
     interrupted = threading.Event()
 
@@ -34,7 +34,7 @@ def ended_like_by_ctrl_c() -> Iterator[None]:
             thread_hook(failure)
 
     thread_hook, threading.excepthook = threading.excepthook, thread_ended
-    before = {number: signal.signal(number, interrupt) for number in _POLITE}
+    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
     try:
         yield
     except KeyboardInterrupt:
@@ -49,10 +49,10 @@ def ended_like_by_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def java_kept_quiet() -> Iterator[None]:
-    """Keep what Spark's processes write to standard error off the screen.
+    """Hide what Spark's processes write to standard error, unless ``ELASTREAM_DEBUG`` is set.
 
-    They inherit the descriptor when they start, so it is another one meanwhile. Python's own
-    ``sys.stderr`` goes on to the screen. With ``ELASTREAM_DEBUG`` all is seen.
+    They inherit the descriptor, so it is replaced. Python's own ``sys.stderr`` still goes to the
+    screen.
     """
     if os.environ.get("ELASTREAM_DEBUG"):
         yield
@@ -60,8 +60,8 @@ def java_kept_quiet() -> Iterator[None]:
     sys.stderr.flush()
     screen = os.dup(2)
     ours = sys.stderr
-    with tempfile.TemporaryFile() as unseen, os.fdopen(os.dup(screen), "w") as stderr:
-        os.dup2(unseen.fileno(), 2)
+    with tempfile.TemporaryFile() as hidden, os.fdopen(os.dup(screen), "w") as stderr:
+        os.dup2(hidden.fileno(), 2)
         sys.stderr = stderr
         try:
             yield
@@ -72,15 +72,15 @@ def java_kept_quiet() -> Iterator[None]:
 
 
 def line_of_failure(error: BaseException) -> str:
-    """Return in one line what ended a run."""
+    """Return the error that ended a run, in one line."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     return " ".join(text_of(error).split()) or type(error).__name__
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says, also one of PySpark's whose JVM has ended with the session."""
+    """Return the message of an error, also of PySpark's whose JVM has ended."""
     try:
         return str(error)
-    except AssertionError:  # PySpark asks the JVM how much to tell
+    except AssertionError:  # PySpark asks the JVM for the details
         return str(getattr(error, "_desc", ""))

@@ -14,7 +14,7 @@ from elastream.model.errors import SparkError
 _CHECKPOINT = typer.Argument(
     metavar="CHECKPOINT", help="The checkpoint of a stopped query: a folder, or a URI."
 )
-_PARTITIONS = typer.Argument(metavar="N", help="How many partitions its state shall have.")
+_PARTITIONS = typer.Argument(metavar="N", help="The new number of partitions.")
 _MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
 
 
@@ -25,10 +25,10 @@ def repartition(
 ) -> None:
     """Change the number of state partitions of a stopped query.
 
-    Spark 4.2 and later do it, in a batch of their own that reads no rows; the query goes on with
-    the new number when it is started again. What cannot be done is said before anything is
-    written. One that was cut is asked for again, with the same number. Not for a query that writes
-    to Spark's file sink, which the checkpoint does not tell: its log would miss a batch.
+    Spark 4.2 and later do it, in a batch of their own that reads no rows. The query goes on with
+    the new number when it is started again. What cannot be done is refused before anything is
+    written. After an interruption, give the same command again. Not for a query that writes to
+    Spark's file sink, which the checkpoint does not show: its log would miss a batch.
 
       elastream repartition checkpoints/orders 16
     """
@@ -43,23 +43,23 @@ def repartition(
     expect_repartitioning()
     folder = local_folder(checkpoint)
     here = folder is not None and (master is None or folder.exists())
-    looked = None
+    before = None
     if here:
-        looked = read_checkpoint(checkpoint)
-        checked_repartitioning(looked, partitions)
-        found = f"{looked.partitions} partitions after batch {looked.committed}"
-        say(f"{checkpoint}: {found}; starting Spark", err=True)
+        before = read_checkpoint(checkpoint)
+        checked_repartitioning(before, partitions)
+        state = f"{before.partitions} partitions after batch {before.committed}"
+        say(f"{checkpoint}: {state}; starting Spark", err=True)
     settings = state_settings() | (local_disk_settings() if here else {})
     session = batch_session("elastream repartition", master=master, config=settings)
     with ended_like_by_ctrl_c(), java_kept_quiet(), session as spark:
         say(f"{checkpoint}: repartitioning to {partitions}", err=True)
         try:
-            done = repartition_checkpoint(spark, checkpoint, partitions, before=looked)
+            done = repartition_checkpoint(spark, checkpoint, partitions, before=before)
         except SparkError as error:
             say(f"elastream: {error}", err=True)
             raise typer.Exit(BROKEN) from None
         except KeyboardInterrupt:
-            say(f"elastream: {checkpoint}: the same command ends what was begun", err=True)
+            say(f"elastream: {checkpoint}: give the same command again to finish it", err=True)
             raise
     change = f"{done.before} -> {done.partitions} partitions in {done.seconds:.1f} s"
     say(f"{checkpoint}: {change}, batch {done.batch}; start its query again")

@@ -16,7 +16,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 
 def checked_target(option: str, path: Path | None) -> Path | None:
-    """Return ``path``, or say before a long run that nothing could be written there at its end."""
+    """Return ``path``; refuse before a long run what could not be written at its end."""
     if path is None:
         return None
     if path.is_dir():
@@ -27,7 +27,7 @@ def checked_target(option: str, path: Path | None) -> Path | None:
 
 
 def checked_picture(option: str, path: Path | None) -> Path | None:
-    """Return ``path``, or say before a long run that no picture could be drawn there."""
+    """Return ``path``; refuse before a long run where no picture could be drawn."""
     if path is not None:
         if path.suffix.lower() not in _PICTURES:
             raise ProblemError(option, f"{path} does not end in {', '.join(_PICTURES)}")
@@ -42,10 +42,10 @@ def write_summary(path: Path | None, summary: object) -> None:
 
 
 @contextmanager
-def failure_written(path: Path | None, told: Callable[[str], object]) -> Iterator[None]:
-    """Write what ``told`` makes of the line that says what ended the run, if it fails."""
+def failure_written(path: Path | None, summary_of: Callable[[str], object]) -> Iterator[None]:
+    """If the run fails, write what ``summary_of`` returns for the line of its error."""
     try:
         yield
     except BaseException as error:
-        write_summary(path, told(line_of_failure(error)))
+        write_summary(path, summary_of(line_of_failure(error)))
         raise

@@ -1,7 +1,4 @@
-"""Tables and pictures for people, whose text may be that of others: shown and never acted on.
-
-A query may be called ``[/bold]``, or hold the control sequence that clears a screen.
-"""
+"""Tables and pictures for people; markup and control sequences in names are shown, not acted on."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ def literal(text: str, style: str = "") -> Text:
 class Screen(Console):
     """A console that takes no text for markup, and escapes what a terminal would act on.
 
-    Styles are given apart from the text, as a ``style``. Text of others that has a style of its own
-    is made with :func:`literal`: columns are as wide as what is shown then.
+    Styles are given apart from the text, as a ``style``. Text of others with a style of its own is
+    made with :func:`literal`, so that columns get the right width.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
@@ -37,7 +34,7 @@ class Screen(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Escape whatever is left in what comes out."""
+        """Escape the rest in the output."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment

@@ -1,7 +1,7 @@
-"""Lines for people, whose text may be that of others: it is shown and never acted on.
+"""Lines for people: what a terminal would act on is escaped.
 
 Every command writes its lines through here and its tables through :mod:`elastream.cli.screen`. Data
-(JSON) goes to standard output as it is.
+(JSON) goes to standard output unchanged.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from elastream.model.words import printable
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Write one line; what a terminal would act on is escaped."""
+    """Write one line."""
     typer.echo(printable(line), err=err)
