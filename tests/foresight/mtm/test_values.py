@@ -17,9 +17,9 @@ from tests.foresight.mtm.exact import (
 from elastream.foresight.mtm import growth
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.growth import GrowthSettings
-from elastream.foresight.mtm.partitions import all_partitions, count_partitions, most_even_cut
+from elastream.foresight.mtm.partitions import all_partitions, count_partitions
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
-from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.mtm.values import PartitionValues, even_cuts, partition_values
 from elastream.model.plan import Infeasible
 
 POOLED = GrowthSettings(most_listed=0, pool=150, parents=40, rounds=5)
@@ -65,18 +65,24 @@ def test_the_partitions_listed_and_counted_are_those_that_serve_a_size(
 
 @given(projection_problems())
 @settings(max_examples=150)
-def test_a_balanced_partition_is_found_exactly_where_one_serves(problem: ProjectionProblem) -> None:
-    ground = ground_of(problem)
-    for place, size in enumerate(ground.sizes.tolist()):
-        good = [
-            cut for cut in cuts(len(problem.work)) if serves(cut, size, problem.work, problem.tau)
-        ]
-        found = most_even_cut(ground, place)
-        assert (found is None) == (not good)
-        if found is not None:
-            squares = [sum(sum(problem.work[a:b]) ** 2 for a, b in pairwise(cut)) for cut in good]
-            assert found in good
-            assert sum(sum(problem.work[a:b]) ** 2 for a, b in pairwise(found)) == min(squares)
+def test_the_most_even_partitions_are_found_exactly_where_all_sizes_are_served(
+    problem: ProjectionProblem,
+) -> None:
+    good = [
+        [cut for cut in cuts(len(problem.work)) if serves(cut, size, problem.work, problem.tau)]
+        for size in problem.chain.sizes
+    ]
+    found = even_cuts(problem)
+    if isinstance(found, Infeasible):
+        assert not all(good)
+        return
+
+    def heaviest(cut: tuple[int, ...]) -> float:
+        return max(sum(problem.work[a:b]) for a, b in pairwise(cut))
+
+    for cut, others in zip(found, good, strict=True):
+        assert cut in others
+        assert heaviest(cut) == pytest.approx(min(map(heaviest, others)), rel=1e-8)
 
 
 @given(projection_problems())
@@ -84,8 +90,7 @@ def test_a_balanced_partition_is_found_exactly_where_one_serves(problem: Project
 def test_values_are_those_of_exact_value_iteration(problem: ProjectionProblem) -> None:
     values = partition_values(problem)
     if isinstance(values, Infeasible):
-        ground = ground_of(problem)
-        assert any(most_even_cut(ground, place) is None for place in range(len(ground.sizes)))
+        assert isinstance(even_cuts(problem), Infeasible)
         return
     expected = exact_values(problem)
     assert values.complete

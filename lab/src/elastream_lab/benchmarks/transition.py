@@ -13,11 +13,11 @@ from rich.table import Table
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.growth import GrowthSettings, first_pool
-from elastream.foresight.mtm.partitions import Partitions, most_even_cut
+from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.planner import TransitionPlanner
 from elastream.foresight.mtm.pricing import pair_costs
 from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
-from elastream.foresight.mtm.values import PartitionValues, partition_values
+from elastream.foresight.mtm.values import PartitionValues, even_cuts, partition_values
 from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem
@@ -66,9 +66,9 @@ def _throughput() -> Table:
     for tasks in (64, 256):
         problem = skewed_problem(tasks, 0.4)
         ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
-        cut = most_even_cut(ground, 0)
-        assert cut is not None
-        pool = first_pool(ground, Partitions.of_cuts([cut], ground), GrowthSettings())
+        even = even_cuts(problem)
+        assert not isinstance(even, Infeasible)
+        pool = first_pool(ground, Partitions.of_cuts(even[:1], ground), GrowthSettings())
         sums, count = pool.state_sums(ground), len(pool)
         costs = np.empty((count, count))
         measure = partial(pair_costs.compiled, sums, pool.counts, sums, pool.counts, costs)

@@ -49,7 +49,7 @@ def build(
       elastream trace build --input posts.parquet --time time --text text --out trace
     """
     from elastream.cli.quiet import ended_like_by_ctrl_c, java_kept_quiet
-    from elastream.foresight.durations import seconds_of
+    from elastream.foresight.commands.trace import seconds_of
     from elastream.spark.sessions.batch_session import batch_session
     from elastream_lab.applications.patterns.building import build_trace
     from elastream_lab.applications.patterns.settings import TraceSettings, format_of

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from elastream.cli.terminal import say
+from elastream.model.checks import abbreviate
 from elastream.model.errors import ProblemError
+
+UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 app = typer.Typer(
     help="Learn from past load: tasks, node counts, migration chain.",
@@ -45,7 +49,6 @@ def from_log(
       elastream trace from-log decisions.jsonl --out trace
       elastream trace chain trace --out chain.json
     """
-    from elastream.foresight.durations import seconds_of
     from elastream.foresight.traces.from_log import trace_from_log
 
     made = trace_from_log(
@@ -118,3 +121,13 @@ def chain(
         typer.echo(json.dumps(fields))
     else:
         write_summary(out, fields)
+
+
+def seconds_of(option: str, text: str) -> int:
+    """Return a length of time such as ``90s``, ``15m``, ``1h`` or ``1d`` in seconds."""
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ProblemError(
+            option, f"{abbreviate(text)} is not a length of time such as 15m, 1h or 1d"
+        )
+    return int(match[1]) * UNITS_S[match[2]]

@@ -109,33 +109,6 @@ def all_partitions(ground: Ground) -> Partitions:
     return Partitions.of_cuts(cuts, ground)
 
 
-def most_even_cut(ground: Ground, size: int) -> Cut | None:
-    """Return the most even partition for ``ground.sizes[size]``, or ``None`` where none serves it.
-
-    The sum of the squared loads is least, among those that serve the size. O(m² n).
-    """
-    work, m = ground.work, ground.tasks
-    load = work[None, :] - work[:, None]
-    before = np.arange(m + 1)
-    allowed = (before[:, None] < before) & (load <= ground.limits[size])
-    square = np.where(allowed, load**2, np.inf)
-    best = np.where(before == 0, 0.0, np.inf)
-    starts: list[Ints] = []
-    ends: list[float] = []
-    for _ in range(min(int(ground.sizes[size]), m)):
-        sums = best[:, None] + square
-        starts.append(sums.argmin(axis=0))
-        best = sums.min(axis=0)
-        ends.append(float(best[m]))
-    count = int(np.argmin(ends)) + 1
-    if not np.isfinite(ends[count - 1]):
-        return None
-    cut = [m]
-    for level in range(count - 1, -1, -1):
-        cut.append(int(starts[level][cut[-1]]))
-    return tuple(reversed(cut))
-
-
 def _widened(bounds: Ints, width: int) -> Ints:
     """Return the rows with their last bound, the number of tasks, repeated."""
     missing = width - bounds.shape[1]

@@ -10,19 +10,15 @@ from dataclasses import dataclass
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.growth import Finished, GrowthSettings, Start, grow
-from elastream.foresight.mtm.partitions import (
-    Partitions,
-    all_partitions,
-    count_partitions,
-    most_even_cut,
-)
-from elastream.foresight.mtm.problem import MigrationChain, ProjectionProblem
+from elastream.foresight.mtm.partitions import Partitions, all_partitions, count_partitions
+from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.foresight.mtm.runner import Runner
 from elastream.foresight.mtm.solving import solve
-from elastream.foresight.ssm.cuts import Cut
+from elastream.foresight.ssm.cuts import Cut, cut_of
 from elastream.foresight.ssm.interval_gain import Floats
 from elastream.foresight.ssm.single_step import single_step
-from elastream.model.migration import StepProblem
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible
 
 _WEIGHT_OF_OTHER_STARTS = 0.1
@@ -57,15 +53,19 @@ def partition_values(
     ``finished`` is called after each round of growth.
     """
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
-    starts = _starts(ground, problem.chain, start)
-    if isinstance(starts, int):
-        return _unserved(problem, starts)
+    even = even_cuts(problem)
+    if isinstance(even, Infeasible):
+        return even
     runner, settings = runner or Runner(), settings or GrowthSettings()
     if count_partitions(ground) <= settings.most_listed:
         members = all_partitions(ground)
         values = solve(ground, members, runner).values
         return PartitionValues(problem, members, values * ground.tick_bytes, complete=True)
-    grown = grow(ground, starts, settings, runner, finished)
+    weight = 1.0 if start is None else _WEIGHT_OF_OTHER_STARTS / len(even)
+    starts = [Start(cut, state, weight) for state, cut in enumerate(even)]
+    if start is not None:
+        starts.append(Start(*start, 1.0))
+    grown = grow(ground, tuple(starts), settings, runner, finished)
     return PartitionValues(problem, grown.members, grown.values * ground.tick_bytes, complete=False)
 
 
@@ -74,34 +74,18 @@ def count_all(problem: ProjectionProblem) -> int:
     return count_partitions(Ground.of(problem.work, problem.state, problem.tau, problem.chain))
 
 
-def unserved_size(problem: ProjectionProblem) -> Infeasible | None:
-    """Return why a size of the chain cannot be served, if one cannot."""
-    ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
-    for size in range(len(ground.sizes)):
-        if most_even_cut(ground, size) is None:
-            return _unserved(problem, int(ground.sizes[size]))
-    return None
+def even_cuts(problem: ProjectionProblem) -> list[Cut] | Infeasible:
+    """Return for each state of the chain the partition whose heaviest interval is lightest.
 
-
-def _starts(
-    ground: Ground, chain: MigrationChain, start: tuple[Cut, int] | None
-) -> tuple[Start, ...] | int:
-    """Return the starts of growth, or a size that no partition serves."""
-    even = [most_even_cut(ground, size) for size in range(len(ground.sizes))]
-    weight = 1.0 if start is None else _WEIGHT_OF_OTHER_STARTS / len(chain.sizes)
-    starts = []
-    for state, size in enumerate(ground.size_of_state.tolist()):
-        cut = even[size]
-        if cut is None:
-            return chain.sizes[state]
-        starts.append(Start(cut, state, weight))
-    if start is not None:
-        starts.append(Start(*start, 1.0))
-    return tuple(starts)
-
-
-def _unserved(problem: ProjectionProblem, size: int) -> Infeasible:
-    whole = [[0, len(problem.work)]]
-    outcome = single_step(StepProblem.of(problem.work, problem.state, whole, size, problem.tau))
-    why = outcome.reason if isinstance(outcome, Infeasible) else "no partition is found"
-    return Infeasible(f"a migration to {size} nodes may follow, and {why}")
+    Or why a size cannot be served.
+    """
+    tasks = len(problem.work)
+    whole = Assignment((0,) * tasks, 1)
+    cuts = []
+    for size in problem.chain.sizes:
+        step = StepProblem(problem.work, (0,) * tasks, whole, Target(size, problem.tau))
+        plan = single_step(step)
+        if isinstance(plan, Infeasible):
+            return Infeasible(f"a migration to {size} nodes may follow, and {plan.reason}")
+        cuts.append(cut_of(plan.assignment))
+    return cuts

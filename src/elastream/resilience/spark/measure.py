@@ -12,11 +12,10 @@ several. The rows that a join keeps on each side are counted once, at the end, b
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
@@ -31,16 +30,6 @@ if TYPE_CHECKING:
     from elastream.resilience.spark.trial_costs import QueryTrial
     from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.watched_query import WatchedQuery
-
-
-class _Node(Protocol):
-    """The properties of an executor that matter here."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def cores(self) -> int: ...
 
 
 _log = logging.getLogger(__name__)
@@ -147,69 +136,56 @@ def measure(
     if inputs is not None and len(inputs) != len(queries):
         raise ProblemError("inputs", f"has {len(inputs)} names; there are {len(queries)} queries")
     with watching(queries) as running:
-        trials = {
-            watched.name: _Trial(query, watched, batches, skip)
+        trials = [
+            _Trial(query, watched, [])
             for query, watched in zip(running.queries, running.watched, strict=True)
-        }
-        names = _streams(list(trials.values()), inputs)
+        ]
+        names = _streams(trials, inputs)
+        seen = {trial.watched.name: trial.seen for trial in trials}
 
         def note(batch: BatchObservation) -> None:
-            trials[batch.query].note(batch)
+            if batch.rows > 0 or seen[batch.query]:  # a trial starts with rows
+                seen[batch.query].append(batch)
             if heard is not None:
                 heard(batch.query, batch)
 
         batches_of(running.monitor, note)
-        _await_batches(list(trials.values()), time.monotonic() + timeout_s, timeout_s)
+        deadline = time.monotonic() + timeout_s
+        for trial in trials:
+            while len(trial.seen) < skip + batches:
+                _check_running(trial, skip, batches, timeout_s, time.monotonic() > deadline)
+                time.sleep(_LOOK_S)
         readings = [
-            _reading(running.internals, trial, names[name]) for name, trial in trials.items()
+            _reading(
+                running.internals,
+                trial.watched,
+                tuple(trial.seen[skip : skip + batches]),
+                names[trial.watched.name],
+            )
+            for trial in trials
         ]
-        return _measured(running.internals.executors(), readings)
+        cores = {each.id: each.cores for each in running.internals.executors()}
+        return _measured(cores, readings)
 
 
-class _Trial:
-    """The batches of one query."""
+class _Trial(NamedTuple):
+    """One query."""
 
-    def __init__(
-        self, query: StreamingQuery, watched: WatchedQuery, batches: int, skip: int
-    ) -> None:
-        self.query = query
-        self.watched = watched
-        self.batches = batches
-        self._skip = skip
-        self._seen: list[BatchObservation] = []
-        self._changed = threading.Condition()
-
-    def counted_batches(self) -> list[BatchObservation]:
-        """Return the batches that count, at most as many as are needed."""
-        with self._changed:
-            return self._seen[self._skip : self._skip + self.batches]
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until enough batches were received; ``False`` on timeout."""
-        needed = self._skip + self.batches
-        with self._changed:
-            return self._changed.wait_for(lambda: len(self._seen) >= needed, timeout_s)
-
-    def note(self, batch: BatchObservation) -> None:
-        """Record a batch; the trial starts with the first that has rows."""
-        if batch.rows == 0 and not self._seen:
-            return
-        with self._changed:
-            self._seen.append(batch)
-            self._changed.notify_all()
+    query: StreamingQuery
+    watched: WatchedQuery
+    seen: list[BatchObservation]
+    """Its batches so far; a listener's thread adds to them."""
 
 
-def _await_batches(trials: Sequence[_Trial], deadline: float, timeout_s: float) -> None:
-    for trial in trials:
-        while not trial.wait(_LOOK_S):
-            name = trial.watched.name
-            if not trial.query.isActive:
-                raise QueryRefusedError(f"the query {name} stopped while it was measured")
-            if time.monotonic() > deadline:
-                raise SparkError(
-                    f"the query {name} ran {len(trial.counted_batches())} of {trial.batches} "
-                    f"batches within {timeout_s:g} s; give it more input, or measure fewer"
-                )
+def _check_running(trial: _Trial, skip: int, batches: int, timeout_s: float, is_late: bool) -> None:
+    name = trial.watched.name
+    if not trial.query.isActive:
+        raise QueryRefusedError(f"the query {name} stopped while it was measured")
+    if is_late:
+        raise SparkError(
+            f"the query {name} ran {max(0, len(trial.seen) - skip)} of {batches} batches within "
+            f"{timeout_s:g} s; give it more input, or measure fewer"
+        )
 
 
 def _streams(
@@ -237,10 +213,14 @@ def _sources(query: StreamingQuery) -> int:
     return 1 if progress is None else len(progress["sources"])
 
 
-def _reading(internals: SparkInternals, trial: _Trial, streams: tuple[str, ...]) -> QueryTrial:
+def _reading(
+    internals: SparkInternals,
+    watched: WatchedQuery,
+    batches: tuple[BatchObservation, ...],
+    streams: tuple[str, ...],
+) -> QueryTrial:
     from elastream.resilience.spark.trial_costs import QueryTrial
 
-    watched, batches = trial.watched, tuple(trial.counted_batches())
     interval_ms = watched.trigger.interval_ms
     if sum(batch.rows for batch in batches) == 0:
         raise SparkError(f"the query {watched.name} read no rows in {len(batches)} batches")
@@ -281,7 +261,7 @@ def _join_states(internals: SparkInternals, watched: WatchedQuery) -> Mapping[in
     return rows_by_join
 
 
-def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Measured:
+def _measured(cores: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measured:
     from elastream.resilience.spark.trial_costs import operators_of, outside_costs
     from elastream.spark.observe.task_events import tasks_of
 
@@ -294,22 +274,22 @@ def _measured(executors: Sequence[_Node], readings: Sequence[QueryTrial]) -> Mea
         QueryGraph.of(inputs, operators, _transfer_cost(readings)),
         tuple(
             max(
-                _LEAST_CAPACITY * each.cores,
-                each.cores - sum(costs.at_any_rate.get(each.id, 0.0) for _, costs in outside),
+                _LEAST_CAPACITY * number,
+                number - sum(costs.at_any_rate.get(executor, 0.0) for _, costs in outside),
             )
-            for each in executors
+            for executor, number in cores.items()
         ),
         tuple(rates[stream] for stream in inputs),
         tuple(
             tuple(
-                sum(c.by_row.get(each.id, 0.0) for streams, c in outside if stream in streams)
+                sum(c.by_row.get(executor, 0.0) for streams, c in outside if stream in streams)
                 for stream in inputs
             )
-            for each in executors
+            for executor in cores
         ),
         tuple(least[stream] for stream in inputs),
         tuple(task for each in readings for task in tasks_of(each.name, each.operators)),
-        tuple(each.id for each in executors),
+        tuple(cores),
     )
 
 

@@ -29,27 +29,19 @@ from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.observe.task_events import lead_of, tasks_of
 
 
-class Affine(NamedTuple):
-    """``at_none + by_unit * x``."""
+def at_none(points: Sequence[tuple[float, float]], most: float) -> float:
+    """Return y at x = 0 of the least-squares line with non-negative coefficients, up to ``most``.
 
-    at_none: float
-    by_unit: float
-
-
-def affine(points: Sequence[tuple[float, float]], most: float) -> Affine:
-    """Return the least-squares line with non-negative coefficients and at most ``most`` at x = 0.
-
-    Points with the same x do not determine the constant: then it is 0.
+    Points with the same x do not determine it: then it is 0.
     """
     number = len(points)
     mean_x = sum(x for x, _ in points) / number
     mean_y = sum(y for _, y in points) / number
     spread = sum((x - mean_x) ** 2 for x, _ in points)
     if spread <= _SAME * mean_x**2 * number:
-        return Affine(0.0, mean_y / mean_x if mean_x else 0.0)
+        return 0.0
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
-    at_none = min(max(0.0, mean_y - max(0.0, slope) * mean_x), most)
-    return Affine(at_none, (mean_y - at_none) / mean_x)
+    return min(max(0.0, mean_y - max(0.0, slope) * mean_x), most)
 
 
 _SAME = 1e-6
@@ -138,9 +130,9 @@ def outside_costs(trial: QueryTrial) -> OutsideCosts:
     points = [
         (sum(trial.source_rows(batch)), sum(batch.outside_ms.values())) for batch in trial.batches
     ]
-    line = affine(points, min(y for _, y in points))
+    fixed_ms = at_none(points, min(y for _, y in points))
     total_s = sum(y for _, y in points) / 1000
-    fixed = line.at_none * len(points) / 1000 / total_s if total_s else 0.0
+    fixed = fixed_ms * len(points) / 1000 / total_s if total_s else 0.0
     rows = sum(trial.rows.values())
     spent: dict[str, float] = {}
     for batch in trial.batches:
@@ -233,7 +225,7 @@ def _pairs(
         times = [_own_ms(each, fed=fed) for each in observations]
         means.append(sum(times) / len(times))
         points += list(zip(_handled(observations, joins=joins), times, strict=True))
-    at_none_ms = affine(points, min(means)).at_none
+    at_none_ms = at_none(points, min(means))
     for (task, observations), mean_ms in zip(observed.items(), means, strict=True):
         out = output_rows[task]
         yield GraphOperator.of(

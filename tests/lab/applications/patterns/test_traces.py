@@ -14,12 +14,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from elastream.foresight.durations import length_of, seconds_of
+from elastream.foresight.commands.trace import seconds_of
 from elastream.foresight.traces.folder import prepare, read_manifest, read_tasks, read_totals
 from elastream.model.errors import ProblemError
 from elastream_lab.applications.patterns.building import TraceReport, build_trace
 from elastream_lab.applications.patterns.records import partition_hash, task_of
 from elastream_lab.applications.patterns.settings import TraceSettings
+from elastream_lab.studies.migration_cost.load import length_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elastream.foresight.durations import length_of
+from elastream.foresight.commands.trace import UNITS_S
 from elastream.foresight.traces.folder import read_manifest, read_nodes, read_tasks
 from elastream.model.errors import ProblemError
 from elastream.model.migration import LOAD_TOLERANCE
@@ -139,3 +139,9 @@ def _name(settings: Mapping[str, Any]) -> str:
         name = f"counts of patterns of up to {patterns} words"
     window_s = settings.get("window_s")
     return name if window_s is None else f"{name} in a window of {length_of(window_s)}"
+
+
+def length_of(seconds: int) -> str:
+    """Return a length of time as ``--every`` reads it, in the largest unit that fits."""
+    unit = next(unit for unit in reversed(UNITS_S) if seconds % UNITS_S[unit] == 0)
+    return f"{seconds // UNITS_S[unit]}{unit}"

@@ -18,10 +18,10 @@ import numpy as np
 
 from elastream.foresight.mtm.ground import Ground
 from elastream.foresight.mtm.growth import GrowthSettings
-from elastream.foresight.mtm.partitions import Partitions, most_even_cut
+from elastream.foresight.mtm.partitions import Partitions
 from elastream.foresight.mtm.problem import ProjectionProblem
 from elastream.foresight.mtm.runner import Runner
-from elastream.foresight.mtm.values import PartitionValues, count_all, partition_values
+from elastream.foresight.mtm.values import PartitionValues, count_all, even_cuts, partition_values
 from elastream.model.checks import count, positive
 from elastream.model.errors import ProblemError
 from elastream.model.plan import Infeasible
@@ -130,10 +130,10 @@ def _value_percent(values: PartitionValues) -> float:
     """Return the mean value of the most even partitions, one a state, in % of all state."""
     problem = values.problem
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
+    even = even_cuts(problem)
     found = []
-    for state, size in enumerate(ground.size_of_state.tolist()):
-        cut: Cut | None = most_even_cut(ground, size)
-        place = -1 if cut is None else int(_place(values.members, cut, ground))
+    for state, cut in enumerate([] if isinstance(even, Infeasible) else even):
+        place = _place(values.members, cut, ground)
         if place >= 0:
             found.append(float(values.values[state, place]))
     return 100 * float(np.mean(found)) / max(float(sum(problem.state)), 1.0)

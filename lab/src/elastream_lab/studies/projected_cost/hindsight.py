@@ -32,7 +32,7 @@ from elastream.foresight.mtm.partitions import (
     count_partitions,
 )
 from elastream.foresight.mtm.problem import ProjectionProblem
-from elastream.foresight.mtm.values import unserved_size
+from elastream.foresight.mtm.values import even_cuts
 from elastream.foresight.oms.planner import sequence
 from elastream.foresight.oms.problem import SequenceProblem
 from elastream.foresight.ssm.cuts import cut_of
@@ -98,7 +98,9 @@ def hindsight(
     """
     sampling = sampling or Sampling()
     ground = Ground.of(problem.work, problem.state, problem.tau, problem.chain)
-    listed = count_partitions(ground) <= _MOST_LISTED and unserved_size(problem) is None
+    listed = count_partitions(ground) <= _MOST_LISTED and not isinstance(
+        even_cuts(problem), Infeasible
+    )
     most = _MOST_SWEPT if listed else _MOST_PLANNED
     length = sampling.migrations or migrations_that_matter(problem.chain.gamma, most)
     drawn = sampled_sequences(
