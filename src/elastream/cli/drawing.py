@@ -1,4 +1,4 @@
-"""Draws a migration for people: a row of tasks a node, before and after."""
+"""Draws a migration for people: a row of tasks for each node, before and after."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from elastream.model.plan import StepPlan
 _STAYS, _ARRIVES, _LEAVES, _ELSEWHERE = "█", "▓", "░", "·"
 _MOST_NODES = 24
 _MOST_TASKS = 96
+_BAR_CELLS = 14
 
 
 def migration(problem: StepProblem, plan: StepPlan) -> RenderableType:
     """Return a picture of ``plan``: which tasks stay, which leave and which arrive, node by node.
 
-    Large clusters are told in the summary line alone.
+    A large cluster gets the summary line alone.
     """
     total = exact_sum(problem.state)
     share = 100 * plan.cost / total if total else 0.0
@@ -72,9 +73,9 @@ def _cell(was_here: bool, will_be_here: bool) -> tuple[str, str]:
     return _ELSEWHERE, "dim"
 
 
-def _bar(load: Number, limit: float, width: int = 14) -> Text:
-    filled = min(width, round(width * load / limit)) if limit else 0
-    return Text("━" * filled, "cyan") + Text("─" * (width - filled), "dim")
+def _bar(load: Number, limit: float) -> Text:
+    filled = min(_BAR_CELLS, round(_BAR_CELLS * load / limit)) if limit else 0
+    return Text("━" * filled, "cyan") + Text("─" * (_BAR_CELLS - filled), "dim")
 
 
 def _legend() -> Text:

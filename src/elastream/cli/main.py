@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP})
-"""Errors of the operating system that are about a path somebody gave, wherever they show up."""
+"""Errors of the operating system about a path that the user gave."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     if sys.stdout is None:
-        why = "send it to /dev/null where nobody shall read it"
+        why = "send it to /dev/null if it shall not be read"
         return _fail(f"standard output is closed; {why}", BAD_INPUT)
     # Half a surrogate pair, as JSON may have it, or a table on a terminal of few characters.
     before = _on_unwritable("backslashreplace")
     code = _run(arguments)
-    if callable(code):  # somebody's program: its output, its signals and its end are its own
+    if callable(code):  # a program of the user: its output, its signals and its end are its own
         _on_unwritable(before)
         return code()
     try:

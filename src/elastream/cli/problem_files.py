@@ -1,7 +1,6 @@
-"""Reads problem files: JSON in, checked problems out, or one line that names the wrong field.
+"""Reads problem files (``docs/reference/plan-files.md``), or names the wrong field in one line.
 
-The formats are described in ``docs/reference/plan-files.md``. Unknown fields, fields given
-twice and anything that is not plain JSON are refused: a typing error is never silently ignored.
+Unknown fields, fields given twice and anything that is not plain JSON are refused.
 """
 
 from __future__ import annotations
