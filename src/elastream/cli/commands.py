@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint
 from typing import Annotated, Any, Final
@@ -39,43 +40,27 @@ def _options(
     """Take the options that no command has; ``main`` has printed the version by now."""
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(UserDict[str, Any]):
     """The commands of a group: those it came with, and those that are loaded when looked up."""
 
-    def __init__(self, group: str, loaded: Mapping[str, Any]) -> None:
-        self._loaded = dict(loaded)
+    def __init__(self, group: str, own: Mapping[str, Any]) -> None:
         self._entries = {
             name.removeprefix(group).strip(): entry
             for name, entry in entries().items()
             if name.rpartition(" ")[0] == group
         }
+        super().__init__({name: own.get(name) for name in {**own, **self._entries}})
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = loaded(name, self._entries[name])
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        self._loaded.pop(name, None)
-        self._entries.pop(name, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._loaded, **self._entries})
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._loaded or name in self._entries
-
-    def __len__(self) -> int:
-        return len({**self._loaded, **self._entries})
+        if name in self.data and self.data[name] is None:
+            self.data[name] = loaded(name, self._entries[name])
+        return self.data[name]
 
     def summary(self, name: str) -> str | None:
         """Return the summary of a command; ``None`` for a hidden one."""
-        if name not in self._loaded:
+        command = self.data[name]
+        if command is None:
             return summary(self._entries[name])
-        command = self._loaded[name]
         return None if command.hidden else first_sentence(command.help or "")
 
 
