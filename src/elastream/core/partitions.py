@@ -156,7 +156,7 @@ def resumed_places(observed: Observed, query: Query, partitions: int) -> dict[Ta
 
     All of its state is loaded anew, so none has to stay where it is: tasks go one by one, the
     heaviest first, to the executor that is then least busy (Graham 1969). A task is expected to
-    cost its part of the one it comes from, or the mean where that is not known.
+    cost its part of the one it comes from.
     """
     if not observed.executors:
         return {}
@@ -181,18 +181,13 @@ def _expected_work(query: Query, partitions: int) -> dict[TaskId, float]:
     counts = Counter(task.operator for task in tasks)
     before = max(counts.values(), default=0)
     expected: dict[TaskId, float] = {}
-    for operator, number in counts.items():
-        work = {
-            task.partition: load.work for task, load in tasks.items() if task.operator == operator
-        }
-        if number < before:
-            expected |= {TaskId(query.name, operator, each): work[each] for each in work}
+    for task, load in tasks.items():
+        if counts[task.operator] < before:  # it has no key
+            expected[task] = load.work
             continue
-        mean = sum(work.values()) / partitions
-        whole = partitions % before == 0
-        for each in range(partitions):
-            share = work.get(each % before, 0.0) * before / partitions if whole else mean
-            expected[TaskId(query.name, operator, each)] = share
+        for partition in range(task.partition, partitions, before):
+            split = TaskId(query.name, task.operator, partition)
+            expected[split] = load.work * before / partitions
     return expected
 
 
