@@ -146,7 +146,7 @@ def _table(rows: Sequence[_Row]) -> Table:
             *([who] if several else []),
             _span(row.first.batch, row.last.batch) if one or not row.queries else "",
             str(row.last.executors),
-            _utilisation(row),
+            _span(_two_digits(row.lowest), _two_digits(row.highest)),
             Text(row.last.kind + times, style=_STYLES.get(row.last.kind, "")),
             literal(row.last.reason),
         )
@@ -162,14 +162,11 @@ def _time(decision: Decision) -> datetime | None:
         return None
 
 
-def _span(first: int | None, last: int | None) -> str:
-    if first is None or last is None or first == last:
-        return "" if last is None else str(last)
-    return f"{first}-{last}"
-
-
-def _utilisation(row: _Row) -> str:
-    if row.lowest is None or row.highest is None:
+def _span(first: object, last: object) -> str:
+    if last is None:
         return ""
-    low, high = f"{row.lowest:.2f}", f"{row.highest:.2f}"
-    return low if low == high else f"{low}-{high}"
+    return str(last) if first in (None, last) else f"{first}-{last}"
+
+
+def _two_digits(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"

@@ -39,8 +39,8 @@ PAGE = typer.Option(
 PAGE_NAME = typer.Option(
     "--page-name",
     metavar="NAME",
-    help="A host name by which others call the page, besides the machine's addresses and its own "
-    "name; may be given several times.",
+    help="A host name by which others call the page, in addition to the machine's addresses and "
+    "its own name; may be given several times.",
 )
 
 LogFile = Annotated[Path, typer.Argument(metavar="FILE", help="A decision log (JSON lines).")]

@@ -193,7 +193,7 @@ def _of_queries(counted: Counted, view: View) -> Iterator[Metric]:
     )
     yield _counter(
         "moves_asked_again",
-        "Moves of partitions that were asked for again because they did not hold.",
+        "Moves of partitions that were requested again because they did not hold.",
         [((name,), query.asked_again) for name, query in queries],
         _QUERY,
     )
@@ -214,7 +214,7 @@ def _of_queries(counted: Counted, view: View) -> Iterator[Metric]:
     yield _gauge(
         "query_idle",
         "1 while no batch runs and no row waits for one.",
-        [((name,), 1 if told.get("idle") else 0) for name, told in view.queries.items()],
+        [((name,), 1 if query.get("idle") else 0) for name, query in view.queries.items()],
         _QUERY,
     )
 

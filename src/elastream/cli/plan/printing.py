@@ -25,7 +25,7 @@ Seconds = Annotated[
     typer.Option(
         min=0.1,
         show_default="the planner's own effort",
-        help="Effort to prove the plan best, worth about so many seconds of an ordinary core; "
+        help="Effort to prove the plan best, in seconds of an ordinary core, roughly; "
         "counted, not timed. Not enough: the best plan is printed with its bound.",
     ),
 ]
