@@ -169,7 +169,7 @@ def _migrations(gamma: float, most: int) -> int:
     return min(most, math.ceil(math.log(_NEGLIGIBLE) / math.log(gamma)))
 
 
-def asked_targets(problem: FreeAheadProblem) -> list[Target]:
+def possible_targets(problem: FreeAheadProblem) -> list[Target]:
     """Return every target that a placement may have to serve, the current one first."""
     targets = [problem.step.target]
     if problem.chain is not None:

@@ -47,8 +47,8 @@ def lazy_step(
         opened[least] = False
         loads[least] = 0.0
         used -= 1
-    dear = worth / np.maximum(work, 1e-300)
-    for j in np.argsort(dear, kind="mergesort"):
+    worth_per_work = worth / np.maximum(work, 1e-300)
+    for j in np.argsort(worth_per_work, kind="mergesort"):
         i = place[j]
         if not opened[i]:
             out[j] = -1

@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
-from elastream.foresight.ahead.futures import asked_targets
+from elastream.foresight.ahead.futures import possible_targets
 from elastream.foresight.ahead.problem import FreeAheadProblem
 from elastream.foresight.mtm.ground import Flags
 from elastream.foresight.ssm.interval_gain import Floats, Ints
@@ -52,7 +52,7 @@ def listed(problem: FreeAheadProblem) -> Listed | None:
     step = problem.step
     if problem.past or step.copies or len(step.work) > _MOST_TASKS:
         return None
-    requested = asked_targets(problem)
+    requested = possible_targets(problem)
     total = exact_sum(step.work)
     limits = {target: target.limit(total) * (1 + LOAD_TOLERANCE) for target in requested}
     most = max(target.nodes for target in requested)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elastream.foresight.ahead.candidates import Candidate, Candidates
-from elastream.foresight.ahead.futures import Ahead, LookAhead, ahead_of, asked_targets
+from elastream.foresight.ahead.futures import Ahead, LookAhead, ahead_of, possible_targets
 from elastream.foresight.ahead.listing import listed, nodes_of_groups
 from elastream.foresight.ahead.problem import FreeAheadPlan, FreeAheadProblem, PastWork
 from elastream.foresight.mtm.problem import MigrationChain, direction_of
@@ -69,19 +69,19 @@ def free_ahead(
     ahead = ahead_of(problem, look)
     stay = _stay(step)
     if stay is not None:
-        return _told(problem, ahead, stay, free, most, 1)
+        return _plan_of(problem, ahead, stay, free, most, 1)
     trials = _Trials(problem, ahead, most)
     if free.status != "unbalanced":
         trials.add_free(np.array(free.assignment.nodes_of_tasks))
-    made = Candidates(step, asked_targets(problem), look.seed)
+    made = Candidates(step, possible_targets(problem), look.seed)
     trials.add_all(made.first(look.candidates))
     for _ in range(look.rounds):
         trials.add_all(made.near(trials.best_candidates(), look.near))
     if not trials.count:
-        return _told(problem, ahead, free, free, most, 1)
+        return _plan_of(problem, ahead, free, free, most, 1)
     place = tuple(trials.best.tolist())
     best = step_plan(step, place, lower_bound=free.lower_bound)
-    return _told(problem, ahead, best, free, most, trials.count)
+    return _plan_of(problem, ahead, best, free, most, trials.count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +197,7 @@ def _costs(problem: FreeAheadProblem, ahead: Ahead, plan: StepPlan) -> Floats:
     return ahead.costs(state, np.array(plan.assignment.nodes_of_tasks), problem.gamma)
 
 
-def _told(
+def _plan_of(
     problem: FreeAheadProblem, ahead: Ahead, plan: StepPlan, free: StepPlan, most: float, tried: int
 ) -> FreeAheadPlan:
     costs = _costs(problem, ahead, plan)

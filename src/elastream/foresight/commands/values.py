@@ -37,7 +37,7 @@ _CHAIN = typer.Option(
 )
 _POOL = typer.Option("--pool", min=50, help="Most partitions valued where all are too many.")
 _LIST_UP_TO = typer.Option(
-    "--list-up-to", min=0, help="Up to so many partitions all are valued; up to 10 million."
+    "--list-up-to", min=0, help="All are valued up to this many partitions; at most 10 million."
 )
 _ROUNDS = typer.Option("--rounds", min=1, help="Most rounds of growth.")
 _ON_SPARK = typer.Option(
@@ -48,7 +48,7 @@ _LARGE_POOL = 5000
 _LONG_LIST = 50_000
 """To value fewer partitions takes one core less time than two of Spark's and its start."""
 _MOST_LISTED = 10_000_000
-"""Bounds of so many partitions are gigabytes on the driver and on every executor."""
+"""Bounds of this many partitions are gigabytes on the driver and on every executor."""
 _MASTER = typer.Option("--master", help="The Spark master; left out: this machine's cores.")
 
 

@@ -116,7 +116,7 @@ class TransitionProblem:
     ) -> TransitionProblem:
         """Return the checked problem.
 
-        ``direction`` matters where the chain has directions. Left out, it is told by comparing
+        ``direction`` matters where the chain has directions. Left out, it follows from comparing
         the nodes afterwards with those that hold tasks now.
         """
         return cls(step, chain, state_after(step, chain, direction))

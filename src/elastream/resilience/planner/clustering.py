@@ -64,8 +64,8 @@ def clusters(space: Space, approach: Approach, threshold: float, heaviest: float
         fits = (ratios >= threshold) & (together.max(axis=1) <= heaviest * (1 + _ROUNDING))
         if not fits.any():
             return np.unique(member_of, return_inverse=True)[1].astype(np.int64)
-        dear = -ratios if approach == "by_ratio" else np.linalg.norm(together, axis=1)
-        u, v = ends[np.argmin(np.where(fits, dear, np.inf))]
+        cost = -ratios if approach == "by_ratio" else np.linalg.norm(together, axis=1)
+        u, v = ends[np.argmin(np.where(fits, cost, np.inf))]
         shares[u] += shares[v]
         member_of[member_of == v] = u
         ends = np.where(ends == v, u, ends)

@@ -27,7 +27,7 @@ _POLL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watching:
-    """Running queries of one application, heard."""
+    """Running queries of one application, and their monitor."""
 
     internals: SparkInternals
     monitor: SparkMonitor
@@ -50,7 +50,7 @@ class Watching:
 def watching(
     queries: StreamingQuery | Sequence[StreamingQuery], *, backlog: Backlog | None = None
 ) -> Iterator[Watching]:
-    """Give the queries with what hears them; waits for their first batches.
+    """Yield the queries with their monitor; waits for their first batches.
 
     Raises :class:`~elastream.model.errors.ElastreamError` with one line where a query is stopped,
     cannot be watched, or is given twice. The queries run on.
@@ -73,15 +73,15 @@ def watching(
 
 
 def batches_of(
-    monitor: SparkMonitor, heard: Callable[[BatchObservation], None]
+    monitor: SparkMonitor, on_batch: Callable[[BatchObservation], None]
 ) -> Callable[[], None]:
-    """Call ``heard`` with every batch that a monitor tells of; return how to stop that."""
+    """Call ``on_batch`` with every batch that a monitor reports; return how to stop that."""
 
-    def told(fact: Fact) -> None:
+    def on_fact(fact: Fact) -> None:
         if isinstance(fact, BatchObserved):
-            heard(fact.batch)
+            on_batch(fact.batch)
 
-    return monitor.subscribe(told)
+    return monitor.subscribe(on_fact)
 
 
 def _await_first_batches(seen: Watching) -> None:
