@@ -18,8 +18,8 @@ TASK = TaskId("q", 0, 0)
 def test_samples_and_changes_are_kept_and_nothing_else(tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "new" / "folder")
     hold = Decision(1000, 1, "hold", "nothing to do", 2, 0.5, {}, "q")
-    for told in (sample(1, ["1"], {TASK: (0.5, 1)}), hold, done(2, 3)):
-        recorder.write(told)
+    for entry in (sample(1, ["1"], {TASK: (0.5, 1)}), hold, done(2, 3)):
+        recorder.write(entry)
     kept = list(read_log(tmp_path / "new" / "folder" / "samples.jsonl"))
     assert kept == [sample(1, ["1"], {TASK: (0.5, 1)}), done(2, 3)]
 

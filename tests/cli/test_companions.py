@@ -70,5 +70,5 @@ def asked(*arguments: str) -> str:
         ("--both 1 --one --two 3", "True 3 0 1 0"),
     ],
 )
-def test_or_asks_for_one_and_and_for_all(arguments: str, told: str) -> None:
-    assert asked(*arguments.split()) == told
+def test_or_asks_for_one_and_and_for_all(arguments: str, text: str) -> None:
+    assert asked(*arguments.split()) == text

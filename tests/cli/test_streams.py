@@ -62,8 +62,8 @@ def test_what_cannot_be_written_is_escaped(
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     line = {"v": 2, "at_ms": 0, "query": "q", "batch": 1, "kind": "hold", "executors": 2}
-    told = {**line, "utilisation": 0.7, "reason": "\ud800 as it is", "figures": {}}
-    (tmp_path / "log").write_text(json.dumps(told) + "\n")
+    report = {**line, "utilisation": 0.7, "reason": "\ud800 as it is", "figures": {}}
+    (tmp_path / "log").write_text(json.dumps(report) + "\n")
     ran = run(f"log {tmp_path / 'log'}", "")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert r"\ud800 as it is" in ran.stdout

@@ -139,9 +139,9 @@ def main(given: str) -> None:
     ):
 
         def note(seen: BatchObservation) -> None:
-            told = {"query": seen.query, "batch": seen.batch, "rows": seen.rows}
-            told |= {"backlog": seen.backlog, "at_ms": seen.finished_at_ms}
-            batches.write(json.dumps({**told, "duration_ms": seen.duration_ms}) + "\n")
+            report = {"query": seen.query, "batch": seen.batch, "rows": seen.rows}
+            report |= {"backlog": seen.backlog, "at_ms": seen.finished_at_ms}
+            batches.write(json.dumps({**report, "duration_ms": seen.duration_ms}) + "\n")
 
         batches_of(attachment.monitor, note)
         commands = Commands(spark, attachment)

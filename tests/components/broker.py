@@ -73,9 +73,9 @@ class Broker:
         self._process = self._run("kafka.Kafka", str(self._properties))
         end = time.monotonic() + _PATIENCE_S
         while not self._listens():
-            told = self._log.read_text()[-2000:]
-            assert self._process.poll() is None, f"the broker has ended: {told}"
-            assert time.monotonic() < end, f"the broker does not listen: {told}"
+            reports = self._log.read_text()[-2000:]
+            assert self._process.poll() is None, f"the broker has ended: {reports}"
+            assert time.monotonic() < end, f"the broker does not listen: {reports}"
             time.sleep(0.2)
 
     def kill(self) -> None:

@@ -113,12 +113,12 @@ class Commands:
 def main(given: str) -> None:
     from pyspark.sql import SparkSession
 
-    told = json.loads(given)
+    fields = json.loads(given)
     os.environ["JAVA_HOME"] = str(java_home())
-    builder = SparkSession.builder.master(told["master"]).appName("counts")
-    for name, value in {**session_settings(local_disk=True), **SETTINGS, **told["conf"]}.items():
+    builder = SparkSession.builder.master(fields["master"]).appName("counts")
+    for name, value in {**session_settings(local_disk=True), **SETTINGS, **fields["conf"]}.items():
         builder = builder.config(name, value)
-    commands = Commands(builder.getOrCreate(), Path(told["checkpoint"]))
+    commands = Commands(builder.getOrCreate(), Path(fields["checkpoint"]))
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)

@@ -105,11 +105,11 @@ class Commands:
         """Stop the query, and hold what it put out against what is right."""
         self._query.stop()
         rows = self._spark.read.parquet(str(self._folder / "out")).collect()
-        told = Counter((row["start"], row["key"], row["n"]) for row in rows)
-        windows = len({start for start, _, _ in told})
+        counts = Counter((row["start"], row["key"], row["n"]) for row in rows)
+        windows = len({start for start, _, _ in counts})
         batches = committed_rows(self._folder / "checkpoint") // ROWS
         return {
-            "exact": told == windowed_answer(windows),
+            "exact": counts == windowed_answer(windows),
             "windows": windows,
             "due": batches // WINDOW - 2,  # the last two may not be closed yet
         }

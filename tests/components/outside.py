@@ -76,7 +76,7 @@ class Outside:
         rows = self._spark.read.format("statestore").load(checkpoint).select("key", "value")
         return {str(row["key"][0]): [row["value"][0], row["value"][1]] for row in rows.collect()}
 
-    def told(self, topic: str) -> list[list[Any]]:
+    def report(self, topic: str) -> list[list[Any]]:
         """Return everything that a query has written to a topic."""
         rows = self._topics([topic]).selectExpr(
             "cast(key as string)", "from_json(cast(value as string), 'n long, total long') as v"

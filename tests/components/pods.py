@@ -145,8 +145,8 @@ class PodRunner:
             "restartCount": 0,
             "state": state,
         }
-        told = {"phase": phase, "podIP": run.address, "containerStatuses": [status]}
-        self._server.tell_status(run.name, told)
+        reports = {"phase": phase, "podIP": run.address, "containerStatuses": [status]}
+        self._server.tell_status(run.name, reports)
 
 
 @contextmanager

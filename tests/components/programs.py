@@ -154,10 +154,10 @@ def cluster_application(
     folder: Path, master: str, conf: Mapping[str, str], *, environ: Mapping[str, str] | None = None
 ) -> Iterator[ClusterApplication]:
     """Start an application on a master, and end it; who runs its executors ends those."""
-    told = {"master": master, "conf": dict(conf), "checkpoint": str(folder / "checkpoint")}
+    report = {"master": master, "conf": dict(conf), "checkpoint": str(folder / "checkpoint")}
     started = ClusterApplication(
         "tests.components.cluster_application",
-        json.dumps(told),
+        json.dumps(report),
         folder / "application.log",
         environ=environ,
     )

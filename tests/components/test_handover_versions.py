@@ -44,8 +44,8 @@ def spark(name: str) -> Spark:
 def version(name: str) -> str:
     """Return the version that this Spark says it has."""
     on = spark(name)
-    told = [on.python, "-c", "import pyspark; print(pyspark.__version__)"]
-    return subprocess.check_output(told, env=dict(on.environment) or None, text=True).strip()
+    reports = [on.python, "-c", "import pyspark; print(pyspark.__version__)"]
+    return subprocess.check_output(reports, env=dict(on.environment) or None, text=True).strip()
 
 
 @pytest.mark.parametrize(

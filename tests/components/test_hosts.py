@@ -57,8 +57,8 @@ class Application(Program):
     @property
     def where(self) -> dict[str, int]:
         """How many tasks each host ran in the last batch."""
-        told = self.ask("where")
-        return dict(zip(self._named(told), told.values(), strict=True))
+        report = self.ask("where")
+        return dict(zip(self._named(report), report.values(), strict=True))
 
     @property
     def decisions(self) -> list[Decision]:
@@ -185,11 +185,11 @@ def distances_are_as_set(net: Network, application: Application) -> None:
     for pair, ms in DELAYS_MS.items():
         net.delay(*pair, ms)
     names = {host.address: host.name for host in net.hosts.values()}
-    told = {(names[one], names[other]): ms for one, other, ms in application.ask("round_trips")}
-    assert told.keys() == {pair for both in DELAYS_MS for pair in (both, both[::-1])}
+    reports = {(names[one], names[other]): ms for one, other, ms in application.ask("round_trips")}
+    assert reports.keys() == {pair for both in DELAYS_MS for pair in (both, both[::-1])}
     for pair, ms in DELAYS_MS.items():
-        assert min(told[pair], told[pair[::-1]]) >= 2 * ms
-    nearest = sorted(DELAYS_MS, key=lambda pair: min(told[pair], told[pair[::-1]]))
+        assert min(reports[pair], reports[pair[::-1]]) >= 2 * ms
+    nearest = sorted(DELAYS_MS, key=lambda pair: min(reports[pair], reports[pair[::-1]]))
     assert nearest == sorted(DELAYS_MS, key=lambda pair: DELAYS_MS[pair])
     for pair in DELAYS_MS:
         net.delay(*pair, 0.0)
@@ -197,7 +197,7 @@ def distances_are_as_set(net: Network, application: Application) -> None:
 
 def losses(application: Application) -> list[Decision]:
     """What the log says of executors that were lost, one each time."""
-    told = [each for each in application.decisions if each.kind == "lost"]
-    found = [each for each in told if each.figures.get("executors_lost")]
+    decisions = [each for each in application.decisions if each.kind == "lost"]
+    found = [each for each in decisions if each.figures.get("executors_lost")]
     assert all(each.figures["executors_lost"] == 1 for each in found)
     return found

@@ -67,8 +67,8 @@ def assert_exact(app: Application, world: Program, stream: Stream, checkpoint: P
     right = world.ask("counted", offsets=committed(checkpoint))
     assert sum(n for n, _ in right.values()) == rows >= stream.sent
     assert world.ask("state", checkpoint=str(checkpoint)) == right
-    told = world.ask("told", topic="counts")
-    assert {key: max([n, total] for of, n, total in told if of == key) for key in right} == right
+    report = world.ask("told", topic="counts")
+    assert {key: max([n, total] for of, n, total in report if of == key) for key in right} == right
 
 
 def test_lag_scales_out_before_utilisation_shows_it_is_caught_up_with_and_scales_in(
@@ -87,9 +87,9 @@ def test_lag_scales_out_before_utilisation_shows_it_is_caught_up_with_and_scales
         stream.burst(40_000)
         until(lambda: "done" in kinds(app, before), "it has scaled out")
         until(lambda: kinds(app, before).count("done") > 1, "it has scaled in")
-        told = app.decisions[before:]
+        decisions = app.decisions[before:]
         out, grown, scale_in = (
-            next(decision for decision in told if decision.kind == kind)
+            next(decision for decision in decisions if decision.kind == kind)
             for kind in ("scale-out", "done", "scale-in")
         )
         assert out.utilisation is not None

@@ -95,9 +95,9 @@ def test_round_trips_take_what_was_set_and_no_host_is_nearer(net: Network) -> No
             far = float(ran(net["three"], ROUND_TRIP, net["one"]))
             assert 2 * ms <= near < far
             assert far >= 4 * ms
-        told = net.lateness()
-        assert told.median_ms is not None
-        assert told.frames > 100
+        report = net.lateness()
+        assert report.median_ms is not None
+        assert report.frames > 100
         for other in ("two", "three"):
             net.delay("one", other, 0.0)
 
@@ -131,10 +131,10 @@ def test_hosts_share_the_folders_named_and_nothing_else_below_tmp(tmp_path: Path
     with network(["one", "two"], shared=[tmp_path]) as net:
         for host, program in ((net["one"], write), (net["two"], look)):
             with host.start(sys.executable, "-c", program.format(tmp_path)) as process:
-                told = process.communicate()[0]
+                ended = process.communicate()[0]
         assert (net["one"].tmp / "own").exists()
-    assert "own" not in told
-    assert "shared" in told
+    assert "own" not in ended
+    assert "shared" in ended
     assert [each.name for each in tmp_path.iterdir()] == ["shared"]
 
 

@@ -96,8 +96,8 @@ def scaled(run: RunningQuery, executors: int) -> None:
     known = len(run.decisions)
 
     def ends() -> list[Decision]:
-        told = run.decisions[known:]  # may begin with the end of the change before
-        since = itertools.dropwhile(lambda each: each.kind not in BEGINS, told)
+        decisions = run.decisions[known:]  # may begin with the end of the change before
+        since = itertools.dropwhile(lambda each: each.kind not in BEGINS, decisions)
         return [each for each in since if each.kind in ENDS]
 
     run.attachment.scale_to(executors)

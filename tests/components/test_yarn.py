@@ -50,15 +50,15 @@ def test_the_doctor_says_that_attaching_would_work_on_yarn(tmp_path: Path, clust
         "--json",
     ]
     cluster.give(2 + MASTER_TOO)
-    told = subprocess.run(
+    ended = subprocess.run(
         [*command, "--checkpoint", str(tmp_path), "--patience", str(PATIENCE_S), *options],
         env={**environment(), **cluster.environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    found = {each["name"]: each for each in json.loads(told.stdout)["findings"]}
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = {each["name"]: each for each in json.loads(ended.stdout)["findings"]}
     assert "its ResourceManager listens at 127.0.0.1:" in found["cluster manager"]["found"]
     assert found["executors"]["found"] == "2 of 2 came"
     assert found["checkpoint"]["verdict"] == "ok"

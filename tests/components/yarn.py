@@ -112,17 +112,17 @@ class Yarn:
 
     def nodes(self, *states: str) -> list[str]:
         """Return the hosts of nodes that are in one of these states."""
-        told = self._ask(f"nodes?states={','.join(states)}")["nodes"] or {}
-        return sorted(node["nodeHostName"] for node in told.get("node", ()))
+        reports = self._ask(f"nodes?states={','.join(states)}")["nodes"] or {}
+        return sorted(node["nodeHostName"] for node in reports.get("node", ()))
 
     def containers(self, application: str) -> dict[str, str]:
         """Return the containers that an application has, and the node of each."""
         attempts = self._ask(f"apps/{application}/appattempts")["appAttempts"]["appAttempt"]
         attempt = attempts[-1]["appAttemptId"]
-        told = self._ask(f"apps/{application}/appattempts/{attempt}/containers")
+        report = self._ask(f"apps/{application}/appattempts/{attempt}/containers")
         return {
             each["containerId"]: each["assignedNodeId"]
-            for each in told.get("container", ())
+            for each in report.get("container", ())
             if each["containerState"] in _RUNNING
         }
 
@@ -147,8 +147,8 @@ class Yarn:
         self._excluded.write_text(f"{host}\n")
         options = ["-refreshNodes", "-g", str(int(_PATIENCE_S)), "-server"]
         client = _java(self._manager, "org.apache.hadoop.yarn.client.cli.RMAdminCLI", *options)
-        told = subprocess.run(client, capture_output=True, text=True, check=False)
-        assert told.returncode == 0, told.stderr
+        ended = subprocess.run(client, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
 
     def _answers(self) -> bool:
         try:
@@ -203,12 +203,12 @@ def _java(configuration: Path, *arguments: str) -> list[str]:
 def _service(folder: Path, name: str) -> Iterator[None]:
     """A process of the cluster, ended with the block; a node ends its containers first."""
     log = folder / "service.log"
-    with log.open("w") as told:
+    with log.open("w") as report:
         process = subprocess.Popen(
             _java(folder, name),
             cwd=folder,
-            stdout=told,
-            stderr=told,
+            stdout=report,
+            stderr=report,
             env={**os.environ, "JAVA_HOME": str(java_home())},
         )
     try:

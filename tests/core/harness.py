@@ -69,7 +69,7 @@ class Harness:
 
     @property
     def decisions(self) -> list[Decision]:
-        return [i.decision for told in self.told for i in told if isinstance(i, Log)]
+        return [i.decision for entry in self.told for i in entry if isinstance(i, Log)]
 
     @property
     def kinds(self) -> list[str]:
@@ -79,10 +79,10 @@ class Harness:
         if isinstance(event, BatchObserved):
             self.last_batch = event.batch
         self.events.append(event)
-        self.state, told = step(self.state, event)
-        self.told.append(told)
-        self._check(told)
-        for instruction in told:
+        self.state, report = step(self.state, event)
+        self.told.append(report)
+        self._check(report)
+        for instruction in report:
             match instruction:
                 case Place() if self.places_at_once:
                     self.feed(Answered(instruction.ticket, self._result(instruction)))
@@ -94,7 +94,7 @@ class Harness:
                     pass
                 case action:
                     self.pending.append(action)
-        return told
+        return report
 
     def answer(self) -> None:
         """Carry out the action that has waited longest."""
@@ -121,11 +121,11 @@ class Harness:
                 self.answer()
 
     def replayed(self) -> list[tuple[Instruction, ...]]:
-        state, told = self.first, self.told[0]
-        again = [told]
+        state, reports = self.first, self.told[0]
+        again = [reports]
         for event in self.events:
-            state, told = step(state, event)
-            again.append(told)
+            state, reports = step(state, event)
+            again.append(reports)
         return again
 
     def _heard(self, fact: Fact) -> None:
@@ -163,13 +163,13 @@ class Harness:
         except (ElastreamError, KeyError) as error:
             return Failure(str(error))
 
-    def _check(self, told: tuple[Instruction, ...]) -> None:
+    def _check(self, reports: tuple[Instruction, ...]) -> None:
         policy = self.policy
-        places = [i for i in told if isinstance(i, Place)]
+        places = [i for i in reports if isinstance(i, Place)]
         assert len({place.query for place in places}) == len(places), "one mini-migration a batch"
         spares = {spare.id for spare in self.state.spares}
         assert not spares & self.state.observed.holders(), "spares hold no state"
-        for instruction in told:
+        for instruction in reports:
             if policy.advise_only:
                 assert isinstance(instruction, Log | Plan | RecordSample | Cancel | Rehearse), (
                     "advice acts not"
@@ -231,6 +231,6 @@ class Harness:
 
 def joined(cluster: SimulatedCluster) -> list[QueryJoined]:
     """What the cluster tells of its queries."""
-    told: list[Any] = []
-    cluster.subscribe(told.append)()
-    return [fact for fact in told if isinstance(fact, QueryJoined)]
+    reports: list[Any] = []
+    cluster.subscribe(reports.append)()
+    return [fact for fact in reports if isinstance(fact, QueryJoined)]

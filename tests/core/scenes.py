@@ -95,20 +95,20 @@ def heard(state: LoopState, number: int, where: Mapping[int, str] | Sequence[str
 
 def after(state: LoopState, *events: Event) -> Transition:
     """The loop after these events, and all that it told."""
-    told: tuple[Instruction, ...] = ()
+    reports: tuple[Instruction, ...] = ()
     for event in events:
         state, more = step(state, event)
-        told += more
-    return state, told
+        reports += more
+    return state, reports
 
 
-def kinds(told: Sequence[Instruction]) -> list[str]:
-    return [each.decision.kind for each in told if isinstance(each, Log)]
+def kinds(reports: Sequence[Instruction]) -> list[str]:
+    return [each.decision.kind for each in reports if isinstance(each, Log)]
 
 
-def reasons(told: Sequence[Instruction]) -> list[str]:
-    return [each.decision.reason for each in told if isinstance(each, Log)]
+def reasons(reports: Sequence[Instruction]) -> list[str]:
+    return [each.decision.reason for each in reports if isinstance(each, Log)]
 
 
-def acts(told: Sequence[Instruction]) -> list[Instruction]:
-    return [each for each in told if not isinstance(each, Log)]
+def acts(reports: Sequence[Instruction]) -> list[Instruction]:
+    return [each for each in reports if not isinstance(each, Log)]

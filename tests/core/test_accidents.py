@@ -250,8 +250,8 @@ class Accidents(RuleBasedStateMachine):
         run.seconds(30)
         quiet = [
             i
-            for told in run.told[before:]
-            for i in told
+            for entry in run.told[before:]
+            for i in entry
             if not isinstance(i, Log | Plan | RecordSample)
         ]
         story = "\n".join(f"{d.at_ms} {d.kind} {d.query} {d.reason}" for d in run.decisions[-60:])

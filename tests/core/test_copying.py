@@ -62,7 +62,7 @@ def moves(run: Harness, number: int) -> dict[TaskId, str]:
 
 
 def of_kind(run: Harness, kind: type[Instruction]) -> list[Any]:
-    return [each for told in run.told for each in told if isinstance(each, kind)]
+    return [each for entry in run.told for each in entry if isinstance(each, kind)]
 
 
 def ask(run: Harness, number: int) -> tuple[Instruction, ...]:
@@ -82,9 +82,9 @@ def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing(
     run.answer()
     run.batches(2)
     assert wanted.items() <= run.cluster.where().items()
-    (told,) = (d for d in run.decisions if d.kind == "copy")
-    assert told.reason.startswith("the state of 3 of 3 tasks is ahead of it")
-    assert told.figures["bytes_ahead"] == 6 * MIB
+    (decisions,) = (d for d in run.decisions if d.kind == "copy")
+    assert decisions.reason.startswith("the state of 3 of 3 tasks is ahead of it")
+    assert decisions.figures["bytes_ahead"] == 6 * MIB
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == done.figures["tasks_moved"] == 3
     assert done.figures["state_bytes_ahead"] == done.figures["state_bytes_moved"] == 6 * MIB
@@ -133,9 +133,9 @@ def test_without_copies_tasks_move_all_the_same_and_the_log_says_why(how: str) -
         run.feed(Answered(ticket, Copied(why="this Spark lacks a name")))
     run.batches(2)
     assert wanted.items() <= run.cluster.where().items()
-    (told,) = (d for d in run.decisions if d.kind == "copy")
-    assert "the state of 0 of 3 tasks is ahead of it" in told.reason
-    assert "; the rest is loaded in its batch: " in told.reason
+    (decisions,) = (d for d in run.decisions if d.kind == "copy")
+    assert "the state of 0 of 3 tasks is ahead of it" in decisions.reason
+    assert "; the rest is loaded in its batch: " in decisions.reason
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == 0
 
@@ -165,9 +165,9 @@ def test_an_executor_that_is_lost_while_state_travels_makes_a_new_plan_or_none()
     (copy,) = of_kind(run, Copy)
     lost = next(iter(set(copy.wanted.values())))
     left = tuple(e for e in run.cluster.executors() if e.id != lost)
-    told = run.feed(ExecutorsChanged(round(run.cluster.now_ms), left))
-    assert Cancel(copy.ticket) in told
-    assert DropCopies() in told
+    report = run.feed(ExecutorsChanged(round(run.cluster.now_ms), left))
+    assert Cancel(copy.ticket) in report
+    assert DropCopies() in report
     assert isinstance(run.state.phase, Steady)
 
 
@@ -189,8 +189,8 @@ def test_a_loop_that_leaves_while_state_travels_gives_its_copies_up() -> None:
     run = run_of()
     ask(run, 3)
     (copy,) = of_kind(run, Copy)
-    told = run.feed(DetachRequested())
-    assert Cancel(copy.ticket) in told
+    report = run.feed(DetachRequested())
+    assert Cancel(copy.ticket) in report
     assert isinstance(run.state.phase, Detached)
 
 

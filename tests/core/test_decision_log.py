@@ -236,13 +236,13 @@ def test_a_missing_file_is_named(path: Path) -> None:
 
 
 def test_a_log_is_a_file_a_function_or_nothing(path: Path) -> None:
-    told: list[Decision] = []
-    for log in (path, told.append, None):
+    entries: list[Decision] = []
+    for log in (path, entries.append, None):
         write = log_writer(log)
         write(HOLD)
         write(SAMPLE)
     assert list(read_log(path)) == [HOLD, SAMPLE]
-    assert told == [HOLD], "samples go to files alone"
+    assert entries == [HOLD], "samples go to files alone"
 
 
 def test_the_name_of_a_file_may_be_a_text(path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_start_without_executors_to_be_told_fails_and_leaves_nothing() -> None
 
 def test_a_start_without_a_monitor_fails_and_leaves_nothing() -> None:
     class Deaf(SimulatedCluster):
-        def subscribe(self, heard: Callable[[Fact], None]) -> Callable[[], None]:  # noqa: ARG002
+        def subscribe(self, reports: Callable[[Fact], None]) -> Callable[[], None]:  # noqa: ARG002
             raise ElastreamError("no events")
 
     bench = Bench(busy_cluster(Deaf))
@@ -210,7 +210,7 @@ def test_decisions_can_be_written_elsewhere_too_for_a_while(bench: Bench) -> Non
     remove()
     known = len(bench.decisions)
     bench.cluster.run_batches(2)
-    assert [told for told in also if isinstance(told, Decision)] == bench.decisions[2:known]
+    assert [entry for entry in also if isinstance(entry, Decision)] == bench.decisions[2:known]
 
 
 def test_what_the_runtime_cannot_do_becomes_a_decision() -> None:
@@ -243,8 +243,8 @@ def test_a_door_that_does_not_open_does_not_reach_the_queries() -> None:
     bench = Bench(busy_cluster(Shut))
     with bench.controller:
         bench.cluster.run_batches(20)
-    told = "the runtime did not take the moves: 4 moves of query, and the door is shut"
-    assert bench.reasons.count(told) == 5
+    report = "the runtime did not take the moves: 4 moves of query, and the door is shut"
+    assert bench.reasons.count(report) == 5
     assert "not moved in 5 tries" in next(d.reason for d in bench.decisions if d.kind == "abandon")
 
 
@@ -284,10 +284,10 @@ def test_a_log_that_fails_does_not_keep_others_from_being_written(
     bench = Bench()
     with caplog.at_level(logging.CRITICAL), bench.controller:
         bench.controller.add_log(full)
-        told: list[object] = []
-        bench.controller.add_log(told.append)
+        reports: list[object] = []
+        bench.controller.add_log(reports.append)
         bench.cluster.run_batches(2)
-    assert [each for each in told if isinstance(each, Decision)] == bench.decisions[2:]
+    assert [each for each in reports if isinstance(each, Decision)] == bench.decisions[2:]
 
 
 @dataclass(frozen=True)
@@ -349,11 +349,11 @@ def test_a_loop_that_cannot_take_a_step_detaches_nonetheless_and_reports_its_fai
         raise KeyError("a fault")
 
     failures: list[str] = []
-    cluster, told = busy_cluster(), list[Decision]()
+    cluster, decisions = busy_cluster(), list[Decision]()
     controller = Controller(
         Runtime(cluster, cluster, cluster),
         POLICY,
-        lambda entry: told.append(entry) if isinstance(entry, Decision) else None,
+        lambda entry: decisions.append(entry) if isinstance(entry, Decision) else None,
         ticks=False,
         on_failure=lambda: failures.append("failed"),
     )
@@ -362,7 +362,7 @@ def test_a_loop_that_cannot_take_a_step_detaches_nonetheless_and_reports_its_fai
     cluster.run_batches(3)
     assert (failures, controller.ended.is_set()) == (["failed"], True)
     assert isinstance(controller.state.phase, Detached)
-    assert (told[-1].kind, told[-1].figures) == ("detach", {"failed": 1})
+    assert (decisions[-1].kind, decisions[-1].figures) == ("detach", {"failed": 1})
 
 
 @dataclass(frozen=True)
@@ -407,8 +407,8 @@ def test_without_anybody_to_measure_delays_the_goal_hears_so() -> None:
     bench = Bench(policy=replace(POLICY, goal=Probing()))
     with bench.controller:
         bench.cluster.run_batches(1)
-    told = "the goal does not get delays between hosts: there is no way to probe hosts"
-    assert told in bench.reasons
+    report = "the goal does not get delays between hosts: there is no way to probe hosts"
+    assert report in bench.reasons
 
 
 class Teacher:

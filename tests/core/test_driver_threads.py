@@ -235,19 +235,19 @@ def test_who_has_waited_for_a_change_finds_its_end_in_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("elastream.core.driver._DRAIN_S", PATIENCE_S)
-    may_write, told = threading.Event(), Told()
+    may_write, report = threading.Event(), Told()
 
     def slow(entry: LogEntry) -> None:
         if isinstance(entry, Decision) and "done" in entry.reason:
             threading.Timer(0.2, may_write.set).start()
             assert may_write.wait(PATIENCE_S)
-        told(entry)
+        report(entry)
 
     threads = Threads(slow)
     threads.pool.hangs = False
     threads.controller.scale_to(3)
     assert threads.controller.wait(PATIENCE_S)
-    assert "scale-out from 2 to 3 executors done" in told.decisions[-1].reason
+    assert "scale-out from 2 to 3 executors done" in report.decisions[-1].reason
     threads.end()
 
 
@@ -273,20 +273,20 @@ def test_a_log_that_hangs_holds_up_nobody() -> None:
 
 
 def test_time_passes_by_itself() -> None:
-    pool, told = SlowPool(), Told()
+    pool, report = SlowPool(), Told()
     hasty = replace(POLICY, timeouts=replace(POLICY.timeouts, grow_s=0.001, action_s=0.001))
-    with Controller(Runtime(pool, pool, pool), hasty, told) as controller:
+    with Controller(Runtime(pool, pool, pool), hasty, report) as controller:
         controller.scale_to(3)
-        told.await_reason("scale-out given up: no answer about executors")
+        report.await_reason("scale-out given up: no answer about executors")
         pool.may_end.set()
         assert pool.gave_up.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("set_s", [-3600.0, 3600.0])
 def test_time_passes_as_before_when_the_clock_is_set(set_s: float) -> None:
-    pool, told, shift_s = SlowPool(), Told(), [0.0]
+    pool, reports, shift_s = SlowPool(), Told(), [0.0]
     runtime = Runtime(pool, pool, pool)
-    with Controller(runtime, POLICY, told, wall=lambda: time.time() + shift_s[0]) as controller:
+    with Controller(runtime, POLICY, reports, wall=lambda: time.time() + shift_s[0]) as controller:
         before_ms = controller.state.now_ms or 0
         shift_s[0] = set_s
         deadline = time.monotonic() + PATIENCE_S
@@ -310,8 +310,10 @@ def test_events_of_many_threads_are_taken_in_one_after_the_other(threads: Thread
         teller.join(PATIENCE_S)
     threads.controller.scale_to(2)
     threads.told.await_reason("asked for")
-    told = [each.reason.split(" has")[0] for each in threads.told.decisions if each.kind == "stuck"]
-    assert sorted(told) == sorted(f"call {n}.{each}" for n in range(8) for each in range(50))
+    decisions = [
+        each.reason.split(" has")[0] for each in threads.told.decisions if each.kind == "stuck"
+    ]
+    assert sorted(decisions) == sorted(f"call {n}.{each}" for n in range(8) for each in range(50))
     for number in range(8):
-        own = [each for each in told if each.startswith(f"call {number}.")]
+        own = [each for each in decisions if each.startswith(f"call {number}.")]
         assert own == [f"call {number}.{each}" for each in range(50)], "each thread's in order"

@@ -62,12 +62,12 @@ def everything_on(node: str) -> dict[TaskId, str]:
 
 def test_the_tasks_of_an_idle_query_move_at_once() -> None:
     run, _ = resting()
-    told = run.feed(MoveRequested(everything_on("0")))
-    (place,) = acts(told)
+    report = run.feed(MoveRequested(everything_on("0")))
+    (place,) = acts(report)
     assert isinstance(place, Place)
     moved = {one for one, node in run.cluster.where().items() if node != "0"}
     assert place.wanted == dict.fromkeys(moved, "0"), "all in one, whatever a batch may move"
-    assert kinds(told) == ["move", "plan", "migrate"]
+    assert kinds(report) == ["move", "plan", "migrate"]
     assert run.kinds[-1] == "done"
     assert run.decisions[-1].figures["tasks_moved"] == len(moved)
     assert isinstance(run.state.phase, Steady)
@@ -115,13 +115,13 @@ def test_tasks_that_keep_straying_are_given_up_after_as_many_tries_as_any() -> N
 
 def test_strays_whose_executor_is_gone_are_given_up() -> None:
     state = idle_state("aa", "abc")
-    state, told = step(state, MoveRequested({task(0): "c"}))
+    state, report = step(state, MoveRequested({task(0): "c"}))
     state, _ = step(state, Answered(1, Placed(idle=True)))
-    state, told = after(
+    state, report = after(
         state, ExecutorsChanged(2500, executors("a", "b")), BatchObserved(batch(2, "aa"))
     )
-    assert reasons(told)[1] == "1 tasks asked for in idle time stay elsewhere"
-    assert acts(told) == [Place(2, QUERY, {task(0): "a"}, ("c",))], "back to where it ran"
+    assert reasons(report)[1] == "1 tasks asked for in idle time stay elsewhere"
+    assert acts(report) == [Place(2, QUERY, {task(0): "a"}, ("c",))], "back to where it ran"
 
 
 def test_a_task_that_the_next_batch_does_not_show_is_still_believed() -> None:
@@ -129,9 +129,9 @@ def test_a_task_that_the_next_batch_does_not_show_is_still_believed() -> None:
     state, _ = after(
         state, MoveRequested({task(0): "b", task(1): "b"}), Answered(1, Placed(idle=True))
     )
-    state, told = step(state, BatchObserved(batch(2, {0: "b"})))
+    state, report = step(state, BatchObserved(batch(2, {0: "b"})))
     assert state.observed.where(task(1)) == "b"
-    assert "verify" not in kinds(told)
+    assert "verify" not in kinds(report)
 
 
 def test_an_idle_query_is_drained_and_executors_released_without_a_batch() -> None:
@@ -155,41 +155,41 @@ def test_moves_in_idle_time_that_the_runtime_does_not_take_are_asked_for_at_the_
         ticket = state.next_ticket - 1
         tickets.append(ticket)
         state, _ = step(state, Answered(ticket, Failure("the door is shut")))
-        state, told = step(state, Status(1000 * second, IDLE))
+        state, report = step(state, Status(1000 * second, IDLE))
         if isinstance(state.phase, Steady):
             break
-        assert acts(told) == [Place(ticket + 1, QUERY, {task(0): "b"})]
-        (asked,) = (each.decision for each in told if isinstance(each, Log))
+        assert acts(report) == [Place(ticket + 1, QUERY, {task(0): "b"})]
+        (asked,) = (each.decision for each in report if isinstance(each, Log))
         assert asked.figures["asked_again"] == 1
     assert tickets == [1, 2, 3, 4, 5]
-    assert "task query/0/0 not moved in 5 tries" in reasons(told)[0]
+    assert "task query/0/0 not moved in 5 tries" in reasons(report)[0]
 
 
 def test_a_batch_that_overtook_the_moves_counts_what_it_moved() -> None:
     state = idle_state("aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
-    state, told = after(
+    state, report = after(
         state,
         Status(2500, jobs=1),
         Answered(1, Placed(idle=False)),
         BatchObserved(batch(2, "ba")),
     )
-    (done,) = (each for each in told if isinstance(each, Log) and each.decision.kind == "done")
+    (done,) = (each for each in report if isinstance(each, Log) and each.decision.kind == "done")
     assert done.decision.figures["tasks_moved"] == 1
 
 
 def test_moves_that_were_overtaken_by_nothing_that_is_told_are_asked_for_again() -> None:
     state = idle_state("aa")
     state, _ = after(state, MoveRequested({task(0): "b"}), Answered(1, Placed(idle=False)))
-    state, told = step(state, Status(3000, IDLE))
-    assert acts(told) == [Place(2, QUERY, {task(0): "b"})]
+    state, report = step(state, Status(3000, IDLE))
+    assert acts(report) == [Place(2, QUERY, {task(0): "b"})]
 
 
 def test_moves_are_asked_for_once_while_an_answer_is_awaited() -> None:
     state = idle_state("aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
-    state, told = after(state, Status(3000, IDLE), Status(4000, IDLE))
-    assert told == ()
+    state, report = after(state, Status(3000, IDLE), Status(4000, IDLE))
+    assert report == ()
     assert isinstance(state.phase, Moving)
 
 
@@ -206,9 +206,9 @@ def test_a_later_plan_overrules_what_was_asked_for_in_idle_time() -> None:
         BatchObserved(batch(4, "ca")),
     )
     assert isinstance(state.phase, Steady)
-    state, told = step(state, BatchObserved(batch(5, "ca")))
-    assert acts(told) == []
-    assert kinds(told) == ["hold"]
+    state, report = step(state, BatchObserved(batch(5, "ca")))
+    assert acts(report) == []
+    assert kinds(report) == ["hold"]
 
 
 def test_a_query_that_becomes_idle_in_the_middle_of_a_change_moves_the_rest_at_once() -> None:
@@ -276,14 +276,14 @@ def test_an_application_with_work_keeps_an_executor() -> None:
 
 def test_a_woken_application_that_gets_no_executor_asks_again_a_little_later() -> None:
     state = attached("", policy=TO_ZERO)
-    state, told = step(state, Status(1000, jobs=2))
-    assert acts(told) == [Grow(1, 1)]
-    state, told = step(state, Answered(1, Failure("no room")))
-    assert kinds(told) == ["abandon"]
+    state, report = step(state, Status(1000, jobs=2))
+    assert acts(report) == [Grow(1, 1)]
+    state, report = step(state, Answered(1, Failure("no room")))
+    assert kinds(report) == ["abandon"]
     asked = []
     for second in range(2, 8):
-        state, told = step(state, Status(1000 * second, jobs=2))
-        asked += [(second, each) for each in acts(told)]
+        state, report = step(state, Status(1000 * second, jobs=2))
+        asked += [(second, each) for each in acts(report)]
     assert asked == [(6, Grow(2, 1))]
 
 
@@ -291,14 +291,14 @@ def test_an_application_is_woken_at_once_after_it_gave_its_executors_back() -> N
     state = heard(attached("a", policy=TO_ZERO), 0, "aa")
     state, _ = after(state, Status(2000, IDLE), ScaleRequested(0), Answered(1, None))
     assert state.executors == ()
-    _, told = step(state, Status(2100, jobs=1))
-    assert acts(told) == [Grow(2, 1)]
+    _, report = step(state, Status(2100, jobs=1))
+    assert acts(report) == [Grow(2, 1)]
 
 
 def test_as_many_executors_are_woken_as_are_the_fewest() -> None:
     state = attached("", policy=replace(POLICY, min_executors=2))
-    _, told = step(state, Status(1000, jobs=1))
-    assert acts(told) == [Grow(1, 2)]
+    _, report = step(state, Status(1000, jobs=1))
+    assert acts(report) == [Grow(1, 2)]
 
 
 def test_who_only_advises_wakes_nobody() -> None:
@@ -308,27 +308,27 @@ def test_who_only_advises_wakes_nobody() -> None:
 
 def test_work_that_comes_while_the_last_executor_is_given_back_keeps_it() -> None:
     state = heard(attached("a", policy=TO_ZERO), 0, "aa")
-    state, told = after(state, Status(2000, IDLE), ScaleRequested(0))
-    assert acts(told) == [Release(1, ("a",))]
+    state, report = after(state, Status(2000, IDLE), ScaleRequested(0))
+    assert acts(report) == [Release(1, ("a",))]
     assert isinstance(state.phase, Releasing)
-    state, told = after(
+    state, report = after(
         state, Status(2500, jobs=1), Answered(1, Failure("executor a still holds state"))
     )
-    assert kinds(told) == ["replan", "abandon"]
-    assert "there is work to do again" in reasons(told)[-1]
+    assert kinds(report) == ["replan", "abandon"]
+    assert "there is work to do again" in reasons(report)[-1]
     assert isinstance(state.phase, Steady)
 
 
 def test_executors_that_all_die_are_replaced_at_once() -> None:
     state = heard(attached("a", policy=TO_ZERO), 0, "aa")
-    state, told = after(state, ExecutorsChanged(1500, ()), Status(2000, jobs=1))
-    assert kinds(told) == ["lost", "scale-out"]
-    assert acts(told) == [Grow(1, 1)]
+    state, report = after(state, ExecutorsChanged(1500, ()), Status(2000, jobs=1))
+    assert kinds(report) == ["lost", "scale-out"]
+    assert acts(report) == [Grow(1, 1)]
     assert isinstance(state.phase, Growing)
 
 
 def test_a_wake_up_that_is_overdue_is_cancelled() -> None:
     state, _ = step(attached("", policy=TO_ZERO), Status(1000, jobs=1))
-    state, told = step(state, Status(302_000, jobs=1))
-    assert acts(told) == [Cancel(1)]
-    assert kinds(told) == ["abandon"]
+    state, report = step(state, Status(302_000, jobs=1))
+    assert acts(report) == [Cancel(1)]
+    assert kinds(report) == ["abandon"]

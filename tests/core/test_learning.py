@@ -153,13 +153,13 @@ def heard(learning: Learning, number: int = 1) -> tuple[LoopState, tuple[Instruc
     return after(state, *(BatchObserved(batch(each, "aabb")) for each in range(number)))
 
 
-def lessons(told: tuple[Instruction, ...]) -> list[Learn]:
-    return [each for each in told if isinstance(each, Learn)]
+def lessons(reports: tuple[Instruction, ...]) -> list[Learn]:
+    return [each for each in reports if isinstance(each, Learn)]
 
 
 def test_a_lesson_is_asked_for_once_with_all_that_it_needs() -> None:
-    state, told = heard(PAST, 3)
-    assert lessons(told) == [
+    state, report = heard(PAST, 3)
+    assert lessons(report) == [
         Learn(1, Lesson(TASKS, (0.1,) * 4, (1000,) * 4, POLICY.tau, (1, 2, 1, 2, 1, 2)))
     ]
     assert (state.learning.asked, state.learning.tasks, state.learning.changes) == (1, TASKS, 5)
@@ -168,11 +168,11 @@ def test_a_lesson_is_asked_for_once_with_all_that_it_needs() -> None:
 def test_free_ahead_learns_without_intervals_and_takes_free_steps_until_then() -> None:
     free = replace(LOOKING_AHEAD, planner="free-ahead")
     state = replace(attached("ab", policy=free), learning=PAST)
-    state, told = step(state, BatchObserved(batch(0, "aabb")))
-    (asked,) = lessons(told)
+    state, report = step(state, BatchObserved(batch(0, "aabb")))
+    (asked,) = lessons(report)
     assert not asked.lesson.contiguous
-    state, told = after(replace(state, learning=Learning()), ScaleRequested(1))
-    (plan,) = [each for each in told if isinstance(each, Plan)]
+    state, report = after(replace(state, learning=Learning()), ScaleRequested(1))
+    (plan,) = [each for each in report if isinstance(each, Plan)]
     assert plan.order.planner == FREE_STEP
     assert plan.order.notes == (
         "free-ahead knows too little, 0 of 4 changes of size seen: free-step",
@@ -182,53 +182,53 @@ def test_free_ahead_learns_without_intervals_and_takes_free_steps_until_then() -
 def test_no_lesson_is_asked_for_while_a_change_is_under_way() -> None:
     state = replace(attached("ab", policy=LOOKING_AHEAD), learning=PAST)
     state, _ = step(state, ScaleRequested(3))
-    _, told = step(state, BatchObserved(batch(0, "aabb")))
-    assert lessons(told) == []
+    _, report = step(state, BatchObserved(batch(0, "aabb")))
+    assert lessons(report) == []
 
 
 def test_tasks_that_were_not_measured_are_no_part_of_a_lesson() -> None:
     state = replace(attached("ab", policy=LOOKING_AHEAD), learning=PAST)
-    _, told = step(state, BatchObserved(batch(0, "aabb", interval_ms=None)))
-    assert lessons(told) == []
+    _, report = step(state, BatchObserved(batch(0, "aabb", interval_ms=None)))
+    assert lessons(report) == []
 
 
 def planned(state: LoopState) -> tuple[Plan, list[str]]:
     """What a change to as many executors as there are is planned with, and what the log says."""
-    state, told = step(state, ScaleRequested(2))
-    (plan,) = (each for each in told if isinstance(each, Plan))
-    _, told = step(state, Answered(plan.ticket, route(plan.order)))
-    return plan, reasons(told)
+    state, report = step(state, ScaleRequested(2))
+    (plan,) = (each for each in report if isinstance(each, Plan))
+    _, report = step(state, Answered(plan.ticket, route(plan.order)))
+    return plan, reasons(report)
 
 
 def test_what_was_learnt_is_told_and_used() -> None:
     state, _ = heard(PAST)
     learnt = Learnt(Made(), "5.0 % instead of 7.5 %", ahead_percent=5.0, single_percent=7.5)
-    state, told = step(state, Answered(1, learnt))
-    assert (kinds(told), reasons(told)) == (["learn"], ["5.0 % instead of 7.5 %"])
-    assert told[0].decision.figures == {"ahead_percent": 5.0, "single_percent": 7.5}  # type: ignore[union-attr]
+    state, report = step(state, Answered(1, learnt))
+    assert (kinds(report), reasons(report)) == (["learn"], ["5.0 % instead of 7.5 %"])
+    assert report[0].decision.figures == {"ahead_percent": 5.0, "single_percent": 7.5}  # type: ignore[union-attr]
     assert planned(state)[0].order.planner == Made()
 
 
 def test_until_something_is_learnt_changes_are_single_steps_and_the_log_says_why() -> None:
     state, _ = heard(PAST)
-    plan, told = planned(state)
+    plan, report = planned(state)
     assert plan.order.planner == SINGLE_STEP
-    assert "transition has not worked out its values yet: single-step" in told[0]
+    assert "transition has not worked out its values yet: single-step" in report[0]
 
 
 def test_a_lesson_that_failed_is_told_and_not_asked_for_again_at_once() -> None:
     state, _ = heard(PAST)
-    state, told = step(state, Answered(1, Failure("out of memory")))
-    assert (kinds(told), reasons(told)) == (["learn"], ["nothing learnt: out of memory"])
-    _, told = step(state, BatchObserved(batch(5, "aabb")))
-    assert lessons(told) == []
+    state, report = step(state, Answered(1, Failure("out of memory")))
+    assert (kinds(report), reasons(report)) == (["learn"], ["nothing learnt: out of memory"])
+    _, report = step(state, BatchObserved(batch(5, "aabb")))
+    assert lessons(report) == []
 
 
 def test_other_tasks_than_those_of_the_lesson_need_a_new_one() -> None:
     state, _ = heard(PAST)
     state, _ = step(state, Answered(1, Learnt(Made(), "good")))
-    state, told = step(state, BatchObserved(batch(5, "aabba")))
-    assert [lesson.lesson.tasks for lesson in lessons(told)] == [(*TASKS, task(4))]
+    state, report = step(state, BatchObserved(batch(5, "aabba")))
+    assert [lesson.lesson.tasks for lesson in lessons(report)] == [(*TASKS, task(4))]
     assert planned(state)[0].order.planner == SINGLE_STEP
 
 
@@ -246,8 +246,8 @@ def test_the_past_of_an_earlier_loop_is_gone_on_with() -> None:
 
 def test_a_lesson_under_way_is_cancelled_by_detaching() -> None:
     state, _ = heard(PAST)
-    _, told = step(state, DetachRequested())
-    assert acts(told) == [Cancel(1)]
+    _, report = step(state, DetachRequested())
+    assert acts(report) == [Cancel(1)]
 
 
 def test_a_loop_that_looks_ahead_scales_as_any_other() -> None:

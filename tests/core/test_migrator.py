@@ -54,8 +54,8 @@ def seen(number: int, where: str = "aaaa", **more: Any) -> BatchObserved:
     return BatchObserved(batch(number, where, **more))
 
 
-def plan_of(told: tuple[Any, ...]) -> Plan:
-    (plan,) = (each for each in told if isinstance(each, Plan))
+def plan_of(reports: tuple[Any, ...]) -> Plan:
+    (plan,) = (each for each in reports if isinstance(each, Plan))
     return plan
 
 
@@ -64,8 +64,8 @@ def plan_of(told: tuple[Any, ...]) -> Plan:
 
 def growing(policy: Policy = PATIENT) -> LoopState:
     """Three executors were asked for where one is alive, with ticket 1."""
-    state, told = step(heard(attached("a", policy=policy), 0, "aaaa"), ScaleRequested(3))
-    assert acts(told) == [Grow(1, 3)]
+    state, report = step(heard(attached("a", policy=policy), 0, "aaaa"), ScaleRequested(3))
+    assert acts(report) == [Grow(1, 3)]
     return state
 
 
@@ -88,25 +88,25 @@ def test_no_executor_in_time_is_reported_and_the_queries_left_as_they_are() -> N
 
 
 def test_executors_that_cannot_be_asked_for_end_the_change() -> None:
-    state, told = step(growing(), Answered(1, Failure("no room")))
+    state, report = step(growing(), Answered(1, Failure("no room")))
     assert isinstance(state.phase, Steady)
-    assert reasons(told)[0].startswith("scale-out given up: executors failed: no room;")
+    assert reasons(report)[0].startswith("scale-out given up: executors failed: no room;")
 
 
 def test_batches_pass_while_executors_are_awaited_and_the_log_says_so() -> None:
-    state, told = after(growing(), seen(1), seen(2))
+    state, report = after(growing(), seen(1), seen(2))
     assert isinstance(state.phase, Growing)
-    assert kinds(told) == ["wait", "wait"]
-    assert reasons(told)[-1] == "executors not ready after 2 s"
+    assert kinds(report) == ["wait", "wait"]
+    assert reasons(report)[-1] == "executors not ready after 2 s"
 
 
 @pytest.mark.parametrize("event", [Tick(301_001), Status(301_001)])
 def test_executors_without_an_answer_are_given_up_in_the_end(event: Tick | Status) -> None:
     state = growing()
     assert after(state, Tick(301_000))[1] == (), "not before its time"
-    state, told = step(state, event)
-    assert acts(told) == [Cancel(1)]
-    assert reasons(told)[-1].startswith("scale-out given up: no answer about executors in 300 s;")
+    state, report = step(state, event)
+    assert acts(report) == [Cancel(1)]
+    assert reasons(report)[-1].startswith("scale-out given up: no answer about executors in 300 s;")
     assert isinstance(state.phase, Steady)
 
 
@@ -118,15 +118,15 @@ def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
 def test_never_more_executors_are_asked_for_than_the_maximum() -> None:
     run = harness(9000)
     run.batches(8)
-    asked = [i.total for told in run.told for i in told if isinstance(i, Grow)]
+    asked = [i.total for entry in run.told for i in entry if isinstance(i, Grow)]
     assert asked == [4]
 
 
 def test_an_executor_lost_meanwhile_is_made_up_for_by_those_that_come() -> None:
     state, _ = after(growing(), ExecutorsChanged(1500, ()))
-    state, told = step(state, Answered(1, executors("b", "c", "d")))
-    assert reasons(told)[0] == "3 of 3 executors are alive"
-    assert plan_of(told).nodes == ("b", "c", "d")
+    state, report = step(state, Answered(1, executors("b", "c", "d")))
+    assert reasons(report)[0] == "3 of 3 executors are alive"
+    assert plan_of(report).nodes == ("b", "c", "d")
 
 
 # Warming
@@ -136,30 +136,30 @@ def warming(policy: Policy = PATIENT) -> LoopState:
     """Executor b has come cold and is warmed with ticket 2."""
     state = heard(attached("a", policy=policy), 0, "aaaa")
     state, _ = step(state, ScaleRequested(2))
-    state, told = step(state, Answered(1, executors("a", "b", cold="b")))
-    assert acts(told) == [Warm(2, ("b",))]
+    state, report = step(state, Answered(1, executors("a", "b", cold="b")))
+    assert acts(report) == [Warm(2, ("b",))]
     return state
 
 
 def test_a_failed_warm_up_does_not_stop_the_change() -> None:
-    state, told = step(warming(), Answered(2, Failure("no room")))
-    assert reasons(told) == ["not warmed, going on cold: no room"]
+    state, report = step(warming(), Answered(2, Failure("no room")))
+    assert reasons(report) == ["not warmed, going on cold: no room"]
     assert isinstance(state.phase, Planning)
 
 
 def test_a_warm_up_that_takes_too_long_is_cancelled_and_the_change_goes_on() -> None:
-    state, told = step(warming(), Status(301_001))
-    assert isinstance(acts(told)[0], Cancel)
-    assert acts(told)[0] == Cancel(2)
-    assert reasons(told) == ["not warmed in 300 s, going on cold"]
+    state, report = step(warming(), Status(301_001))
+    assert isinstance(acts(report)[0], Cancel)
+    assert acts(report)[0] == Cancel(2)
+    assert reasons(report) == ["not warmed in 300 s, going on cold"]
     assert isinstance(state.phase, Planning)
     assert step(state, Answered(2, None)) == (state, ())
 
 
 def test_batches_pass_during_a_warm_up_and_the_log_says_so() -> None:
-    state, told = step(warming(), seen(1))
+    state, report = step(warming(), seen(1))
     assert isinstance(state.phase, Warming)
-    assert reasons(told) == ["the warm-up not ready after 1 s"]
+    assert reasons(report) == ["the warm-up not ready after 1 s"]
 
 
 def test_who_wants_no_warm_up_gets_none() -> None:
@@ -179,13 +179,13 @@ def test_a_scale_in_warms_nobody() -> None:
     run.cluster.grow(4, timeout_s=1, ticket=Ticket())
     run.batches(20)
     assert "done" in run.kinds
-    assert not any(isinstance(i, Warm) for told in run.told for i in told)
+    assert not any(isinstance(i, Warm) for entry in run.told for i in entry)
 
 
 def test_of_a_placement_asked_for_only_those_executors_are_warmed_that_get_state() -> None:
     state = heard(attached("abc", policy=PATIENT, cold="bc"), 0, "aaaa")
-    _, told = step(state, MoveRequested({task(0): "c"}))
-    assert acts(told) == [Warm(1, ("c",))]
+    _, report = step(state, MoveRequested({task(0): "c"}))
+    assert acts(report) == [Warm(1, ("c",))]
 
 
 def test_a_placement_asked_for_goes_on_without_the_tasks_of_a_query_that_left() -> None:
@@ -203,11 +203,11 @@ def test_a_placement_asked_for_of_a_query_that_was_started_again_is_given_up() -
     state = heard(attached("ab", policy=PATIENT, cold="b"), 0, "aaaa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     again = QueryJoined(1500, QUERY, "run 2", OperatorGraph({0: None}), 4)
-    state, told = after(
+    state, report = after(
         state, QueryLeft(1500, QUERY, RUN, "it was started again"), again, Answered(1, None)
     )
     assert isinstance(state.phase, Steady)
-    (why,) = [reason for reason in reasons(told) if "given up" in reason]
+    (why,) = [reason for reason in reasons(report) if "given up" in reason]
     assert why.startswith("move given up: its tasks have left with their queries")
 
 
@@ -242,13 +242,13 @@ def test_settling_is_bounded() -> None:
 
 def test_how_many_batches_more_may_be_waited_for_is_told() -> None:
     state = warming(replace(PATIENT, movement=replace(PATIENT.movement, settle_batches=3)))
-    state, told = after(
+    state, report = after(
         state,
         seen(1, duration_ms=9000),
         Answered(2, None),
         *(seen(number, duration_ms=9000 - 1000 * number) for number in range(2, 5)),
     )
-    more = [reason.split("; ")[-1] for reason in reasons(told)[1:4]]
+    more = [reason.split("; ")[-1] for reason in reasons(report)[1:4]]
     assert more == [f"up to {number} more to settle" for number in (3, 2, 1)]
     assert isinstance(state.phase, Planning)
 
@@ -262,9 +262,9 @@ def test_batches_as_usual_need_no_settling() -> None:
 
 
 def test_a_change_can_be_given_up_while_it_settles() -> None:
-    state, told = step(settling(1500)[0], AbandonRequested("enough"))
+    state, reports = step(settling(1500)[0], AbandonRequested("enough"))
     assert isinstance(state.phase, Steady)
-    assert (kinds(told), acts(told)) == (["abandon"], [])
+    assert (kinds(reports), acts(reports)) == (["abandon"], [])
 
 
 @pytest.mark.parametrize(
@@ -288,9 +288,9 @@ def test_a_query_that_does_not_settle_any_more_is_not_waited_for(
 
 def test_other_queries_go_on_while_one_settles_and_the_log_says_so() -> None:
     state, _ = after(settling(1500)[0], QueryJoined(2500, "other", RUN))
-    state, told = step(state, BatchObserved(batch(0, "a", query="other", at_ms=2600)))
+    state, report = step(state, BatchObserved(batch(0, "a", query="other", at_ms=2600)))
     assert isinstance(state.phase, Settling)
-    assert reasons(told) == ["scale-out: 1 other queries settle"]
+    assert reasons(report) == ["scale-out: 1 other queries settle"]
 
 
 # Planning
@@ -309,15 +309,15 @@ class Hopeless:
 
 def planning(policy: Policy = PATIENT) -> tuple[LoopState, Plan]:
     """A plan for two executors was asked for where three are alive."""
-    state, told = step(heard(attached("abc", policy=policy), 0, "aabbcc"), ScaleRequested(2))
-    return state, plan_of(told)
+    state, report = step(heard(attached("abc", policy=policy), 0, "aabbcc"), ScaleRequested(2))
+    return state, plan_of(report)
 
 
 def test_a_plan_is_made_from_where_tasks_are_and_what_they_cost() -> None:
     state = attached("ab", policy=PATIENT)
     state, _ = step(state, seen(0, "aaab", run_ms=[100, 200, 300, 400], state_bytes=7))
-    _, told = step(state, ScaleRequested(2))
-    plan = plan_of(told)
+    _, report = step(state, ScaleRequested(2))
+    plan = plan_of(report)
     assert (plan.tasks, plan.nodes) == (tuple(task(j) for j in range(4)), ("a", "b"))
     assert plan.order.problem.work == (0.1, 0.2, 0.3, 0.4)
     assert plan.order.problem.state == (7, 7, 7, 7)
@@ -328,8 +328,8 @@ def test_a_plan_is_made_from_where_tasks_are_and_what_they_cost() -> None:
 def test_a_task_whose_executor_was_lost_is_planned_as_one_without_state() -> None:
     state = heard(attached("abc", policy=PATIENT), 0, "aabbcc")
     state, _ = after(state, ExecutorsChanged(1500, executors("a", "c")))
-    _, told = step(state, ScaleRequested(2))
-    problem = plan_of(told).order.problem
+    _, report = step(state, ScaleRequested(2))
+    problem = plan_of(report).order.problem
     assert problem.state == (1000, 1000, 0, 0, 1000, 1000)
     assert problem.current.nodes_of_tasks == (0, 0, 0, 0, 1, 1), "beside its neighbour"
 
@@ -337,8 +337,8 @@ def test_a_task_whose_executor_was_lost_is_planned_as_one_without_state() -> Non
 def test_tasks_that_have_not_been_measured_count_alike() -> None:
     state = attached("ab", policy=PATIENT)
     state, _ = step(state, seen(0, "aab", interval_ms=None))
-    _, told = step(state, ScaleRequested(2))
-    assert plan_of(told).order.problem.work == (1.0, 1.0, 1.0)
+    _, report = step(state, ScaleRequested(2))
+    assert plan_of(report).order.problem.work == (1.0, 1.0, 1.0)
 
 
 def test_all_queries_and_operators_are_planned_together_in_order() -> None:
@@ -358,57 +358,57 @@ def test_all_queries_and_operators_are_planned_together_in_order() -> None:
 
 def test_the_limit_is_widened_where_the_tasks_are_too_few_to_be_spread_evenly() -> None:
     state = heard(attached("ab", policy=replace(PATIENT, tau=0.1)), 0, "aaa")
-    _, told = step(state, ScaleRequested(2))
-    assert plan_of(told).order.problem.target.tau == pytest.approx(1 / 3)
+    _, report = step(state, ScaleRequested(2))
+    assert plan_of(report).order.problem.target.tau == pytest.approx(1 / 3)
 
 
 def test_a_plan_that_failed_ends_the_change() -> None:
     state, plan = planning()
-    state, told = step(state, Answered(plan.ticket, Failure("out of luck")))
+    state, report = step(state, Answered(plan.ticket, Failure("out of luck")))
     assert isinstance(state.phase, Steady)
-    assert reasons(told)[0].startswith("scale-in given up: a plan failed: out of luck;")
+    assert reasons(report)[0].startswith("scale-in given up: a plan failed: out of luck;")
 
 
 def test_no_plan_ends_the_change_with_its_reason() -> None:
     state, plan = planning(replace(PATIENT, planner=Hopeless()))
-    state, told = step(state, Answered(plan.ticket, route(plan.order)))
+    state, report = step(state, Answered(plan.ticket, route(plan.order)))
     assert isinstance(state.phase, Steady)
-    assert reasons(told)[0].startswith("scale-in given up: no plan: 2 nodes are not enough;")
+    assert reasons(report)[0].startswith("scale-in given up: no plan: 2 nodes are not enough;")
 
 
 def test_a_plan_that_takes_too_long_is_cancelled_and_the_change_ends() -> None:
     state, plan = planning()
-    state, told = step(state, Tick(301_001))
-    assert acts(told) == [Cancel(plan.ticket)]
-    assert reasons(told)[-1].startswith("scale-in given up: no plan in 300 s;")
+    state, report = step(state, Tick(301_001))
+    assert acts(report) == [Cancel(plan.ticket)]
+    assert reasons(report)[-1].startswith("scale-in given up: no plan in 300 s;")
     assert isinstance(state.phase, Steady)
 
 
 def test_batches_pass_while_a_plan_is_made_and_the_log_says_so() -> None:
     state, _ = planning()
-    state, told = step(state, seen(1, "aabbcc"))
+    state, report = step(state, seen(1, "aabbcc"))
     assert isinstance(state.phase, Planning)
-    assert reasons(told) == ["a plan not ready after 1 s"]
+    assert reasons(report) == ["a plan not ready after 1 s"]
 
 
 def test_an_executor_lost_while_a_plan_is_made_leads_to_a_new_plan() -> None:
     state, plan = planning()
-    state, told = step(state, ExecutorsChanged(1500, executors("a", "b")))
-    placed, cancelled, *_ = acts(told)
+    state, report = step(state, ExecutorsChanged(1500, executors("a", "b")))
+    placed, cancelled, *_ = acts(report)
     assert placed == Place(2, QUERY, {task(4): "a", task(5): "b"}, ("c",))
     assert cancelled == Cancel(plan.ticket)
-    assert kinds(told) == ["lost", "replan"]
-    assert plan_of(told).nodes == ("a", "b")
+    assert kinds(report) == ["lost", "replan"]
+    assert plan_of(report).nodes == ("a", "b")
     assert step(state, Answered(plan.ticket, route(plan.order))) == (state, ())
 
 
 def test_a_plan_that_tasks_have_run_away_from_is_made_anew() -> None:
     state, plan = planning()
     state, _ = step(state, seen(1, "aabbca"))
-    state, told = step(state, Answered(plan.ticket, route(plan.order)))
-    assert kinds(told) == ["replan"]
-    assert "executors or tasks changed places while it was planned" in reasons(told)[0]
-    assert plan_of(told).order.problem.current.nodes_of_tasks == (0, 0, 1, 1, 2, 0)
+    state, report = step(state, Answered(plan.ticket, route(plan.order)))
+    assert kinds(report) == ["replan"]
+    assert "executors or tasks changed places while it was planned" in reasons(report)[0]
+    assert plan_of(report).order.problem.current.nodes_of_tasks == (0, 0, 1, 1, 2, 0)
 
 
 def test_a_change_disturbed_too_often_is_abandoned() -> None:
@@ -416,25 +416,25 @@ def test_a_change_disturbed_too_often_is_abandoned() -> None:
     state, _ = after(state, seen(1, "aabbca"), Answered(plan.ticket, route(plan.order)))
     assert isinstance(state.phase, Planning)
     answer = Answered(state.phase.ticket, route(state.phase.order))
-    state, told = after(state, seen(2, "aabbcb"), answer)
+    state, report = after(state, seen(2, "aabbcb"), answer)
     assert isinstance(state.phase, Steady)
-    assert "while it was planned, after 1 new plans;" in reasons(told)[-1]
+    assert "while it was planned, after 1 new plans;" in reasons(report)[-1]
 
 
 def test_without_tasks_executors_come_and_go_without_a_plan() -> None:
-    state, told = after(
+    state, report = after(
         attached("a", policy=PATIENT), ScaleRequested(2), Answered(1, executors("a", "b"))
     )
-    assert kinds(told) == ["scale-out", "wait", "done"]
-    state, told = step(state, ScaleRequested(1))
-    assert acts(told) == [Release(2, ("b",))], "the youngest"
+    assert kinds(report) == ["scale-out", "wait", "done"]
+    state, report = step(state, ScaleRequested(1))
+    assert acts(report) == [Release(2, ("b",))], "the youngest"
 
 
 def test_nothing_to_move_is_a_change_that_is_done_at_once() -> None:
-    state, told = step(heard(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(2))
-    plan = plan_of(told)
-    state, told = step(state, Answered(plan.ticket, route(plan.order)))
-    assert kinds(told) == ["plan", "done"]
+    state, report = step(heard(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(2))
+    plan = plan_of(report)
+    state, report = step(state, Answered(plan.ticket, route(plan.order)))
+    assert kinds(report) == ["plan", "done"]
     assert isinstance(state.phase, Steady)
 
 
@@ -443,10 +443,10 @@ def test_nothing_to_move_is_a_change_that_is_done_at_once() -> None:
 
 def releasing() -> tuple[LoopState, Release]:
     """Executor b holds nothing and was told to go."""
-    state, told = step(heard(attached("ab", policy=PATIENT), 0, "aaaa"), ScaleRequested(1))
-    plan = plan_of(told)
-    state, told = step(state, Answered(plan.ticket, route(plan.order)))
-    (release,) = acts(told)
+    state, report = step(heard(attached("ab", policy=PATIENT), 0, "aaaa"), ScaleRequested(1))
+    plan = plan_of(report)
+    state, report = step(state, Answered(plan.ticket, route(plan.order)))
+    (release,) = acts(report)
     assert isinstance(release, Release)
     return state, release
 
@@ -454,16 +454,16 @@ def releasing() -> tuple[LoopState, Release]:
 def test_executors_that_hold_nothing_are_given_back_and_the_change_is_done() -> None:
     state, release = releasing()
     assert release.ids == ("b",)
-    state, told = step(state, Answered(release.ticket, None))
-    assert kinds(told) == ["done"]
+    state, report = step(state, Answered(release.ticket, None))
+    assert kinds(report) == ["done"]
     assert state.alive == {"a"}
     assert isinstance(state.phase, Steady)
 
 
 def test_the_going_of_those_that_were_released_is_no_loss() -> None:
     state, _ = releasing()
-    state, told = step(state, ExecutorsChanged(1500, executors("a")))
-    assert told == ()
+    state, report = step(state, ExecutorsChanged(1500, executors("a")))
+    assert report == ()
     assert isinstance(state.phase, Releasing)
 
 
@@ -481,35 +481,37 @@ def test_a_release_that_is_refused_is_planned_anew() -> None:
 
 def test_a_release_without_an_answer_is_given_up_in_the_end() -> None:
     state, release = releasing()
-    state, told = step(state, Tick(301_001))
-    assert acts(told) == [Cancel(release.ticket)]
-    assert reasons(told)[-1].startswith("scale-in given up: no answer about the release in 300 s;")
+    state, report = step(state, Tick(301_001))
+    assert acts(report) == [Cancel(release.ticket)]
+    assert reasons(report)[-1].startswith(
+        "scale-in given up: no answer about the release in 300 s;"
+    )
 
 
 def test_batches_pass_during_a_release_and_the_log_says_so() -> None:
     state, _ = releasing()
-    state, told = step(state, seen(1))
+    state, report = step(state, seen(1))
     assert isinstance(state.phase, Releasing)
-    assert reasons(told) == ["the release not ready after 1 s"]
+    assert reasons(report) == ["the release not ready after 1 s"]
 
 
 def test_an_executor_that_holds_a_task_no_plan_knew_of_is_not_released() -> None:
-    state, told = step(heard(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(1))
-    plan = plan_of(told)
+    state, report = step(heard(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(1))
+    plan = plan_of(report)
     state, _ = step(state, Answered(plan.ticket, route(plan.order)))
     assert isinstance(state.phase, Moving)
     (leaves,) = state.phase.target.leaving
     (stays,) = state.phase.target.nodes
-    state, told = step(state, seen(1, stays * 2 + leaves))
-    assert not any(isinstance(each, Release) for each in told)
-    assert f"a task that no plan knew of is on executor {leaves}" in reasons(told)[-1]
+    state, report = step(state, seen(1, stays * 2 + leaves))
+    assert not any(isinstance(each, Release) for each in report)
+    assert f"a task that no plan knew of is on executor {leaves}" in reasons(report)[-1]
     assert isinstance(state.phase, Planning)
 
 
 def test_no_more_executors_are_released_than_are_too_many_by_then() -> None:
     state = heard(attached("abcd", policy=PATIENT), 0, "aa")
-    state, told = step(state, ScaleRequested(3))
-    plan = plan_of(told)
+    state, report = step(state, ScaleRequested(3))
+    plan = plan_of(report)
     state, _ = step(state, Answered(plan.ticket, route(plan.order)))
     phase = state.phase
     assert isinstance(phase, Moving)
@@ -517,9 +519,9 @@ def test_no_more_executors_are_released_than_are_too_many_by_then() -> None:
     idle = min(set("abcd") - phase.target.nodes - set(phase.target.leaving))
     alive = executors(*(node for node in "abcd" if node != idle))
     arrived = [phase.target.goal[task(j)] for j in range(2)]
-    state, told = after(state, ExecutorsChanged(1500, alive), BatchObserved(batch(1, arrived)))
-    assert kinds(told) == ["lost", "wait", "done"]
-    assert not any(isinstance(each, Release) for each in told)
+    state, report = after(state, ExecutorsChanged(1500, alive), BatchObserved(batch(1, arrived)))
+    assert kinds(report) == ["lost", "wait", "done"]
+    assert not any(isinstance(each, Release) for each in report)
 
 
 # Who looks after whom

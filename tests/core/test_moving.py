@@ -51,7 +51,7 @@ BY_HAND = replace(POLICY, goal=ByHand())
 
 
 def places(run: Harness) -> list[Place]:
-    return [each for told in run.told for each in told if isinstance(each, Place)]
+    return [each for entry in run.told for each in entry if isinstance(each, Place)]
 
 
 def first_step(phase: Moving) -> tuple[TaskId, ...]:
@@ -72,9 +72,9 @@ def test_a_move_that_does_not_hold_is_asked_for_again() -> None:
     run.batches(3)
     asked = [place.wanted for place in places(run)]
     assert asked == [asked[0]] * 3
-    told = [decision.figures for decision in run.decisions if decision.kind == "migrate"]
-    assert [figures["tries"] for figures in told] == [0, 1, 2]
-    assert [figures["asked_again"] for figures in told] == [0, 2, 2]
+    decisions = [decision.figures for decision in run.decisions if decision.kind == "migrate"]
+    assert [figures["tries"] for figures in decisions] == [0, 1, 2]
+    assert [figures["asked_again"] for figures in decisions] == [0, 2, 2]
     run.cluster.obeys = lambda _: True
     run.batches(10)
     assert run.kinds.count("done") == 1
@@ -86,8 +86,8 @@ def test_of_what_is_asked_for_after_a_move_did_not_hold_only_that_move_is_asked_
     one, *_ = first_step(phase)
     run.cluster.obeys = lambda moved: moved != one
     run.batches(2)
-    told = [decision.figures for decision in run.decisions if decision.kind == "migrate"]
-    assert [(figures["tasks"], figures["asked_again"]) for figures in told] == [(2, 0), (2, 1)]
+    decisions = [decision.figures for decision in run.decisions if decision.kind == "migrate"]
+    assert [(figures["tasks"], figures["asked_again"]) for figures in decisions] == [(2, 0), (2, 1)]
 
 
 def test_a_migration_that_is_not_obeyed_is_abandoned_after_bounded_tries() -> None:
@@ -107,15 +107,15 @@ def test_a_migration_that_is_not_obeyed_is_abandoned_after_bounded_tries() -> No
 def test_moves_that_the_runtime_does_not_take_are_told_and_asked_for_again() -> None:
     state = heard(attached("ab", policy=BY_HAND), 0, "aaaa")
     state, _ = after(state, MoveRequested({task(0): "b"}), BatchObserved(batch(1, "aaaa")))
-    state, told = step(state, Answered(1, Failure("the door is shut")))
-    assert reasons(told) == ["the runtime did not take the moves: the door is shut"]
-    assert [each.decision.figures for each in told if isinstance(each, Log)] == [
+    state, report = step(state, Answered(1, Failure("the door is shut")))
+    assert reasons(report) == ["the runtime did not take the moves: the door is shut"]
+    assert [each.decision.figures for each in report if isinstance(each, Log)] == [
         {"tasks_refused": 1}
     ]
-    state, told = step(state, BatchObserved(batch(2, "aaaa")))
-    assert acts(told) == [Place(2, QUERY, {task(0): "b"})]
-    state, told = step(state, BatchObserved(batch(3, "baaa")))
-    assert kinds(told) == ["wait", "done"]
+    state, report = step(state, BatchObserved(batch(2, "aaaa")))
+    assert acts(report) == [Place(2, QUERY, {task(0): "b"})]
+    state, report = step(state, BatchObserved(batch(3, "baaa")))
+    assert kinds(report) == ["wait", "done"]
 
 
 def test_a_door_that_stays_shut_is_tried_as_often_as_the_policy_says() -> None:
@@ -123,15 +123,15 @@ def test_a_door_that_stays_shut_is_tried_as_often_as_the_policy_says() -> None:
     state, _ = step(state, MoveRequested({task(0): "b"}))
     asked = 0
     for number in range(1, 20):
-        state, told = step(state, BatchObserved(batch(number, "aaaa")))
-        for each in acts(told):
+        state, report = step(state, BatchObserved(batch(number, "aaaa")))
+        for each in acts(report):
             assert isinstance(each, Place)
             asked += 1
             state, _ = step(state, Answered(each.ticket, Failure("the door is shut")))
         if isinstance(state.phase, Steady):
             break
     assert asked == BY_HAND.movement.tries
-    assert "task query/0/0 not moved in 5 tries" in reasons(told)[0]
+    assert "task query/0/0 not moved in 5 tries" in reasons(report)[0]
 
 
 def test_a_migration_may_have_more_steps_than_a_move_has_tries() -> None:
@@ -207,8 +207,8 @@ def test_a_loss_heard_between_batches_counts_at_once() -> None:
 def test_the_loss_of_an_executor_that_nobody_needs_disturbs_nothing() -> None:
     state = heard(attached("abc", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
-    state, told = step(state, ExecutorsChanged(1500, executors("a", "b")))
-    assert kinds(told) == ["lost"]
+    state, report = step(state, ExecutorsChanged(1500, executors("a", "b")))
+    assert kinds(report) == ["lost"]
     assert isinstance(state.phase, Moving)
 
 
@@ -239,8 +239,8 @@ def test_the_next_plan_after_an_abandoned_one_starts_from_the_truth() -> None:
 def test_giving_up_a_migration_cancels_nothing_that_a_batch_will_do() -> None:
     run = harness(1900)
     until_moving(run)
-    told = run.feed(AbandonRequested("enough"))
-    assert not any(isinstance(each, Cancel) for each in told)
+    report = run.feed(AbandonRequested("enough"))
+    assert not any(isinstance(each, Cancel) for each in report)
 
 
 # Several queries
@@ -263,8 +263,8 @@ def test_each_query_moves_at_its_own_boundaries() -> None:
     goal = {TaskId(name, 0, j): "0" for name in ("quick", "slow") for j in range(4)}
     run.feed(MoveRequested(goal))
     run.seconds(20)
-    for event, told in zip(run.events, run.told[1:], strict=True):
-        for each in told:
+    for event, entry in zip(run.events, run.told[1:], strict=True):
+        for each in entry:
             if isinstance(each, Place):
                 assert isinstance(event, BatchObserved)
                 assert event.batch.query == each.query
@@ -276,8 +276,8 @@ def test_a_query_with_nothing_to_move_is_told_what_is_left_of_the_others() -> No
     state = attached("ab", policy=BY_HAND, queries={"q": 0, "r": 0})
     state, _ = after(state, *(BatchObserved(batch(0, "aa", query=name)) for name in ("q", "r")))
     state, _ = step(state, MoveRequested({task(0, "q"): "b"}))
-    state, told = step(state, BatchObserved(batch(1, "aa", query="r")))
-    assert reasons(told) == ["move: 1 tasks of q are left"]
+    state, report = step(state, BatchObserved(batch(1, "aa", query="r")))
+    assert reasons(report) == ["move: 1 tasks of q are left"]
 
 
 def late_query() -> tuple[Harness, dict[str, float]]:
@@ -319,8 +319,10 @@ def test_a_request_that_waits_comes_before_what_the_goal_wants_beside_a_late_que
     rates["a"] = 2500.0
     before = len(run.decisions)
     run.seconds(12)
-    told = [d.kind for d in run.decisions[before:] if d.kind not in ("hold", "wait", "migrate")]
-    assert told[:3] == ["abandon", "move", "plan"]
+    decisions = [
+        d.kind for d in run.decisions[before:] if d.kind not in ("hold", "wait", "migrate")
+    ]
+    assert decisions[:3] == ["abandon", "move", "plan"]
 
 
 def test_an_answer_that_nobody_waits_for_is_passed_over_while_tasks_move() -> None:
@@ -331,10 +333,10 @@ def test_an_answer_that_nobody_waits_for_is_passed_over_while_tasks_move() -> No
 
 def test_a_change_that_begins_uses_up_the_patience_that_led_to_it() -> None:
     state = attached("a")
-    state, told = after(
+    state, report = after(
         state, *(BatchObserved(batch(number, "aa", run_ms=450)) for number in range(2))
     )
-    assert kinds(told)[-1] == "scale-out"
+    assert kinds(report)[-1] == "scale-out"
     assert state.signal == Signal()
 
 
@@ -356,27 +358,27 @@ def test_a_change_goes_on_with_the_queries_that_stay() -> None:
     state = attached("ab", policy=BY_HAND, queries={"q": 0, "r": 0})
     state, _ = after(state, *(BatchObserved(batch(0, "aa", query=name)) for name in ("q", "r")))
     state, _ = step(state, MoveRequested({task(0, "q"): "b", task(0, "r"): "b"}))
-    state, told = step(state, QueryLeft(1500, "q", RUN, "it ended"))
-    assert kinds(told) == ["leave"]
-    state, told = after(
+    state, report = step(state, QueryLeft(1500, "q", RUN, "it ended"))
+    assert kinds(report) == ["leave"]
+    state, report = after(
         state,
         BatchObserved(batch(1, "aa", query="r")),
         BatchObserved(batch(2, "ba", query="r")),
     )
-    assert kinds(told) == ["migrate", "wait", "done"]
+    assert kinds(report) == ["migrate", "wait", "done"]
 
 
 def test_a_query_that_joins_in_the_middle_of_a_change_disturbs_nothing() -> None:
     state = heard(attached("ab", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
-    state, told = after(
+    state, report = after(
         state,
         QueryJoined(1500, "new", RUN),
         Tick(1600),
         BatchObserved(batch(0, "bb", query="new", at_ms=1700)),
     )
     assert isinstance(state.phase, Moving)
-    assert kinds(told) == ["join", "wait"]
+    assert kinds(report) == ["join", "wait"]
 
 
 # What a batch may move
@@ -408,13 +410,13 @@ def test_a_batch_moves_no_more_than_the_policy_says(
 def test_what_moved_is_counted_by_batch() -> None:
     state = heard(attached("ab", policy=BY_HAND), 0, "aaa")
     state, _ = step(state, MoveRequested({task(j): "b" for j in range(3)}))
-    state, told = after(
+    state, report = after(
         state,
         BatchObserved(batch(1, "aaa", duration_ms=400)),
         BatchObserved(batch(2, "bba", duration_ms=900)),
         BatchObserved(batch(3, "bbb", duration_ms=700)),
     )
-    (done,) = (d for d in told if not isinstance(d, Place) and kinds((d,)) == ["done"])
+    (done,) = (d for d in report if not isinstance(d, Place) and kinds((d,)) == ["done"])
     assert done.decision.figures == {  # type: ignore[union-attr]
         "executors_before": 2,
         "executors_after": 2,
@@ -435,6 +437,6 @@ def test_a_status_in_the_middle_of_a_change_says_nothing() -> None:
     state = heard(attached("ab", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     before: LoopState = state
-    state, told = step(state, Status(1500, jobs=1))
-    assert told == ()
+    state, report = step(state, Status(1500, jobs=1))
+    assert report == ()
     assert state.phase == before.phase

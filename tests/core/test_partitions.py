@@ -20,8 +20,8 @@ def found(seen: Observed, last: Repartitioning | None = None) -> Shortage | None
 
 def test_a_task_that_a_core_does_not_bear_is_a_bottleneck_with_the_partitions_to_split_it() -> None:
     seen = observed(load([0.9, 0.2, 0.2, 0.2], "abab"), executors("a", "b"))
-    told = found(seen)
-    assert told == Shortage(
+    report = found(seen)
+    assert report == Shortage(
         query=QUERY,
         kind="bottleneck",
         partitions=4,
@@ -36,17 +36,17 @@ def test_a_backlog_that_grows_counts_as_load() -> None:
     kept_up = load([0.6, 0.2], "ab", rows_per_s=100.0, arrivals_per_s=100.0, backlog=0)
     behind = replace(kept_up, arrivals_per_s=250.0, backlog=1000)
     assert found(observed(kept_up, executors("a", "b"))) is None
-    told = found(observed(behind, executors("a", "b")))
-    assert told is not None
-    assert (told.kind, told.enough) == ("bottleneck", 6)
+    report = found(observed(behind, executors("a", "b")))
+    assert report is not None
+    assert (report.kind, report.enough) == ("bottleneck", 6)
 
 
 def test_cores_that_can_hold_no_state_make_partitions_too_few() -> None:
     seen = observed(load([0.1] * 4, "abab"), executors("a", "b", "c", cores=2))
-    told = found(seen)
-    assert told is not None
-    assert (told.kind, told.partitions, told.enough) == ("too few", 4, 8)
-    assert told.reason == (
+    report = found(seen)
+    assert report is not None
+    assert (report.kind, report.partitions, report.enough) == ("too few", 4, 8)
+    assert report.reason == (
         "4 partitions, so that 2 of 6 cores can hold none of its state: 8 partitions would do"
     )
 
@@ -58,29 +58,29 @@ def test_cores_that_another_query_can_use_are_not_idle() -> None:
 
 
 def test_one_partition_may_be_all_there_can_be() -> None:
-    told = found(observed(load([0.1], "a"), executors("a", "b")))
-    assert told is not None
-    assert told.reason.endswith("unless it has no key: then one is all there can be")
+    reports = found(observed(load([0.1], "a"), executors("a", "b")))
+    assert reports is not None
+    assert reports.reason.endswith("unless it has no key: then one is all there can be")
 
 
 def test_an_operator_without_a_key_is_not_helped_by_partitions() -> None:
     keyed = load([0.1] * 4, "abab")
     single = TaskLoad("a", 0.95, 10.0, 1000.0, measured=True)
     both = replace(keyed, tasks={**keyed.tasks, TaskId(QUERY, 1, 0): single})
-    told = found(observed(both, executors("a", "b")))
-    assert told is not None
-    assert told.enough is None
-    assert "has no key" in told.reason
+    report = found(observed(both, executors("a", "b")))
+    assert report is not None
+    assert report.enough is None
+    assert "has no key" in report.reason
 
 
 def test_a_task_that_more_partitions_did_not_split_is_a_hot_key() -> None:
     last = Repartitioning(before=4, partitions=8, share=0.6, began_ms=0)
     split = observed(load([0.9, *[0.45] * 7], "ab" * 4), executors("a", "b"))
     whole = observed(load([0.9, *[0.08] * 7], "ab" * 4), executors("a", "b"))
-    told, hot = found(split, last), found(whole, last)
-    assert told is not None
+    report, hot = found(split, last), found(whole, last)
+    assert report is not None
     assert hot is not None
-    assert (told.enough, hot.enough) == (16, None)
+    assert (report.enough, hot.enough) == (16, None)
     assert "one key is hot" in hot.reason
 
 
@@ -128,15 +128,15 @@ def test_enough_is_a_multiple_that_mends_what_was_found(
 ) -> None:
     names = [str(number) for number in range(alive)]
     where = [names[number % alive] for number in range(len(work))]
-    told = found(observed(load(work, where), executors(*names, cores=cores)))
-    if told is None:
+    report = found(observed(load(work, where), executors(*names, cores=cores)))
+    if report is None:
         assert max(work) <= 0.8 * (1 + 1e-6)
         assert alive * cores <= len(work)
         return
-    assert told.enough is not None
-    assert told.enough > told.partitions == len(work)
-    assert told.enough % told.partitions == 0
-    if told.kind == "bottleneck":
-        assert max(work) * told.partitions / told.enough <= 0.7 * (1 + 1e-6)
+    assert report.enough is not None
+    assert report.enough > report.partitions == len(work)
+    assert report.enough % report.partitions == 0
+    if report.kind == "bottleneck":
+        assert max(work) * report.partitions / report.enough <= 0.7 * (1 + 1e-6)
     else:
-        assert told.enough >= alive * cores
+        assert report.enough >= alive * cores

@@ -38,8 +38,8 @@ PAUSES = replace(TELLS, repartition=True)
 HOT = [900.0, 100.0]
 
 
-def about_partitions(told: Sequence[Instruction]) -> list[str]:
-    logs = [each.decision for each in told if isinstance(each, Log)]
+def about_partitions(reports: Sequence[Instruction]) -> list[str]:
+    logs = [each.decision for each in reports if isinstance(each, Log)]
     return [each.reason for each in logs if each.kind in ("partitions", "repartition")]
 
 
@@ -53,37 +53,37 @@ def batches(
 
 
 def pausing(policy: Policy = PAUSES) -> tuple[LoopState, Repartition]:
-    state, told = after(attached("ab", policy=policy), *batches(0, 3, HOT))
-    (order,) = [each for each in acts(told) if isinstance(each, Repartition)]
+    state, report = after(attached("ab", policy=policy), *batches(0, 3, HOT))
+    (order,) = [each for each in acts(report) if isinstance(each, Repartition)]
     return state, order
 
 
 def test_a_shortage_is_told_once_it_has_lasted_and_again_when_it_is_over() -> None:
-    state, told = after(attached("ab", policy=TELLS), *batches(0, 1, HOT))
-    assert about_partitions(told) == []
-    state, told = after(state, *batches(1, 6, HOT))
-    assert len(about_partitions(told)) == 1
-    assert "4 partitions in place of 2 would do" in about_partitions(told)[0]
+    state, report = after(attached("ab", policy=TELLS), *batches(0, 1, HOT))
+    assert about_partitions(report) == []
+    state, report = after(state, *batches(1, 6, HOT))
+    assert len(about_partitions(report)) == 1
+    assert "4 partitions in place of 2 would do" in about_partitions(report)[0]
     assert "Too few partitions in query: partition 0 alone needs 0.90" in explained(state)
-    state, told = after(state, *batches(7, 5, [100.0, 100.0]))
-    assert about_partitions(told) == ["its 2 partitions suffice again"]
+    state, report = after(state, *batches(7, 5, [100.0, 100.0]))
+    assert about_partitions(report) == ["its 2 partitions suffice again"]
     assert "partitions" not in explained(state)
 
 
 def test_a_load_around_the_mark_is_not_told_again_and_again() -> None:
     state = attached("ab", policy=TELLS)
-    told: list[str] = []
+    lines: list[str] = []
     for number in range(20):
         state, more = after(state, *batches(number, 1, HOT if number % 2 else [100.0, 100.0]))
-        told += about_partitions(more)
-    assert told == []
+        lines += about_partitions(more)
+    assert lines == []
 
 
 def test_a_policy_that_does_not_allow_it_or_only_advises_pauses_nothing() -> None:
     for policy in (TELLS, replace(PAUSES, advise_only=True)):
-        state, told = after(attached("ab", policy=policy), *batches(0, 9, HOT))
+        state, report = after(attached("ab", policy=policy), *batches(0, 9, HOT))
         assert isinstance(state.phase, Steady)
-        assert not [each for each in acts(told) if not isinstance(each, RecordSample)]
+        assert not [each for each in acts(report) if not isinstance(each, RecordSample)]
 
 
 def test_a_pause_is_begun_ended_and_told_with_its_cost() -> None:
@@ -92,69 +92,71 @@ def test_a_pause_is_begun_ended_and_told_with_its_cost() -> None:
     assert isinstance(state.phase, Pausing)
     assert f"{QUERY} is paused for 4 partitions." in explained(state)
     spent = {"stop": 0.5, "repartition": 3.0, "start": 1.0}
-    state, told = after(
+    state, report = after(
         state,
         QueryLeft(3500, QUERY, RUN, "it has ended"),
         QueryJoined(8000, QUERY, "run 2", OperatorGraph({0: None}), 4),
         Answered(order.ticket, Paused(3200, spent)),
     )
     assert isinstance(state.phase, Steady)
-    assert about_partitions(told) == ["it has 4 partitions now, 2 before, and runs again"]
+    assert about_partitions(report) == ["it has 4 partitions now, 2 before, and runs again"]
     four = BatchObserved(batch(4, "abab", run="run 2", run_ms=[450, 50, 450, 50], at_ms=9400))
-    state, told = after(state, four)
-    assert about_partitions(told) == ["the pause for 4 partitions cost 6.2 s, first batch included"]
+    state, report = after(state, four)
+    assert about_partitions(report) == [
+        "the pause for 4 partitions cost 6.2 s, first batch included"
+    ]
     assert f"{QUERY} was paused for 6.2 s, from 2 to 4 partitions." in explained(state)
 
 
 def test_a_query_that_stays_stopped_is_reported_as_such() -> None:
     state, order = pausing()
     why = f"query {QUERY} is STOPPED: it was not started again"
-    state, told = after(state, Answered(order.ticket, Stopped(why)))
+    state, report = after(state, Answered(order.ticket, Stopped(why)))
     assert isinstance(state.phase, Steady)
-    assert about_partitions(told) == [why]
+    assert about_partitions(report) == [why]
 
 
 def test_a_first_batch_that_is_there_before_the_answer_ends_the_pause_all_the_same() -> None:
     state, order = pausing()
     first = BatchObserved(batch(4, "abab", run="run 2", at_ms=7000))
     joined = QueryJoined(6000, QUERY, "run 2", OperatorGraph({0: None}), 4)
-    state, told = after(state, joined, first, Answered(order.ticket, Paused(4000)))
-    assert about_partitions(told)[1:] == [
+    state, report = after(state, joined, first, Answered(order.ticket, Paused(4000)))
+    assert about_partitions(report)[1:] == [
         "the pause for 4 partitions cost 3.0 s, first batch included"
     ]
 
 
 def test_no_second_pause_within_an_hour_also_where_the_first_failed() -> None:
     state, order = pausing()
-    state, told = after(state, Answered(order.ticket, Failure("its operator cannot be split")))
-    assert about_partitions(told) == ["not repartitioned: its operator cannot be split"]
-    state, told = after(state, *batches(3, 20, HOT))
-    assert not [each for each in told if isinstance(each, Repartition)]
-    state, told = after(state, Tick(3_700_000), *batches(23, 1, HOT))
-    assert [each.partitions for each in told if isinstance(each, Repartition)] == [4]
+    state, report = after(state, Answered(order.ticket, Failure("its operator cannot be split")))
+    assert about_partitions(report) == ["not repartitioned: its operator cannot be split"]
+    state, report = after(state, *batches(3, 20, HOT))
+    assert not [each for each in report if isinstance(each, Repartition)]
+    state, report = after(state, Tick(3_700_000), *batches(23, 1, HOT))
+    assert [each.partitions for each in report if isinstance(each, Repartition)] == [4]
 
 
 def test_what_was_asked_for_meanwhile_comes_next() -> None:
     state, order = pausing()
-    state, told = after(state, ScaleRequested(3))
-    assert reasons(told) == ["a change was asked for while one is under way: it comes next"]
-    state, told = after(state, Answered(order.ticket, Failure("no")), *batches(3, 1, HOT))
-    assert "scale-out" in kinds(told)
+    state, report = after(state, ScaleRequested(3))
+    assert reasons(report) == ["a change was asked for while one is under way: it comes next"]
+    state, report = after(state, Answered(order.ticket, Failure("no")), *batches(3, 1, HOT))
+    assert "scale-out" in kinds(report)
 
 
 def test_a_pause_that_does_not_end_is_left_to_itself() -> None:
     state, order = pausing()
-    state, told = after(state, Tick(3_700_000))
-    assert Cancel(order.ticket) in told
+    state, report = after(state, Tick(3_700_000))
+    assert Cancel(order.ticket) in report
     assert isinstance(state.phase, Steady)
-    state, told = after(state, Answered(order.ticket, Paused(0)))
-    assert told == ()
+    state, report = after(state, Answered(order.ticket, Paused(0)))
+    assert report == ()
 
 
 def test_detaching_gives_the_pause_up() -> None:
     state, order = pausing()
-    _, told = after(state, DetachRequested())
-    assert Cancel(order.ticket) in told
+    _, report = after(state, DetachRequested())
+    assert Cancel(order.ticket) in report
 
 
 @pytest.mark.parametrize("policy", [TELLS, PAUSES])

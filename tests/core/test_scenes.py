@@ -202,12 +202,12 @@ def test_two_threads_that_write_scenes_write_one_after_the_other(tmp_path: Path)
     log.append(replace(second, at_ms=second.at_ms + 1))
     entries = [entry_of(where, line) for where, line in lines_of(path)]
     seen: dict[str, Any] = {}
-    told = []
+    reports = []
     for entry in entries:
         assert isinstance(entry, dict)
         seen = laid_over(seen, entry)
-        told.append(seen)
-    for has, expected in zip(told[:3], (scenes[0], first, second), strict=True):
+        reports.append(seen)
+    for has, expected in zip(reports[:3], (scenes[0], first, second), strict=True):
         assert_close(has, whole_record(expected))
 
 
@@ -240,15 +240,15 @@ def assert_close(seen: dict[str, Any], expected: dict[str, Any]) -> None:
     assert seen["queries"] == expected["queries"]
     assert seen["executors"].keys() == expected["executors"].keys()
     for name, each in expected["executors"].items():
-        told = seen["executors"][name]
-        assert {**told, "busy": None} == {**each, "busy": None}
-        assert told["busy"] == pytest.approx(each["busy"], abs=0.0205)
+        reports = seen["executors"][name]
+        assert {**reports, "busy": None} == {**each, "busy": None}
+        assert reports["busy"] == pytest.approx(each["busy"], abs=0.0205)
     assert seen["tasks"].keys() == expected["tasks"].keys()
     for name, each in expected["tasks"].items():
-        told = seen["tasks"][name]
-        assert [told[0], *told[3:]] == [each[0], *each[3:]]
-        assert told[1] == pytest.approx(each[1], abs=0.011, rel=0.2)
-        assert told[2] == pytest.approx(each[2], abs=300, rel=0.06)
+        reports = seen["tasks"][name]
+        assert [reports[0], *reports[3:]] == [each[0], *each[3:]]
+        assert reports[1] == pytest.approx(each[1], abs=0.011, rel=0.2)
+        assert reports[2] == pytest.approx(each[2], abs=300, rel=0.06)
 
 
 NAMES = st.sampled_from(["a", "b", 'c"', "ü/\n", "<i>"])
@@ -348,8 +348,8 @@ def test_lines_laid_over_each_other_are_the_scene_whatever_it_is(scenes: list[Sc
         assert checked == record
         seen = laid_over(seen, checked)
         assert_close(seen, whole_record(scene))
-        told = [[b.query, b.batch, b.at_ms, round(b.ms), b.rows] for b in scene.batches]
-        assert record.get("batches", []) == told
+        reports = [[b.query, b.batch, b.at_ms, round(b.ms), b.rows] for b in scene.batches]
+        assert record.get("batches", []) == reports
 
 
 @pytest.mark.parametrize(

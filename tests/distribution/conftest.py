@@ -27,8 +27,8 @@ _LITTER = shutil.ignore_patterns("*.egg-info", "__pycache__", "build", "dist")
 
 def project(folder: Path = ROOT) -> dict[str, Any]:
     """Return the table ``project`` of a package."""
-    told: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    return told
+    fields: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return fields
 
 
 @dataclass(frozen=True)

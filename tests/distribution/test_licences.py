@@ -23,9 +23,9 @@ def licences() -> ModuleType:
 
 def test_the_list_of_licences_is_what_is_locked(licences: ModuleType) -> None:
     rows = licences.LIST.read_text().splitlines()
-    told = [row.split("|")[1:3] for row in rows if row.startswith("| ") and "package" not in row]
+    reports = [row.split("|")[1:3] for row in rows if row.startswith("| ") and "package" not in row]
     locked = [(name, version) for name, version, _ in licences.locked()]
-    assert [(name.strip(), version.strip()) for name, version in told] == locked
+    assert [(name.strip(), version.strip()) for name, version in reports] == locked
 
 
 def test_the_list_says_what_the_packages_say(licences: ModuleType) -> None:

@@ -47,10 +47,10 @@ def with_spark(environment: MakeEnvironment) -> Environment:
 
 def test_help_and_version_work(base: Environment) -> None:
     assert base.run("--version").stdout == f"elastream {project()['version']}\n"
-    told = base.run("--help")
-    assert told.returncode == 0
-    assert "demo" in told.stdout
-    assert "study" not in told.stdout, "what is not installed is not offered"
+    ended = base.run("--help")
+    assert ended.returncode == 0
+    assert "demo" in ended.stdout
+    assert "study" not in ended.stdout, "what is not installed is not offered"
 
 
 def test_the_base_has_neither_numba_nor_scipy(base: Environment) -> None:

@@ -20,8 +20,8 @@ LOCK = (ROOT / "requirements.lock").read_text()
 
 
 def read(name: str) -> dict[str, Any]:
-    told: dict[str, Any] = yaml.safe_load((ROOT / name).read_text())
-    return told
+    fields: dict[str, Any] = yaml.safe_load((ROOT / name).read_text())
+    return fields
 
 
 def test_the_workflow_runs_the_two_commands_on_every_python() -> None:
@@ -37,11 +37,13 @@ def test_the_workflow_runs_the_two_commands_on_every_python() -> None:
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
 def test_a_workflow_may_only_read_and_knows_no_secret(workflow: Any) -> None:
     text = workflow.read_text()
-    told = yaml.safe_load(text)
-    assert told["permissions"] == {"contents": "read"}
+    report = yaml.safe_load(text)
+    assert report["permissions"] == {"contents": "read"}
     assert "secrets." not in text
     assert [action for action in re.findall(r"uses: (\S+)", text) if "@" not in action] == []
-    extra = {name: job["permissions"] for name, job in told["jobs"].items() if "permissions" in job}
+    extra = {
+        name: job["permissions"] for name, job in report["jobs"].items() if "permissions" in job
+    }
     assert extra in ({}, {"publish": {"id-token": "write"}})
 
 

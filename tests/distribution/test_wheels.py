@@ -55,15 +55,17 @@ def names(requirements: list[str]) -> set[str]:
 
 def brought_by(*extras: str) -> set[str]:
     """Return what the product asks for, with these of its extras."""
-    told = project()
-    lists = [told["dependencies"], *(told["optional-dependencies"][extra] for extra in extras)]
+    report = project()
+    lists = [report["dependencies"], *(report["optional-dependencies"][extra] for extra in extras)]
     return names([each for requirements in lists for each in requirements]) - {"elastream"}
 
 
 def rooms() -> set[str]:
     """Return the packages of the product, as its layers name them; each is in a layer."""
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    [layers] = [each["layers"] for each in told if each["id"] == "layers"]
+    fields = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    [layers] = [each["layers"] for each in fields if each["id"] == "layers"]
     return {room.strip() for layer in layers for room in layer.split("|")}
 
 
@@ -103,9 +105,9 @@ def test_a_wheel_is_typed_licensed_and_told_as_the_standard_says(
     wheel: Path = getattr(wheels, package)
     assert [name for name in files(wheel) if name.endswith("/py.typed")] != []
     assert text(wheel, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
-    told = Metadata.from_email(text(wheel, "METADATA"), validate=True)
-    assert told.license_expression == "Apache-2.0"
-    assert told.description_content_type == "text/markdown"
+    report = Metadata.from_email(text(wheel, "METADATA"), validate=True)
+    assert report.license_expression == "Apache-2.0"
+    assert report.description_content_type == "text/markdown"
 
 
 def test_the_commands_are_entry_points(wheels: Wheels) -> None:
@@ -129,8 +131,8 @@ def test_the_product_asks_for_what_it_imports_and_for_nothing_else() -> None:
 
 
 def test_each_library_of_an_extra_is_told_by_the_command_line() -> None:
-    told = project()["optional-dependencies"]
-    asked = {name: extra for extra in told.keys() - TOOLS for name in names(told[extra])}
+    reports = project()["optional-dependencies"]
+    asked = {name: extra for extra in reports.keys() - TOOLS for name in names(reports[extra])}
     assert {name: extra for name, extra in asked.items() if name != "elastream"} == {
         **EXTRAS,
         **dict.fromkeys(ASKED_FOR_BY_SPARK, "spark"),
@@ -138,9 +140,9 @@ def test_each_library_of_an_extra_is_told_by_the_command_line() -> None:
 
 
 def test_the_lab_imports_what_it_or_the_product_asks_for() -> None:
-    told = project(ROOT / "lab")
-    lab = names(told["dependencies"])
-    extras = names([each for extra in told["optional-dependencies"].values() for each in extra])
+    report = project(ROOT / "lab")
+    lab = names(report["dependencies"])
+    extras = names([each for extra in report["optional-dependencies"].values() for each in extra])
     used = {COMES_WITH.get(name, name) for name in imported(ROOT / "lab/src/elastream_lab")}
     assert used <= lab | extras | brought_by("spark", "demo", "fast")
     assert extras <= used

@@ -33,7 +33,7 @@ def test_attaching_works_where_all_was_tried_and_nothing_failed(
 
 
 def test_what_needs_something_that_failed_is_not_tried_and_the_rest_is() -> None:
-    heard: list[str] = []
+    lines: list[str] = []
     checks = (
         Check("first", "", found("first", "fail")),
         Check("warned", "", found("warned", "warn")),
@@ -41,7 +41,7 @@ def test_what_needs_something_that_failed_is_not_tried_and_the_rest_is() -> None
         Check("third", "", never, ("second",)),
         Check("other", "", found("other", "ok"), ("warned",)),
     )
-    report = report_of(checks, lambda check: heard.append(check.name))
+    report = report_of(checks, lambda check: lines.append(check.name))
     assert [(each.name, each.verdict, each.found) for each in report.findings] == [
         ("first", "fail", "something"),
         ("warned", "warn", "something"),
@@ -49,5 +49,5 @@ def test_what_needs_something_that_failed_is_not_tried_and_the_rest_is() -> None
         ("third", "not tried", "needs: second"),
         ("other", "ok", "something"),
     ]
-    assert heard == ["first", "warned", "other"]
+    assert lines == ["first", "warned", "other"]
     assert report.first_failure == report.findings[0]

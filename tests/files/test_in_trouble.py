@@ -50,7 +50,7 @@ def outcomes(fault: str) -> dict[str, Outcome]:
         root = Path(__file__).parents[2]
         done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     assert done.returncode == 0, done.stderr
-    return {name: Outcome(**told) for name, told in json.loads(done.stdout).items()}
+    return {name: Outcome(**entry) for name, entry in json.loads(done.stdout).items()}
 
 
 @pytest.mark.parametrize("writer", writers())

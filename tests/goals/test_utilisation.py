@@ -214,8 +214,8 @@ def test_a_backlog_that_the_source_holds_back_moves_nothing(
     with simulated(cluster, Policy(max_executors=6)) as loop:
         cluster.advance(120)
     assert loop.changes[:1] == changes, loop.story
-    told = "query gets at most 400 rows a trigger" in loop.of("hold")[-1].reason
-    assert told == (most_rows == 400)
+    reports = "query gets at most 400 rows a trigger" in loop.of("hold")[-1].reason
+    assert reports == (most_rows == 400)
 
 
 def test_each_query_has_a_demand_of_its_own() -> None:

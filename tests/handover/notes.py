@@ -24,13 +24,13 @@ def read_notes(path: Path) -> Iterator[Note]:
     for line in path.read_bytes().splitlines(keepends=True):
         if not line.endswith(b"\n"):
             return
-        told = json.loads(line)
-        boundary = told["boundary"]
+        fields = json.loads(line)
+        boundary = fields["boundary"]
         yield Note(
-            told["side"],
-            told["kind"],
-            told["handover"],
-            told["owner"],
-            told["reason"],
+            fields["side"],
+            fields["kind"],
+            fields["handover"],
+            fields["owner"],
+            fields["reason"],
             None if boundary is None else boundary_from("boundary", boundary),
         )

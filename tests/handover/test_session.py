@@ -29,11 +29,11 @@ from elastream.model.errors import ProblemError
 
 
 def test_a_handover_over_a_socket_puts_out_what_one_run_does(tmp_path: Path) -> None:
-    feed, told, heard = Feed(), Notes(), Notes()
-    with serving(feed, tmp_path, told) as (server, origin):
-        target = joining(feed, server.address, tmp_path, heard)
-        heard.await_kind("own")
-        told.await_kind("confirm")
+    feed, report, result = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, report) as (server, origin):
+        target = joining(feed, server.address, tmp_path, result)
+        result.await_kind("own")
+        report.await_kind("confirm")
         assert feed.finish() == uninterrupted()
         assert isinstance(origin.ended(stop=False).phase, Committed)
         assert isinstance(target.ended().phase, Owning)
@@ -49,17 +49,17 @@ def test_a_handover_over_a_socket_puts_out_what_one_run_does(tmp_path: Path) -> 
 def test_a_target_with_a_wrong_token_or_query_is_turned_away_with_the_reason(
     tmp_path: Path, token: str, shape: QueryShape, line: str
 ) -> None:
-    feed, told, heard = Feed(), Notes(), Notes()
-    with serving(feed, tmp_path, told) as (server, _):
-        target = joining(feed, server.address, tmp_path, heard, token=token, shape=shape)
+    feed, report, result = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, report) as (server, _):
+        target = joining(feed, server.address, tmp_path, result, token=token, shape=shape)
         assert target.ended(stop=False).phase == Left(line)
     assert feed.finish() == uninterrupted()
     assert feed.target.put_out == []
 
 
 def test_strangers_are_turned_away_and_the_handover_goes_on(tmp_path: Path) -> None:
-    feed, told, heard = Feed(), Notes(), Notes()
-    with serving(feed, tmp_path, told) as (server, origin):
+    feed, report, result = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, report) as (server, origin):
         where = (server.address.host, server.address.port)
         for line in (b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"[" * 70_000 + b"\n", b"\xff\n"):
             with (
@@ -69,29 +69,29 @@ def test_strangers_are_turned_away_and_the_handover_goes_on(tmp_path: Path) -> N
                 stranger.sendall(line)
                 while stranger.recv(4096):
                     pass
-        target = joining(feed, server.address, tmp_path, heard)
-        told.await_kind("confirm")
+        target = joining(feed, server.address, tmp_path, result)
+        report.await_kind("confirm")
         assert feed.finish() == uninterrupted()
         origin.ended(stop=False)
         target.ended()
 
 
 def test_an_origin_that_is_not_there_leaves_the_target_without_windows(tmp_path: Path) -> None:
-    feed, heard = Feed(), Notes()
+    feed, report = Feed(), Notes()
     server = OriginServer(Address(), TOKEN)
     server.close()
-    target = joining(feed, server.address, tmp_path, heard, timing=QUICK)
+    target = joining(feed, server.address, tmp_path, report, timing=QUICK)
     assert target.ended(stop=False).phase == Left("the origin did not answer within 1.5 s")
 
 
 def test_a_target_that_dies_leaves_all_to_the_origin(tmp_path: Path) -> None:
-    feed, told = Feed(), Notes()
-    with serving(feed, tmp_path, told, QUICK) as (server, _):
+    feed, report = Feed(), Notes()
+    with serving(feed, tmp_path, report, QUICK) as (server, _):
         link = TargetLink(server.address, TOKEN)
         link.send(Join("h", SHAPE))
-        told.await_kind("accept")
+        report.await_kind("accept")
         link.close()
-        told.await_kind("abort")
+        report.await_kind("abort")
         feed.finish()
     assert feed.origin.put_out == uninterrupted()
 
@@ -101,25 +101,25 @@ def test_a_target_in_doubt_reads_the_record_of_a_dead_origin(tmp_path: Path) -> 
     origin_record = RecordFile(tmp_path / "origin.json")
     origin_record.write(Record("h", "q", "committed", boundary, "t"))
     RecordFile(tmp_path / "target.json").write(Record("h", "q", "prepared", boundary, "t"))
-    feed, heard = Feed(), Notes()
+    feed, report = Feed(), Notes()
     server = OriginServer(Address(), TOKEN)
     server.close()
     target = joining(
-        feed, server.address, tmp_path, heard, timing=QUICK, origin_record=origin_record
+        feed, server.address, tmp_path, report, timing=QUICK, origin_record=origin_record
     )
-    heard.await_kind("own")
+    report.await_kind("own")
     assert isinstance(target.ended().phase, Owning)
-    assert [note.kind for note in heard.notes] == ["restart", "doubt", "own"]
+    assert [note.kind for note in report.notes] == ["restart", "doubt", "own"]
 
 
 def test_a_target_in_doubt_without_a_record_to_read_stays_silent(tmp_path: Path) -> None:
     boundary = Boundary(20, 22, (22,), (0,))
     RecordFile(tmp_path / "target.json").write(Record("h", "q", "prepared", boundary, "t"))
-    feed, heard = Feed(), Notes()
+    feed, report = Feed(), Notes()
     server = OriginServer(Address(), TOKEN)
     server.close()
-    target = joining(feed, server.address, tmp_path, heard, timing=QUICK)
-    assert "its record says" in heard.await_kind("doubt").reason
+    target = joining(feed, server.address, tmp_path, report, timing=QUICK)
+    assert "its record says" in report.await_kind("doubt").reason
     assert isinstance(target.ended().phase, Prepared)
     assert feed.target.put_out == []
 
@@ -142,11 +142,11 @@ def test_an_origin_that_died_before_it_was_confirmed_answers_and_hears_its_targe
     boundary = Boundary(20, 22, (22,), (0,))
     RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", boundary, "t"))
     RecordFile(tmp_path / "target.json").write(Record("h", "q", state, boundary, "t"))
-    feed, told, heard = Feed(), Notes(), Notes()
-    with serving(feed, tmp_path, told) as (server, origin):
+    feed, report, result = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, report) as (server, origin):
         feed.target.connect()
-        target = joining(feed, server.address, tmp_path, heard)
-        told.await_kind("confirm")
+        target = joining(feed, server.address, tmp_path, result)
+        report.await_kind("confirm")
         assert feed.finish() == uninterrupted()
         origin.ended(stop=False)
         target.ended()
@@ -159,8 +159,8 @@ def test_an_origin_that_was_confirmed_ends_without_its_target(tmp_path: Path) ->
     boundary = Boundary(20, 22, (22,), (0,))
     record = Record("h", "q", "committed", boundary, "t", confirmed=True)
     RecordFile(tmp_path / "origin.json").write(record)
-    feed, told = Feed(), Notes()
-    with serving(feed, tmp_path, told) as (_, origin):
+    feed, report = Feed(), Notes()
+    with serving(feed, tmp_path, report) as (_, origin):
         feed.finish()
         origin.ended(stop=False)
-    assert [note.kind for note in told.notes] == ["restart", "finish"]
+    assert [note.kind for note in report.notes] == ["restart", "finish"]

@@ -307,7 +307,7 @@ def numbers(now: Counted) -> dict[Any, float]:
     return found
 
 
-def spread(name: object, told: Histogram) -> dict[Any, float]:
-    return {(name, "total"): told.total} | {
-        (name, bucket): number for bucket, number in enumerate(told.counts)
+def spread(name: object, report: Histogram) -> dict[Any, float]:
+    return {(name, "total"): report.total} | {
+        (name, bucket): number for bucket, number in enumerate(report.counts)
     }

@@ -58,8 +58,8 @@ def test_what_is_forgotten_leaves_how_everything_stood() -> None:
     assert scenes[0]["whole"]
     for record in scenes:
         seen = laid_over(seen, record)
-    places = {name: told[0] for name, told in seen["tasks"].items()}
-    assert places == {name: told[0] for name, told in expected["tasks"].items()}
+    places = {name: batch[0] for name, batch in seen["tasks"].items()}
+    assert places == {name: batch[0] for name, batch in expected["tasks"].items()}
     assert len("".join(all_lines(small))) < 30_000
 
 

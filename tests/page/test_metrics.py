@@ -37,9 +37,9 @@ def cluster_of(*rates: float, **others: Any) -> SimulatedCluster:
     return SimulatedCluster(workloads, ClusterSettings(hosts=HOSTS, **others))
 
 
-def labelled(told: dict[tuple[str, ...], float], name: str) -> dict[tuple[str, ...], float]:
+def labelled(reports: dict[tuple[str, ...], float], name: str) -> dict[tuple[str, ...], float]:
     """The values of one metric by their labels."""
-    return {tuple(labels): value for (each, *labels), value in told.items() if each == name}
+    return {tuple(labels): value for (each, *labels), value in reports.items() if each == name}
 
 
 def sizes_of(state: LoopState) -> tuple[Counter[str], Counter[str]]:
@@ -59,35 +59,35 @@ def test_executors_and_what_they_hold_are_those_of_the_loop() -> None:
     cluster, watched = cluster_of(700, 500), Watched()
     with watched.loop(cluster, POLICY) as loop:
         cluster.advance(30)
-        told, state = watched.values, loop.state
-    assert told["elastream_executors",] == told["elastream_executors_wanted",] == 2
-    assert (told["elastream_executors_min",], told["elastream_executors_max",]) == (1, 4)
-    assert told["elastream_spare_executors",] == told["elastream_homeless_partitions",] == 0
+        report, state = watched.values, loop.state
+    assert report["elastream_executors",] == report["elastream_executors_wanted",] == 2
+    assert (report["elastream_executors_min",], report["elastream_executors_max",]) == (1, 4)
+    assert report["elastream_spare_executors",] == report["elastream_homeless_partitions",] == 0
     held, size = sizes_of(state)
     who = {each.id: (each.id, each.host) for each in state.all_executors}
-    partitions = labelled(told, "elastream_executor_partitions")
+    partitions = labelled(report, "elastream_executor_partitions")
     assert partitions == {who[name]: number for name, number in held.items()}
     assert sum(partitions.values()) == 16
-    assert labelled(told, "elastream_executor_state_bytes") == {
+    assert labelled(report, "elastream_executor_state_bytes") == {
         who[name]: number for name, number in size.items()
     }
-    assert labelled(told, "elastream_partitions") == {("q0",): 8, ("q1",): 8}
-    assert sum(labelled(told, "elastream_state_bytes").values()) == sum(size.values())
+    assert labelled(report, "elastream_partitions") == {("q0",): 8, ("q1",): 8}
+    assert sum(labelled(report, "elastream_state_bytes").values()) == sum(size.values())
 
 
 def test_utilisation_stands_beside_its_marks_and_that_of_each_executor() -> None:
     cluster, watched = cluster_of(1400), Watched()
     with watched.loop(cluster, POLICY) as loop:
         cluster.advance(30)
-        told, goal = watched.values, loop.state.policy.goal
+        report, goal = watched.values, loop.state.policy.goal
         mean = goal.utilisation(loop.observed)
     assert goal.marks is not None
     assert mean is not None
-    assert told["elastream_utilisation_ratio",] == pytest.approx(mean, abs=0.001)
+    assert report["elastream_utilisation_ratio",] == pytest.approx(mean, abs=0.001)
     for name, mark in (("target", goal.marks.target), ("low", goal.marks.low)):
-        assert told[f"elastream_utilisation_{name}_ratio",] == pytest.approx(mark, abs=0.001)
-    assert told["elastream_utilisation_high_ratio",] == pytest.approx(goal.marks.high, abs=0.001)
-    each = labelled(told, "elastream_executor_utilisation_ratio")
+        assert report[f"elastream_utilisation_{name}_ratio",] == pytest.approx(mark, abs=0.001)
+    assert report["elastream_utilisation_high_ratio",] == pytest.approx(goal.marks.high, abs=0.001)
+    each = labelled(report, "elastream_executor_utilisation_ratio")
     assert set(each) == {("0", "north"), ("1", "south")}
     assert sum(each.values()) / 2 == pytest.approx(mean, abs=0.01)
 
@@ -96,12 +96,12 @@ def test_rows_and_batches_of_a_query_are_those_of_its_stream() -> None:
     cluster, watched = cluster_of(1000), Watched()
     with watched.loop(cluster, BY_HAND):
         batches = cluster.advance(60)
-    told = watched.values
-    assert told["elastream_rows_total", "q0"] == sum(batch.rows for batch in batches)
-    assert told["elastream_batch_duration_seconds_count", "q0"] == len(batches)
+    report = watched.values
+    assert report["elastream_rows_total", "q0"] == sum(batch.rows for batch in batches)
+    assert report["elastream_batch_duration_seconds_count", "q0"] == len(batches)
     took_s = sum(batch.duration_ms for batch in batches) / 1000
-    assert told["elastream_batch_duration_seconds_sum", "q0"] == pytest.approx(took_s, rel=1e-3)
-    buckets = labelled(told, "elastream_batch_duration_seconds_bucket")
+    assert report["elastream_batch_duration_seconds_sum", "q0"] == pytest.approx(took_s, rel=1e-3)
+    buckets = labelled(report, "elastream_batch_duration_seconds_bucket")
     for (bound, _), number in buckets.items():
         assert number == sum(round(batch.duration_ms) / 1000 <= float(bound) for batch in batches)
 
@@ -110,12 +110,12 @@ def test_a_query_tells_its_backlog_its_arrivals_and_its_trigger() -> None:
     cluster, watched = cluster_of(4000), Watched()
     with watched.loop(cluster, replace(POLICY, max_executors=2)) as loop:
         cluster.advance(60)
-        told, load = watched.values, loop.state.queries["q0"].load
-    assert told["elastream_backlog_rows", "q0"] == load.backlog
-    assert told["elastream_arriving_rows_per_second", "q0"] == pytest.approx(4000, rel=0.05)
-    assert told["elastream_trigger_interval_seconds", "q0"] == 1
-    assert told["elastream_query_idle", "q0"] == 0
-    assert told["elastream_demand_ratio",] > 1
+        reports, load = watched.values, loop.state.queries["q0"].load
+    assert reports["elastream_backlog_rows", "q0"] == load.backlog
+    assert reports["elastream_arriving_rows_per_second", "q0"] == pytest.approx(4000, rel=0.05)
+    assert reports["elastream_trigger_interval_seconds", "q0"] == 1
+    assert reports["elastream_query_idle", "q0"] == 0
+    assert reports["elastream_demand_ratio",] > 1
 
 
 def test_a_change_is_told_while_it_is_under_way_and_when_it_has_ended() -> None:
@@ -124,21 +124,21 @@ def test_a_change_is_told_while_it_is_under_way_and_when_it_has_ended() -> None:
         cluster.advance(5)
         loop.scale_to(4)
         cluster.advance(10)
-        told = watched.values
-        assert (told["elastream_executors",], told["elastream_executors_wanted",]) == (2, 4)
-        assert told["elastream_loop_phase", "growing"] == 1
-        under_way = labelled(told, "elastream_change_under_way_seconds")
+        report = watched.values
+        assert (report["elastream_executors",], report["elastream_executors_wanted",]) == (2, 4)
+        assert report["elastream_loop_phase", "growing"] == 1
+        under_way = labelled(report, "elastream_change_under_way_seconds")
         assert under_way == {("scale-out",): pytest.approx(10, abs=1)}
-        done, told = loop.run_until("done"), watched.values
-    assert labelled(told, "elastream_change_under_way_seconds") == {}
-    assert told["elastream_executors",] == told["elastream_executors_wanted",] == 4
+        done, report = loop.run_until("done"), watched.values
+    assert labelled(report, "elastream_change_under_way_seconds") == {}
+    assert report["elastream_executors",] == report["elastream_executors_wanted",] == 4
     ended = ("elastream_change_duration_seconds_sum", "scale-out", "done")
-    assert told[ended] == done.figures["seconds"]
-    assert told["elastream_moved_bytes_total", "scale-out"] == done.figures["state_bytes_moved"]
-    assert told["elastream_moved_partitions_total", "scale-out"] == done.figures["tasks_moved"]
+    assert report[ended] == done.figures["seconds"]
+    assert report["elastream_moved_bytes_total", "scale-out"] == done.figures["state_bytes_moved"]
+    assert report["elastream_moved_partitions_total", "scale-out"] == done.figures["tasks_moved"]
     (plan,) = loop.of("plan")
     planned = [
-        told[f"elastream_planned_{name}_total", "scale-out"]
+        report[f"elastream_planned_{name}_total", "scale-out"]
         for name in ("bytes", "lower_bound_bytes")
     ]
     names = ("state_bytes_to_move", "state_bytes_lower_bound")
@@ -150,8 +150,11 @@ def test_what_a_goal_wants_is_told_where_it_may_only_advise() -> None:
     with watched.loop(cluster, replace(POLICY, advise_only=True)) as loop:
         cluster.advance(30)
         wished = [each.figures["wanted"] for each in loop.of("hold") if "wanted" in each.figures]
-        told = watched.values
-    assert (told["elastream_executors",], told["elastream_executors_wanted",]) == (2, wished[-1])
+        report = watched.values
+    assert (report["elastream_executors",], report["elastream_executors_wanted",]) == (
+        2,
+        wished[-1],
+    )
 
 
 def test_partitions_of_an_executor_that_is_lost_are_homeless() -> None:
@@ -159,25 +162,25 @@ def test_partitions_of_an_executor_that_is_lost_are_homeless() -> None:
     with watched.loop(cluster, replace(BY_HAND, advise_only=True)) as loop:
         cluster.advance(5)
         cluster.kill("1")
-        told, held = watched.values, sizes_of(loop.state)[0]
-    assert told["elastream_executors_lost_total",] == 1
-    assert told["elastream_homeless_partitions",] == held["1"] > 0
-    assert labelled(told, "elastream_executor_partitions") == {("0", "north"): held["0"]}
+        reports, held = watched.values, sizes_of(loop.state)[0]
+    assert reports["elastream_executors_lost_total",] == 1
+    assert reports["elastream_homeless_partitions",] == held["1"] > 0
+    assert labelled(reports, "elastream_executor_partitions") == {("0", "north"): held["0"]}
 
 
 def test_copies_that_stand_by_are_told_and_so_are_spares() -> None:
     cluster, watched = cluster_of(1000, copy_s=1.0), Watched()
     with watched.loop(cluster, replace(BY_HAND, standbys=1, spares=1)) as loop:
         cluster.advance(60)
-        told, state = watched.values, loop.state
+        report, state = watched.values, loop.state
     there = state.standbys.there
-    assert told["elastream_standby_partitions",] == len(there) > 0
+    assert report["elastream_standby_partitions",] == len(there) > 0
     copied = sum(round(state.queries["q0"].load.tasks[task].state_bytes) for task in there)
-    assert told["elastream_standby_bytes",] == copied
-    assert sum(labelled(told, "elastream_executor_standby_bytes").values()) == copied
-    assert (told["elastream_executors",], told["elastream_spare_executors",]) == (2, 1)
-    assert told["elastream_executor_seconds_total",] == pytest.approx(state.executor_s, abs=3)
-    spare_s = told["elastream_spare_executor_seconds_total",]
+    assert report["elastream_standby_bytes",] == copied
+    assert sum(labelled(report, "elastream_executor_standby_bytes").values()) == copied
+    assert (report["elastream_executors",], report["elastream_spare_executors",]) == (2, 1)
+    assert report["elastream_executor_seconds_total",] == pytest.approx(state.executor_s, abs=3)
+    spare_s = report["elastream_spare_executor_seconds_total",]
     assert 0 < spare_s == pytest.approx(state.spare_executor_s, abs=1)
 
 
@@ -185,18 +188,18 @@ def test_copies_that_stand_by_are_told_and_so_are_spares() -> None:
 
 
 def test_before_anything_is_seen_only_counters_have_samples() -> None:
-    told = families(Counts(), None)
-    assert {each.type for each in told.values() if each.samples} == {"counter", "histogram"}
-    assert set(told) == set(families(*seen_after(30)))
+    report = families(Counts(), None)
+    assert {each.type for each in report.values() if each.samples} == {"counter", "histogram"}
+    assert set(report) == set(families(*seen_after(30)))
 
 
 def test_before_the_first_batch_nobody_knows_load_and_places() -> None:
     cluster, watched = cluster_of(1000), Watched()
     with watched.loop(cluster, POLICY):
         cluster.advance(0.5)
-        told = {name for name, *_ in watched.values}
-    assert {"elastream_executors", "elastream_utilisation_target_ratio"} <= told
-    assert told.isdisjoint(
+        report = {name for name, *_ in watched.values}
+    assert {"elastream_executors", "elastream_utilisation_target_ratio"} <= report
+    assert report.isdisjoint(
         {
             "elastream_utilisation_ratio",
             "elastream_executor_utilisation_ratio",
@@ -212,15 +215,15 @@ def test_a_goal_without_marks_has_none() -> None:
     cluster, watched = cluster_of(1000), Watched()
     with watched.loop(cluster, BY_HAND):
         cluster.advance(5)
-        told = {name for name, *_ in watched.values}
-    assert not any(name.startswith("elastream_utilisation_target") for name in told)
+        report = {name for name, *_ in watched.values}
+    assert not any(name.startswith("elastream_utilisation_target") for name in report)
 
 
 def test_of_what_the_loop_has_let_go_nothing_is_known() -> None:
     counts, seen = seen_after(30)
-    told = values(counts, seen)
-    assert told["elastream_loop_attached",] == 0
-    names = {name for name, *_ in told}
+    report = values(counts, seen)
+    assert report["elastream_loop_attached",] == 0
+    names = {name for name, *_ in report}
     assert names.isdisjoint(
         {"elastream_executors", "elastream_backlog_rows", "elastream_utilisation_ratio"}
     )
@@ -233,9 +236,9 @@ def test_a_query_that_has_left_keeps_its_counters_and_nothing_else() -> None:
         cluster.advance(10)
         cluster.end_query("q1")
         cluster.advance(5)
-        told = watched.values
-    assert told["elastream_rows_total", "q1"] > 0
-    assert ("elastream_backlog_rows", "q1") not in told
+        report = watched.values
+    assert report["elastream_rows_total", "q1"] > 0
+    assert ("elastream_backlog_rows", "q1") not in report
 
 
 # Names, labels, texts
@@ -284,9 +287,9 @@ def test_any_name_of_a_query_survives(name: str) -> None:
     counts = Counts()
     counts.take_batches([[name, 0, 0, 120, 7]])
     seen = {**SEEN, "queries": {name: {"backlog": 3, "idle": False}}}
-    told = values(counts, seen)
-    assert told["elastream_rows_total", name] == 7
-    assert told["elastream_backlog_rows", name] == 3
+    report = values(counts, seen)
+    assert report["elastream_rows_total", name] == 7
+    assert report["elastream_backlog_rows", name] == 3
 
 
 def test_half_a_surrogate_pair_in_a_name_is_escaped() -> None:
@@ -347,15 +350,15 @@ def test_counters_of_a_run_never_go_down() -> None:
     with watched.loop(cluster, POLICY):
         for _ in range(20):
             cluster.advance(10)
-            told = watched.values
+            report = watched.values
             fallen = {
                 name
                 for name, value in before.items()
                 if name[0].endswith(("_total", "_bucket", "_count", "_sum"))
-                and told.get(name, -1) < value
+                and report.get(name, -1) < value
             }
             assert fallen == set()
-            before = told
+            before = report
     assert sum(labelled(before, "elastream_change_duration_seconds_count").values()) >= 2
 
 
@@ -371,8 +374,8 @@ def test_settings_of_the_loop_are_labels() -> None:
     cluster, watched = cluster_of(500), Watched()
     with watched.loop(cluster, POLICY) as loop:
         cluster.advance(5)
-        policy, told = loop.policy, watched.values
-    assert told["elastream_loop_info", policy.goal.name, "acts", policy.planner_name] == 1
+        policy, report = loop.policy, watched.values
+    assert report["elastream_loop_info", policy.goal.name, "acts", policy.planner_name] == 1
 
 
 # Whoever does not ask for metrics does not pay for them

@@ -150,13 +150,13 @@ def test_what_is_not_a_host_name_is_refused(name: str) -> None:
 def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -> None:
     _, loop, _, server = live
     with asked(server, "/events") as response:
-        told = events(response)
-        name, data, _ = next(told)
+        report = events(response)
+        name, data, _ = next(report)
         assert name == "about"
         about = json.loads(data[0])
         assert (about["title"], about["live"], about["begins_later"]) == ("a run", True, False)
-        assert next(told)[0] == "reset"
-        name, lines, number = next(told)
+        assert next(report)[0] == "reset"
+        name, lines, number = next(report)
         assert name == "records"
         assert {"attach", "join", "scene", "hold"} <= kinds(lines)
         assert json.loads(next(x for x in lines if '"scene"' in x))["whole"]
@@ -164,19 +164,19 @@ def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -
         loop.run_until("done")
         more: list[str] = []
         while "done" not in kinds(more):
-            name, lines, number = next(told)
+            name, lines, number = next(report)
             assert name == "records"
             more += lines
         assert {"scale-out", "plan", "migrate", "done"} <= kinds(more)
         loop.detach()
-        for name, data, _ in told:
+        for name, data, _ in report:
             if name == "end":
                 assert json.loads(data[0])["why"].startswith("detached")
                 break
     with asked(server, "/events", headers={"Last-Event-ID": before or ""}) as response:
-        told = events(response)
-        assert next(told)[0] == "about"
-        name, lines, _ = next(told)
+        report = events(response)
+        assert next(report)[0] == "about"
+        name, lines, _ = next(report)
         assert name == "records"  # and not a reset
         assert "attach" not in kinds(lines)
         assert "done" in kinds(lines)
@@ -186,8 +186,8 @@ def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -
 def test_a_position_that_is_not_known_begins_anew(live: Any, position: str) -> None:
     *_, server = live
     with asked(server, "/events", headers={"Last-Event-ID": position}) as response:
-        told = events(response)
-        assert [next(told)[0] for _ in range(3)] == ["about", "reset", "records"]
+        report = events(response)
+        assert [next(report)[0] for _ in range(3)] == ["about", "reset", "records"]
 
 
 def test_metrics_are_what_prometheus_reads(live: Any) -> None:
@@ -209,8 +209,8 @@ def test_a_reader_that_never_reads_holds_nobody_up() -> None:
             cluster.advance(200)
             assert loop.decisions
             with asked(server, "/events") as response:
-                told = events(response)
-                assert [next(told)[0] for _ in range(3)] == ["about", "reset", "records"]
+                report = events(response)
+                assert [next(report)[0] for _ in range(3)] == ["about", "reset", "records"]
 
 
 def test_only_so_many_may_look_at_a_time(live: Any) -> None:

@@ -15,11 +15,11 @@ from elastream.page.tail import Tail
 
 def lines(tail: Tail) -> list[str]:
     position: int | None = None
-    told: list[str] = []
+    messages: list[str] = []
     while (portion := tail.run.history.read(position)).lines:
-        told += portion.lines
+        messages += portion.lines
         position = portion.position
-    return told
+    return messages
 
 
 def test_a_log_of_a_run_that_is_over_is_shown_to_its_end(tmp_path: Path) -> None:
@@ -29,12 +29,12 @@ def test_a_log_of_a_run_that_is_over_is_shown_to_its_end(tmp_path: Path) -> None
     seen = tail.run.seen()
     assert seen is not None
     expected = whole_record(take_scene(loop.state))
-    assert {t: told[0] for t, told in seen["tasks"].items()} == {
-        t: told[0] for t, told in expected["tasks"].items()
+    assert {t: fields[0] for t, fields in seen["tasks"].items()} == {
+        t: fields[0] for t, fields in expected["tasks"].items()
     }
     assert tail.run.why_over == "detached; the queries run on as they are"
-    told = [json.loads(line) for line in lines(tail)]
-    assert [r["reason"] for r in told if r["kind"] == "done"] == [
+    fields = [json.loads(line) for line in lines(tail)]
+    assert [r["reason"] for r in fields if r["kind"] == "done"] == [
         decision.reason for decision in loop.of("done")
     ]
 

@@ -145,5 +145,5 @@ def _sent(url: str, body: dict[str, Any] | None, *, method: str | None = None) -
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return json.loads(response.read())["value"]
     except urllib.error.HTTPError as error:
-        told = json.loads(error.read())["value"]
-        raise AssertionError(f"{told['error']}: {told['message']}") from None
+        fields = json.loads(error.read())["value"]
+        raise AssertionError(f"{fields['error']}: {fields['message']}") from None

@@ -102,7 +102,7 @@ def test_a_real_run_is_seen_to_scale_out_and_to_say_why(tab: Browser, tmp_path: 
                 places,
             )
             keep(tab, "done")
-            told = feed(tab, "scale-out")
+            report = feed(tab, "scale-out")
             assert tab.complaints() == []
             elsewhere = [each for each in tab.requests() if not each.startswith((url, "data:"))]
             assert elsewhere == []
@@ -115,7 +115,7 @@ def test_a_real_run_is_seen_to_scale_out_and_to_say_why(tab: Browser, tmp_path: 
             demo.stdout.close()
     decisions = list(read_decisions(tmp_path / "decisions.jsonl"))
     first = next(each for each in decisions if each.kind == "scale-out")
-    assert any(first.reason in text for text in told)
+    assert any(first.reason in text for text in report)
     tab.until(
         "return /finished|over|ended/i.test(document.querySelector('#connection').innerText)",
         "the run is said to be over",

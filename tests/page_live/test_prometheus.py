@@ -108,9 +108,9 @@ class Prometheus:
     def get(self, path: str, **parameters: str) -> Any:
         url = f"http://127.0.0.1:{self.port}{path}?{urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
-            told = json.load(answer)
-        assert told["status"] == "success"
-        return told["data"]
+            fields = json.load(answer)
+        assert fields["status"] == "success"
+        return fields["data"]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.get("/api/v1/query", query=expression)["result"]
@@ -339,10 +339,10 @@ ALARMING = {
 """What is told otherwise where an alert shall fire."""
 
 
-def rule_test(told: dict[str, str], firing: list[str]) -> dict[str, Any]:
+def rule_test(fields: dict[str, str], firing: list[str]) -> dict[str, Any]:
     return {
         "interval": "1m",
-        "input_series": [{"series": with_origin(name), "values": told[name]} for name in told],
+        "input_series": [{"series": with_origin(name), "values": fields[name]} for name in fields],
         "promql_expr_test": [
             {
                 "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
@@ -364,7 +364,7 @@ def with_origin(series: str) -> str:
 def test_an_alert_fires_where_its_reason_is_there_and_at_no_other_time(tmp_path: Path) -> None:
     assert set(ALARMING) == set(re.findall(r"alert: (\w+)", RULES.read_text()))
     tests = [rule_test(CALM, [])]
-    tests += [rule_test({**CALM, **told}, [alert]) for alert, told in ALARMING.items()]
+    tests += [rule_test({**CALM, **entry}, [alert]) for alert, entry in ALARMING.items()]
     file = tmp_path / "tests.yml"
     file.write_text(json.dumps({"rule_files": [str(RULES)], "tests": tests}))
     assert "SUCCESS" in promtool("test", "rules", str(file))

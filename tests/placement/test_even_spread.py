@@ -146,5 +146,5 @@ def test_a_few_tasks_need_no_compiler() -> None:
         "even_max_load([1.0, 2.0] * 50, 7, contiguous=False);"
         "print('numba' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "False"

@@ -98,8 +98,8 @@ def alive(spark: SparkSession) -> int:
 def test_three_queries_stay_exact_through_scaling_a_kill_an_end_and_a_restart(
     spark: SparkSession, application: Application
 ) -> None:
-    told = application.told
-    with attach(spark, GENTLE, log=told.append) as attachment:
+    report = application.told
+    with attach(spark, GENTLE, log=report.append) as attachment:
         keyed = application.start("keyed", aggregation(spark.newSession()))
         application.start("joined", join(spark), "append", "memory")
         application.start("whole", totals(spark), "complete")
@@ -196,8 +196,8 @@ def test_an_idle_query_is_drained_at_once_and_verified_by_its_next_batch(
         files.feed(100)
         application.queries["quiet"].processAllAvailable()
         until(lambda: "verify" in application.kinds(), "the first batch verifies the moves")
-    told = [d.reason for d in application.told if d.kind == "verify"]
-    assert "are where they were asked for in idle time" in told[0]
+    reports = [d.reason for d in application.told if d.kind == "verify"]
+    assert "are where they were asked for in idle time" in reports[0]
     application.stop()
     assert files.found(application.checkpoint("quiet")) == files.expected()
 

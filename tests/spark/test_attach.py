@@ -80,8 +80,8 @@ def await_tasks(attachment: Attachment, number: int = 4) -> None:
     until(lambda: len(attachment.where()) == number, f"{number} tasks are seen")
 
 
-def kinds(told: list[Decision]) -> list[str]:
-    return [decision.kind for decision in told]
+def kinds(decisions: list[Decision]) -> list[str]:
+    return [decision.kind for decision in decisions]
 
 
 def assert_exact(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
@@ -122,9 +122,9 @@ def test_a_query_is_scaled_out_and_in_while_it_runs_and_stays_exact(
 def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
     spark: SparkSession, checkpoint: Path
 ) -> None:
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     with counting(spark, checkpoint) as query:
-        with attach(query, replace(BY_HAND, spares=1), log=told.append) as attachment:
+        with attach(query, replace(BY_HAND, spares=1), log=decisions.append) as attachment:
             await_tasks(attachment)
             until(lambda: any(s.warm for s in attachment.state.spares), "a spare is warm")
             (spare,) = attachment.state.spares
@@ -139,8 +139,8 @@ def test_a_scale_out_takes_the_spare_and_a_scale_in_keeps_one(
             assert len(SparkInternals.of(spark).executors()) == 3
             assert len(attachment.state.spares) == 1
         assert_exact(spark, query, checkpoint)
-    assert kinds(told).count("done") == 2
-    assert "abandon" not in kinds(told)
+    assert kinds(decisions).count("done") == 2
+    assert "abandon" not in kinds(decisions)
 
 
 def test_attaching_again_joins_the_loop_where_the_policy_is_equal_and_is_refused_where_not(
@@ -179,7 +179,7 @@ def test_a_page_shows_where_tasks_are_and_the_attachment_explains_itself(
                 if len(seen["tasks"]) == len(attachment.where()):
                     break
         connection.close()
-        places = {task: told[0] for task, told in seen["tasks"].items()}
+        places = {task: batch[0] for task, batch in seen["tasks"].items()}
         assert places == {str(task): node for task, node in attachment.where().items()}
         assert seen["executors"].keys() == {each.id for each in attachment.executors()}
         assert "There are 2 executors." in attachment.explain()
@@ -199,12 +199,15 @@ def test_a_port_that_cannot_be_had_is_told_and_nothing_is_attached(
 
 
 def test_advise_only_decides_and_changes_nothing(spark: SparkSession, checkpoint: Path) -> None:
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     policy = Policy(
         max_executors=3, min_executors=3, patience=1, cooldown_s=0, advise_only=True
     )  # two are too few by its bounds
-    with counting(spark, checkpoint) as query, attach(query, policy, log=told.append) as attachment:
-        until(lambda: "advise" in kinds(told), "it advises")
+    with (
+        counting(spark, checkpoint) as query,
+        attach(query, policy, log=decisions.append) as attachment,
+    ):
+        until(lambda: "advise" in kinds(decisions), "it advises")
         assert len(SparkInternals.of(spark).executors()) == 2
         assert len(holders(attachment)) <= 2
 
@@ -212,28 +215,31 @@ def test_advise_only_decides_and_changes_nothing(spark: SparkSession, checkpoint
 def test_an_executor_killed_in_the_middle_of_a_migration_is_acted_on_and_nothing_is_lost(
     spark: SparkSession, checkpoint: Path
 ) -> None:
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     policy = replace(STEPWISE, movement=replace(STEPWISE.movement, warm_up=False))
-    with counting(spark, checkpoint) as query, attach(query, policy, log=told.append) as attachment:
+    with (
+        counting(spark, checkpoint) as query,
+        attach(query, policy, log=decisions.append) as attachment,
+    ):
         await_tasks(attachment)
         before = {executor.id for executor in attachment.executors()}
         attachment.scale_to(3)
-        until(lambda: "migrate" in kinds(told), "tasks move")
+        until(lambda: "migrate" in kinds(decisions), "tasks move")
         kill(spark, ({executor.id for executor in attachment.executors()} - before).pop())
-        until(lambda: "lost" in kinds(told), "the loss is noticed")
+        until(lambda: "lost" in kinds(decisions), "the loss is noticed")
         assert attachment.wait(PATIENCE_S)
         last = query.lastProgress
         until(lambda: (query.lastProgress or last) != last, "the query goes on")
         assert_exact(spark, query, checkpoint)
-    assert kinds(told)[kinds(told).index("lost") + 1 :].count("replan") <= 3
+    assert kinds(decisions)[kinds(decisions).index("lost") + 1 :].count("replan") <= 3
 
 
 def test_a_checkpoint_that_cannot_be_read_ends_the_query_and_the_query_leaves(
     spark: SparkSession, checkpoint: Path
 ) -> None:
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     with counting(spark, checkpoint) as query:
-        attachment = attach(query, STEPWISE, log=told.append)
+        attachment = attach(query, STEPWISE, log=decisions.append)
         await_tasks(attachment)
         where = attachment.where()
         task = min(where)
@@ -243,8 +249,8 @@ def test_a_checkpoint_that_cannot_be_read_ends_the_query_and_the_query_leaves(
         store.write_text("no state here")
         attachment.move({task: other})
         until(lambda: not query.isActive, "the query has ended")
-        until(lambda: "leave" in kinds(told), "it has left the loop")
-        (left,) = (decision for decision in told if decision.kind == "leave")
+        until(lambda: "leave" in kinds(decisions), "it has left the loop")
+        (left,) = (decision for decision in decisions if decision.kind == "leave")
         assert left.reason.startswith("the query has ended: ")
         assert attachment.queries == ()
         assert attachment.wait(PATIENCE_S), "nothing waits for it any more"
@@ -302,14 +308,14 @@ def test_a_query_on_a_quiet_source_is_attached_at_once_and_joins_with_its_first_
     spark: SparkSession, checkpoint: Path, tmp_path: Path
 ) -> None:
     files = QuietFiles(spark, tmp_path / "in")
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     writer = files.counts().writeStream.format("noop").outputMode("update").queryName("quiet")
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
-        with attach(query, BY_HAND, log=told.append) as attachment:
-            assert kinds(told)[:1] in ([], ["attach"])
+        with attach(query, BY_HAND, log=decisions.append) as attachment:
+            assert kinds(decisions)[:1] in ([], ["attach"])
             files.feed(100)
-            until(lambda: "join" in kinds(told), "it takes part")
+            until(lambda: "join" in kinds(decisions), "it takes part")
             files.feed(100)
             await_tasks(attachment)
     finally:
@@ -320,16 +326,16 @@ def test_a_query_that_reads_all_there_is_and_ends_takes_part_while_it_runs(
     spark: SparkSession, checkpoint: Path, tmp_path: Path
 ) -> None:
     files = QuietFiles(spark, tmp_path / "in")
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     for _ in range(6):
         files.feed(200)
     source = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
     counts = source.json(str(tmp_path / "in")).groupBy("k").count()
-    with attach(spark, BY_HAND, log=told.append):
+    with attach(spark, BY_HAND, log=decisions.append):
         writer = counts.writeStream.format("noop").outputMode("update").queryName("once")
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         assert writer.start().awaitTermination(int(PATIENCE_S))
-        until(lambda: {"join", "leave"} <= set(kinds(told)), "it has come and gone")
+        until(lambda: {"join", "leave"} <= set(kinds(decisions)), "it has come and gone")
     assert files.found(checkpoint) == files.expected()
 
 
@@ -359,22 +365,22 @@ def test_every_planner_moves_what_it_says_and_results_stay_exact(
     spark: SparkSession, checkpoint: Path, planner: Any
 ) -> None:
     chosen = planner if "step" in planner or planner == "transition" else Made(planner)
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     policy = replace(
         STEPWISE,
         planner=chosen,
         movement=replace(STEPWISE.movement, warm_up=False, moves_per_batch=2),
     )
     with counting(spark, checkpoint) as query:
-        with attach(query, policy, log=told.append) as attachment:
+        with attach(query, policy, log=decisions.append) as attachment:
             await_tasks(attachment)
             for executors in (3, 2):
                 attachment.scale_to(executors)
                 assert attachment.wait(PATIENCE_S)
         assert_exact(spark, query, checkpoint)
-    plans = [decision for decision in told if decision.kind == "plan"]
-    ends = [decision for decision in told if decision.kind == "done"]
-    assert len(plans) == len(ends) == 2, [decision.reason for decision in told]
+    plans = [decision for decision in decisions if decision.kind == "plan"]
+    ends = [decision for decision in decisions if decision.kind == "done"]
+    assert len(plans) == len(ends) == 2, [decision.reason for decision in decisions]
     for plan, end in zip(plans, ends, strict=True):
         assert end.figures["tasks_moved"] == plan.figures["tasks_to_move"]
         moved, planned = end.figures["state_bytes_moved"], plan.figures["state_bytes_to_move"]

@@ -74,13 +74,13 @@ def swap(run: RunningQuery) -> Mapping[str, float]:
 
 def swap_ahead(run: RunningQuery) -> None:
     """Move all tasks until all of one move had their state ahead of them."""
-    told = []
+    reports = []
     for _ in range(TRIES):
         figures = swap(run)
         if figures["tasks_ahead"] == figures["tasks_moved"] == len(run.tasks):
             return
-        told += [d.reason for d in run.decisions if d.kind == "copy"][-1:]
-    raise AssertionError(told)
+        reports += [d.reason for d in run.decisions if d.kind == "copy"][-1:]
+    raise AssertionError(reports)
 
 
 def table_of(run: RunningQuery) -> Counter[tuple[object, ...]]:
@@ -125,13 +125,13 @@ def test_a_join_of_every_state_format_that_spark_begins_stays_exact(
         stores = {len(operator.stores) for operator in run.watched.operators}
         assert stores == ({4} if version == "2" else {1})
         swap_ahead(run)
-        told = Counter(int(str(key)) for key, *_ in table_of(run).elements())
-        assert told == Counter(range(LATER, max(told) + 1))
+        rows = Counter(int(str(key)) for key, *_ in table_of(run).elements())
+        assert rows == Counter(range(LATER, max(rows) + 1))
 
 
-def counts(told: Counter[tuple[object, ...]]) -> dict[object, object]:
+def counts(rows: Counter[tuple[object, ...]]) -> dict[object, object]:
     found: dict[object, int] = {}
-    for key, n in told:
+    for key, n in rows:
         assert isinstance(n, int)
         found[key] = max(n, found.get(key, 0))
     return dict(found)
@@ -163,9 +163,9 @@ def test_sessions_stay_exact(spark: SparkSession) -> None:
     with running(sessions(spark), mode="append", sink="memory", policy=AHEAD) as run:
         swap_ahead(run)
         run.pass_batches(4)
-        told = table_of(run)
-        assert len(told) >= KEYS
-        assert told == sessions_answer(len(told) // KEYS)
+        report = table_of(run)
+        assert len(report) >= KEYS
+        assert report == sessions_answer(len(report) // KEYS)
 
 
 @pytest.mark.slow  # test_shapes.py moves such tasks in every run
@@ -174,9 +174,9 @@ def test_operators_in_a_row_stay_exact(spark: SparkSession) -> None:
         assert len(run.watched.operators) == 2
         swap_ahead(run)
         run.pass_batches(6)
-        told = table_of(run)
-        assert told
-        assert told == window_totals_answer(len(told))
+        report = table_of(run)
+        assert report
+        assert report == window_totals_answer(len(report))
 
 
 STORE_PROPERTIES = """
@@ -241,8 +241,8 @@ def test_where_state_cannot_be_copied_it_is_moved_all_the_same(spark: SparkSessi
     ):
         figures = swap(run)
         assert figures["tasks_ahead"] == 0
-        (told,) = (d.reason for d in run.decisions if d.kind == "copy")
-        assert "its state is in a HDFSBackedStateStoreProvider" in told
+        (decisions,) = (d.reason for d in run.decisions if d.kind == "copy")
+        assert "its state is in a HDFSBackedStateStoreProvider" in decisions
 
 
 @pytest.mark.slow
@@ -283,7 +283,7 @@ def test_a_join_and_format_2_stay_exact_through_twenty_random_moves(spark: Spark
         running(join(own), mode="append", sink="memory", policy=AHEAD) as run,
     ):
         run.migrate_at_random(20, seed=29)
-        told = Counter(int(str(key)) for key, *_ in table_of(run).elements())
-        assert told == Counter(range(LATER, max(told) + 1))
+        rows = Counter(int(str(key)) for key, *_ in table_of(run).elements())
+        assert rows == Counter(range(LATER, max(rows) + 1))
         ahead = sum(end.figures["tasks_ahead"] for end in ends(run))
         assert ahead > 0

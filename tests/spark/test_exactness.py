@@ -54,10 +54,10 @@ def test_a_windowed_aggregation_with_watermark_stays_exact(spark: SparkSession) 
         run.migrate_at_random(3, seed=11)
         run.pass_batches(3)
         run.query.stop()
-        told = Counter(tuple(row) for row in spark.table(run.sink).collect())
-        windows = len({start for start, _, _ in told})
+        counts = Counter(tuple(row) for row in spark.table(run.sink).collect())
+        windows = len({start for start, _, _ in counts})
         assert windows >= 2
-        assert told == windowed_answer(windows)
+        assert counts == windowed_answer(windows)
 
 
 @pytest.mark.slow
@@ -68,8 +68,8 @@ def test_a_join_stays_exact_through_twenty_random_migrations(
     with running(join(spark), mode="append", sink="memory") as run:
         run.migrate_at_random(20, seed=seed)
         run.query.stop()
-        told = Counter(row[0] for row in spark.table(run.sink).collect())
-        assert told == Counter(range(LATER, max(told) + 1))
+        counts = Counter(row[0] for row in spark.table(run.sink).collect())
+        assert counts == Counter(range(LATER, max(counts) + 1))
 
 
 @pytest.mark.slow
@@ -77,8 +77,8 @@ def test_windows_stay_exact_through_twenty_random_migrations(spark: SparkSession
     with running(windowed(spark), mode="append", sink="memory") as run:
         run.migrate_at_random(20, seed=19)
         run.query.stop()
-        told = Counter(tuple(row) for row in spark.table(run.sink).collect())
-        assert told == windowed_answer(len({start for start, _, _ in told}))
+        counts = Counter(tuple(row) for row in spark.table(run.sink).collect())
+        assert counts == windowed_answer(len({start for start, _, _ in counts}))
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_transform_with_state_stays_exact_through_twenty_random_migrations(
     with running(running_counts(spark), mode="update", sink="memory") as run:
         run.migrate_at_random(20, seed=23)
         run.query.stop()
-        told = spark.table(run.sink).groupBy("key").max("n").collect()
-        counts = {row[0]: row[1] for row in told}
+        rows = spark.table(run.sink).groupBy("key").max("n").collect()
+        counts = {row[0]: row[1] for row in rows}
         expected = aggregation_answer(sum(counts.values()))
         assert counts == {key: n for key, (n, _) in expected.items()}

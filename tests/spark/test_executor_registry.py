@@ -63,17 +63,17 @@ def test_an_executor_that_was_warmed_is_told_whoever_else_reads_the_roll(
     monitor = SparkMonitor(internals, registry, lambda _: False)
     monitor.subscribe(facts.put)
     with monitor:
-        told: Fact = facts.get(timeout=PATIENCE_S)
-        while not isinstance(told, ExecutorsChanged):
-            told = facts.get(timeout=PATIENCE_S)
-        first = told.executors[0].id
+        report: Fact = facts.get(timeout=PATIENCE_S)
+        while not isinstance(report, ExecutorsChanged):
+            report = facts.get(timeout=PATIENCE_S)
+        first = report.executors[0].id
         with monitor._lock:  # the monitor does not look before the pool has read the registry
             monitor._synced_s = float("inf")  # nor because a while has passed
             monitor._changing_until_s = 0.0
             assert registry.warmed([first])
             assert first in registry.warm
             assert registry.executors()[0].warm
-        told = facts.get(timeout=PATIENCE_S)
-        while not isinstance(told, ExecutorsChanged):
-            told = facts.get(timeout=PATIENCE_S)
-        assert told.executors[0].warm
+        report = facts.get(timeout=PATIENCE_S)
+        while not isinstance(report, ExecutorsChanged):
+            report = facts.get(timeout=PATIENCE_S)
+        assert report.executors[0].warm

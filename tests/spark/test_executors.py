@@ -29,13 +29,13 @@ class Application(RunningQuery):
     """A running query, as the suite for all runtimes wants it."""
 
     def pass_time(self) -> None:
-        told: Queue[Status] = Queue()
+        received: Queue[Status] = Queue()
         unsubscribe = self.monitor.subscribe(
-            lambda fact: told.put(fact) if isinstance(fact, Status) else None
+            lambda fact: received.put(fact) if isinstance(fact, Status) else None
         )
         try:
             for _ in range(2):
-                told.get(timeout=PATIENCE_S)
+                received.get(timeout=PATIENCE_S)
         finally:
             unsubscribe()
 

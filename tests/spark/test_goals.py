@@ -71,8 +71,8 @@ def alive(spark: SparkSession) -> int:
     return len(SparkInternals.of(spark).executors())
 
 
-def told_by(told: list[Decision], kind: str) -> str:
-    return "; ".join(decision.reason for decision in told if decision.kind == kind)
+def told_by(decisions: list[Decision], kind: str) -> str:
+    return "; ".join(decision.reason for decision in decisions if decision.kind == kind)
 
 
 def assert_exact(spark: SparkSession, query: StreamingQuery, checkpoint: Path) -> None:
@@ -86,19 +86,19 @@ def test_replication_gives_executors_back_and_asks_for_them_and_results_stay_exa
     spark: SparkSession, counting: tuple[StreamingQuery, Path]
 ) -> None:
     query, checkpoint = counting
-    told: list[Decision] = []
+    decisions: list[Decision] = []
 
     def replication(weights: Weights) -> Replication:
         return Replication(response_ms=60_000, weights=weights, period_s=2, cooldown_s=1)
 
-    with attach(query, quick(replication(Weights(0, 1, 0))), log=told.append) as attachment:
+    with attach(query, quick(replication(Weights(0, 1, 0))), log=decisions.append) as attachment:
         until(lambda: alive(spark) == 1, "one executor is left: the cheapest")
         assert attachment.wait(PATIENCE_S)
         assert len(set(attachment.where().values())) == 1
-    with attach(query, quick(replication(Weights(1, 0, 0))), log=told.append) as attachment:
+    with attach(query, quick(replication(Weights(1, 0, 0))), log=decisions.append) as attachment:
         until(lambda: len(set(attachment.where().values())) == 2, "two hold state: the fastest")
         assert attachment.wait(PATIENCE_S)
-    kinds = [decision.kind for decision in told]
+    kinds = [decision.kind for decision in decisions]
     assert "scale-in" in kinds
     assert "scale-out" in kinds
     assert_exact(spark, query, checkpoint)
@@ -108,20 +108,22 @@ def test_a_resilient_placement_is_made_at_the_start_and_after_a_loss(
     spark: SparkSession, counting: tuple[StreamingQuery, Path]
 ) -> None:
     query, checkpoint = counting
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     goal = Combined(how_many=Utilisation(), where=Resilient(method="rod", batches=2))
     policy = quick(goal, min_executors=2)
-    with attach(query, policy, log=told.append) as attachment:
-        until(lambda: any(d.kind == "plan" for d in told), "a placement at the start")
+    with attach(query, policy, log=decisions.append) as attachment:
+        until(lambda: any(d.kind == "plan" for d in decisions), "a placement at the start")
         assert attachment.wait(PATIENCE_S)
-        assert "a placement for 2 executors and 1 query, at the start" in told_by(told, "rebalance")
+        assert "a placement for 2 executors and 1 query, at the start" in told_by(
+            decisions, "rebalance"
+        )
         kill(spark, attachment.executors()[0].id)
-        until(lambda: any(d.kind == "lost" for d in told), "the loss is noticed")
-        lost = [d.kind for d in told].index("lost")
-        until(lambda: any(d.kind == "plan" for d in told[lost:]), "a placement after the loss")
+        until(lambda: any(d.kind == "lost" for d in decisions), "the loss is noticed")
+        lost = [d.kind for d in decisions].index("lost")
+        until(lambda: any(d.kind == "plan" for d in decisions[lost:]), "a placement after the loss")
         until(lambda: len(attachment.executors()) == 2, "it has been replaced")
         until(lambda: len(set(attachment.where().values())) == 2, "both hold state")
-    plans = [d.reason for d in told if d.kind == "plan"]
+    plans = [d.reason for d in decisions if d.kind == "plan"]
     assert all("rod on" in reason for reason in plans)
     assert_exact(spark, query, checkpoint)
 
@@ -130,18 +132,18 @@ def test_a_schedule_is_kept_and_its_migrations_are_planned_together(
     spark: SparkSession, counting: tuple[StreamingQuery, Path]
 ) -> None:
     query, checkpoint = counting
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     now = time.time()
     later = now + 86_400
     for size, then in ((3, 2), (2, 3)):
         goal = Schedule([(now, size), (later, then)], lead_s=0, gamma=0.9)
-        with attach(query, quick(goal, max_executors=3), log=told.append) as attachment:
-            until(lambda: any(d.kind == "done" for d in told), "it is done")
+        with attach(query, quick(goal, max_executors=3), log=decisions.append) as attachment:
+            until(lambda: any(d.kind == "done" for d in decisions), "it is done")
             assert len(attachment.executors()) == size
         kind = "scale-out" if size > then else "scale-in"
-        reason = next(d.reason for d in told if d.kind == kind)
+        reason = next(d.reason for d in decisions if d.kind == kind)
         assert reason == f"{kind} to {size}: the schedule asks for {size} executors, then {then}"
-        told.clear()
+        decisions.clear()
     assert_exact(spark, query, checkpoint)
 
 
@@ -151,25 +153,25 @@ def test_the_loop_learns_from_its_own_past_and_goes_on_with_it_the_next_time(
     from elastream import ByHand
 
     query, checkpoint = counting
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     policy = quick(ByHand(), max_executors=3, planner="transition")
     folder = tmp_path / "trace"
-    with attach(query, policy, log=told.append, trace=folder) as attachment:
+    with attach(query, policy, log=decisions.append, trace=folder) as attachment:
         until(lambda: len(attachment.where()) == 4, "its tasks are seen")
         for executors in (1, 2, 1):
             attachment.scale_to(executors)
             assert attachment.wait(PATIENCE_S)
-    assert not any(d.kind == "learn" for d in told)
-    with attach(query, policy, log=told.append, trace=folder) as attachment:
+    assert not any(d.kind == "learn" for d in decisions)
+    with attach(query, policy, log=decisions.append, trace=folder) as attachment:
         until(lambda: len(attachment.where()) == 4, "its tasks are seen")
         attachment.scale_to(2)
         assert attachment.wait(PATIENCE_S)
-        until(lambda: any(d.kind == "learn" for d in told), "a lesson is learnt")
+        until(lambda: any(d.kind == "learn" for d in decisions), "a lesson is learnt")
         attachment.scale_to(1)
         assert attachment.wait(PATIENCE_S)
-    (lesson,) = (d for d in told if d.kind == "learn")
+    (lesson,) = (d for d in decisions if d.kind == "learn")
     assert lesson.reason.startswith("from 4 changes of size, all ")
-    plans = [d.reason for d in told if d.kind == "plan"]
+    plans = [d.reason for d in decisions if d.kind == "plan"]
     assert "transition knows too little, 0 of 4 changes of size seen: single-step" in plans[0]
     assert "knows too little" not in plans[-1]
     assert_exact(spark, query, checkpoint)
@@ -179,7 +181,7 @@ def test_goals_that_make_no_sense_here_are_named_before_anything_starts(
     counting: tuple[StreamingQuery, Path],
 ) -> None:
     query, _ = counting
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     for goal, wrong in (
         (
             Replication(response_ms=500, pins={"counting": ["mars"]}),
@@ -188,17 +190,17 @@ def test_goals_that_make_no_sense_here_are_named_before_anything_starts(
         (Schedule([(1000.0, 2)]), r"goal.sizes\[0\]: 2 executors from .* is in the past"),
     ):
         with pytest.raises(ProblemError, match=wrong):
-            attach(query, quick(goal), log=told.append)
-    assert told == []
+            attach(query, quick(goal), log=decisions.append)
+    assert decisions == []
     attach(query, quick(Utilisation())).detach()
 
 
 def test_executors_measure_the_way_to_each_other(spark: SparkSession) -> None:
     internals = SparkInternals.of(spark)
     one, other = internals.executors()[:2]
-    told = HostProbe(internals).from_executor(one, [other])
-    assert set(told) == {other.host}
-    assert 0 < told[other.host] < 1000
+    reports = HostProbe(internals).from_executor(one, [other])
+    assert set(reports) == {other.host}
+    assert 0 < reports[other.host] < 1000
 
 
 def test_probes_are_our_own_work_and_share_one_session(spark: SparkSession) -> None:

@@ -46,7 +46,7 @@ def test_what_a_batch_without_rows_would_put_out_waits_for_a_row_after_a_stop(
     """Spark's own: a query that goes on begins with rows, though its watermark has passed."""
     from pyspark.sql import functions as f
 
-    source, told = tmp_path / "rows", list[int]()
+    source, report = tmp_path / "rows", list[int]()
 
     def write(name: str, *seconds: int) -> None:
         lines = "".join(json.dumps({"at": second}) + "\n" for second in seconds)
@@ -60,7 +60,7 @@ def test_what_a_batch_without_rows_would_put_out_waits_for_a_row_after_a_stop(
         counts = windows.count().select(f.unix_timestamp("window.start").alias("begin"))
 
         def tell(batch: DataFrame, _: int) -> None:
-            told.extend(row["begin"] for row in batch.collect())
+            report.extend(row["begin"] for row in batch.collect())
 
         writer = counts.writeStream.foreachBatch(tell)
         writer = writer.option("checkpointLocation", str(tmp_path / "c"))
@@ -72,9 +72,9 @@ def test_what_a_batch_without_rows_would_put_out_waits_for_a_row_after_a_stop(
     stop_gracefully(first)
     second = start()
     until(lambda: second.status["message"] == "Waiting for next trigger", "it has looked for rows")
-    assert told == []
+    assert report == []
     stop_gracefully(second)
     write("b.json", 91)
     third = start()
-    until(lambda: told == [0], "the window is put out with the next row")
+    until(lambda: report == [0], "the window is put out with the next row")
     stop_gracefully(third)

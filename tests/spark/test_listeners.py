@@ -43,15 +43,15 @@ def descriptors(pid: int) -> list[str]:
     return found
 
 
-def address(told: str) -> str:
+def address(text: str) -> str:
     """The address that the kernel tells as words of the machine's own order."""
-    words = [int(told[at : at + 8], 16) for at in range(0, len(told), 8)]
+    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
     raw = b"".join(struct.pack("=I", word) for word in words)
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
 
 
-def is_loopback(told: str) -> bool:
-    found = ipaddress.ip_address(told)
+def is_loopback(text: str) -> bool:
+    found = ipaddress.ip_address(text)
     mapped = getattr(found, "ipv4_mapped", None)
     return (mapped or found).is_loopback
 
@@ -61,7 +61,7 @@ def test_driver_and_executors_listen_on_loopback_alone(spark: SparkSession) -> N
     family = [os.getpid(), *descendants(os.getpid())]
     found = listened_on(family)
     assert found
-    assert {told for told in found if not is_loopback(told)} == set()
+    assert {entry for entry in found if not is_loopback(entry)} == set()
 
 
 def test_a_socket_that_others_reach_is_seen() -> None:

@@ -108,18 +108,18 @@ def test_restart_functions_leave_with_the_attachment_that_brought_them(
 def test_a_loop_that_failed_leaves_nothing_behind_and_is_not_joined(
     start: Callable[[], StreamingQuery],
 ) -> None:
-    query, fault, told = start(), threading.Event(), list[Decision]()
+    query, fault, decisions = start(), threading.Event(), list[Decision]()
     policy = replace(BY_HAND, goal=Faulty(fault))
-    failed = attach(query, policy, log=told.append)
+    failed = attach(query, policy, log=decisions.append)
     await_tasks(failed)
     copies = failed._application.copies
     task, there = next(iter(failed.where().items()))
     (other,) = {each.id for each in failed.executors()} - {there}
     assert copies.copy({task: other}, soon=False, ticket=Ticket()).tasks == {task}
     fault.set()
-    until(lambda: bool(told) and told[-1].kind == "detach", "the loop has failed")
+    until(lambda: bool(decisions) and decisions[-1].kind == "detach", "the loop has failed")
     fault.clear()
-    assert told[-1].figures == {"failed": 1}
+    assert decisions[-1].figures == {"failed": 1}
     with attach(query, policy) as second:
         assert not share_a_loop(failed, second)
         assert copies._keepers.read(other) is None, "its copies were dropped"
@@ -147,15 +147,15 @@ def test_queries_are_waited_for_also_where_the_loop_has_failed_before_they_end(
 def test_a_loop_that_is_told_nothing_any_more_ends_and_says_why(
     start: Callable[[], StreamingQuery],
 ) -> None:
-    query, told = start(), list[Decision]()
-    attachment = attach(query, BY_HAND, log=told.append)
+    query, decisions = start(), list[Decision]()
+    attachment = attach(query, BY_HAND, log=decisions.append)
     await_tasks(attachment)
     attachment.monitor.close()
     with attach(query, BY_HAND) as second:
         assert not share_a_loop(attachment, second)
         await_tasks(second)
-    assert told[-1].kind == "detach"
-    assert "can no longer be watched" in told[-1].reason
+    assert decisions[-1].kind == "detach"
+    assert "can no longer be watched" in decisions[-1].reason
 
 
 @pytest.mark.slow

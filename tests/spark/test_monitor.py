@@ -109,9 +109,9 @@ def test_a_subscriber_that_fails_is_logged_and_the_others_still_hear(
 
     with caplog.at_level(logging.ERROR):
         unsubscribe = counted.monitor.subscribe(fail)
-        told: Queue[BatchObservation] = Queue()
-        batches_of(counted.monitor, told.put)
-        first, second = (told.get(timeout=PATIENCE_S).batch for _ in range(2))
+        batches: Queue[BatchObservation] = Queue()
+        batches_of(counted.monitor, batches.put)
+        first, second = (batches.get(timeout=PATIENCE_S).batch for _ in range(2))
         unsubscribe()
         assert second == first + 1
         assert "a subscriber failed at BatchObserved" in caplog.text
@@ -119,20 +119,20 @@ def test_a_subscriber_that_fails_is_logged_and_the_others_still_hear(
 
 def test_a_closed_monitor_tells_no_more_and_leaves_the_query_running(counted: RunningQuery) -> None:
     with watching(counted.query) as seen:
-        heard: Queue[BatchObservation] = Queue()
-        batches_of(seen.monitor, heard.put)
-        assert heard.get(timeout=PATIENCE_S).rows == ROWS
+        batches: Queue[BatchObservation] = Queue()
+        batches_of(seen.monitor, batches.put)
+        assert batches.get(timeout=PATIENCE_S).rows == ROWS
     assert seen.monitor.ended.is_set()
-    told = heard.qsize()
+    report = batches.qsize()
     counted.pass_batches(2)
-    assert heard.qsize() == told
+    assert batches.qsize() == report
     assert counted.query.isActive
 
 
 def test_how_it_is_is_told_between_batches(counted: RunningQuery) -> None:
-    told: Queue[Status] = Queue()
-    counted.monitor.subscribe(lambda fact: told.put(fact) if isinstance(fact, Status) else None)
-    statuses = [told.get(timeout=PATIENCE_S) for _ in range(3)]
+    received: Queue[Status] = Queue()
+    counted.monitor.subscribe(lambda fact: received.put(fact) if isinstance(fact, Status) else None)
+    statuses = [received.get(timeout=PATIENCE_S) for _ in range(3)]
     assert all(status.idle == frozenset() for status in statuses), "it always has rows"
     assert [status.dropped for status in statuses] == [0, 0, 0]
 
@@ -149,10 +149,10 @@ def test_a_wrong_answer_about_the_backlog_costs_nothing_but_the_backlog(
         return answer
 
     with watching(counted.query, backlog=backlog) as seen:
-        heard: Queue[BatchObservation] = Queue()
-        batches_of(seen.monitor, heard.put)
-        told = [heard.get(timeout=PATIENCE_S).backlog for _ in range(5)]
-        assert told == [None, None, None, 5, 7]
+        batches: Queue[BatchObservation] = Queue()
+        batches_of(seen.monitor, batches.put)
+        reports = [batches.get(timeout=PATIENCE_S).backlog for _ in range(5)]
+        assert reports == [None, None, None, 5, 7]
         assert "backlog" in caplog.text
 
 

@@ -157,13 +157,13 @@ def test_the_loop_pauses_a_query_that_has_too_few_and_tells_what_that_cost(
     def restart() -> StreamingQuery:
         return start(aggregation(spark), folder, "update")
 
-    told: list[Decision] = []
+    decisions: list[Decision] = []
     with changed_settings(spark, {PARTITIONS: "1"}):
         query = restart()
     try:
-        with attach(query, PAUSES, log=told.append, restart=restart) as attachment:
+        with attach(query, PAUSES, log=decisions.append, restart=restart) as attachment:
             until(lambda: len(attachment.where()) == 2, "both tasks have a place")
-            until(lambda: any("paused_s" in each.figures for each in told), "the cost is told")
+            until(lambda: any("paused_s" in each.figures for each in decisions), "the cost is told")
             assert not query.isActive
             assert "was paused for" in attachment.explain()
             assert not attachment.await_queries(0.5)
@@ -176,9 +176,9 @@ def test_the_loop_pauses_a_query_that_has_too_few_and_tells_what_that_cost(
         for each in spark.streams.active:
             each.stop()
         back_to_two(SparkInternals.of(spark))
-    shortage = next(each for each in told if each.kind == "partitions")
+    shortage = next(each for each in decisions if each.kind == "partitions")
     assert (shortage.figures["partitions"], shortage.figures["enough"]) == (1, 2)
-    story = [each.reason.split(" ")[0] for each in told if each.kind == "repartition"]
+    story = [each.reason.split(" ")[0] for each in decisions if each.kind == "repartition"]
     assert story == ["paused", "it", "the"]
     assert aggregation_state(spark, str(folder / "checkpoint")) == aggregation_answer(
         committed_rows(folder / "checkpoint")

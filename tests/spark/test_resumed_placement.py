@@ -39,17 +39,17 @@ def test_a_query_started_again_loads_its_state_where_it_is_wanted(
     other, wanted = (executor.id for executor in internals.executors())
     goal = {TaskId("word_count", operators[0].id, partition): wanted for partition in (1, 2, 3)}
     goal[TaskId("word_count", operators[0].id, 0)] = "no executor of this name"
-    told = queue.SimpleQueue[BatchObservation]()
+    batches = queue.SimpleQueue[BatchObservation]()
     (resumed,) = job.start(spark)  # plans no batch before there are rows
     try:
         place_resumed(internals, resumed, operators, goal)
         monitor = SparkMonitor(
             internals, ExecutorRegistry(internals), lambda query: query.id == str(resumed.id)
         )
-        batches_of(monitor, told.put)
+        batches_of(monitor, batches.put)
         with monitor:
             clock.open(400)
-            first = told.get(timeout=PATIENCE_S)
+            first = batches.get(timeout=PATIENCE_S)
     finally:
         resumed.stop()
     where = {seen.task.partition: seen.executor for seen in first.tasks}

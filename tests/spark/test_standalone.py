@@ -82,7 +82,7 @@ def test_a_query_on_a_standalone_master_is_scaled_in_and_out_and_stays_exact(
         )
         await_port(port)
         cluster.enter_context(service(tmp_path, f"{deploy}.worker.Worker", *host, *room, master))
-        told = subprocess.run(
+        ended = subprocess.run(
             [
                 sys.executable,
                 "-m",
@@ -96,8 +96,8 @@ def test_a_query_on_a_standalone_master_is_scaled_in_and_out_and_stays_exact(
             timeout=4 * PATIENCE_S,
             check=False,
         )
-    assert told.returncode == 0, told.stderr[-2000:]
-    assert json.loads(told.stdout.splitlines()[-1]) == {
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert json.loads(ended.stdout.splitlines()[-1]) == {
         "master": master,
         "holders": [2, 1, 2],
         "exact": True,

@@ -44,7 +44,7 @@ STATEFUL = ("the numStateStoreInstances", 1)
 
 
 def test_an_event_tells_where_a_task_ran_how_long_on_how_many_rows_and_with_what_state() -> None:
-    told = event(
+    report = event(
         STATEFUL,
         ("the numTotalStateRows", 40),
         ("internal.metrics.executorRunTime", 135),
@@ -53,24 +53,24 @@ def test_an_event_tells_where_a_task_ran_how_long_on_how_many_rows_and_with_what
         ("something else", 12),
     )
     metrics = {"numStateStoreInstances": 1, "numTotalStateRows": 40}
-    assert finished_task(told, NAMES) == FinishedTask(2, "7", 135, 335, (0,), metrics)
+    assert finished_task(report, NAMES) == FinishedTask(2, "7", 135, 335, (0,), metrics)
 
 
 def test_metrics_of_all_operators_in_a_task_add_up_and_unknown_ones_count_nothing() -> None:
     rows, unknown = "the numTotalStateRows", ("the stateMemory", -1)
-    told = finished_task(event(STATEFUL, (rows, 3), (rows, 4), STATEFUL, unknown), NAMES)
-    assert told.writers == (0, 3)
-    assert told.metrics == {"numStateStoreInstances": 2, "numTotalStateRows": 7, "stateMemory": 0}
+    report = finished_task(event(STATEFUL, (rows, 3), (rows, 4), STATEFUL, unknown), NAMES)
+    assert report.writers == (0, 3)
+    assert report.metrics == {"numStateStoreInstances": 2, "numTotalStateRows": 7, "stateMemory": 0}
 
 
 def test_failed_and_stateless_tasks_hold_no_state_and_are_work_all_the_same() -> None:
     took = ("internal.metrics.executorRunTime", 40)
-    for told in (
+    for row in (
         event(STATEFUL, took, ended_well=False),
         event(("number of output rows", 3), took),
         event(("the numStateStoreInstances", 0), took),
     ):
-        task = finished_task(told, NAMES)
+        task = finished_task(row, NAMES)
         assert (task.writers, task.run_ms, task.executor) == ((), 40, "7")
 
 
@@ -204,12 +204,12 @@ def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memo
 
 def test_rows_put_out_are_those_of_the_last_operator_in_the_task() -> None:
     out = "the numOutputRows"
-    told = finished_task(event((out, 900), STATEFUL, (out, 30), STATEFUL, (out, 8)), NAMES)
-    assert told.rows_out == {0: 900, 2: 30, 4: 8}
-    assert told.writers == (1, 3)
+    report = finished_task(event((out, 900), STATEFUL, (out, 30), STATEFUL, (out, 8)), NAMES)
+    assert report.rows_out == {0: 900, 2: 30, 4: 8}
+    assert report.writers == (1, 3)
     last = replace(operator(0, rank=0), output_step=1)
     first = replace(operator(1, rank=1), output_step=99)
-    (task,) = batch_tasks("q", [told], [first, last], {}).tasks
+    (task,) = batch_tasks("q", [report], [first, last], {}).tasks
     assert task.rows_out == 30
 
 

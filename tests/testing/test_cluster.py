@@ -317,19 +317,19 @@ def test_a_query_is_told_with_its_shape() -> None:
 def test_how_it_is_is_told_every_second() -> None:
     rates = [0.0]
     one = cluster(lambda _: rates[0])
-    told = told_by(one, Status)
+    report = told_by(one, Status)
     one.advance(3)
-    assert told == [Status(1000 * second, frozenset({"query"}), 0) for second in (1, 2, 3)]
+    assert report == [Status(1000 * second, frozenset({"query"}), 0) for second in (1, 2, 3)]
     rates[0] = 2000.0
     one.advance(2)
-    assert told[-1] == Status(5000, frozenset(), 1)
+    assert report[-1] == Status(5000, frozenset(), 1)
 
 
 def test_how_it_is_may_be_told_more_seldom() -> None:
     one = cluster(rows_per_s=0, status_s=20.0)
-    told = told_by(one, Status)
+    report = told_by(one, Status)
     one.advance(50)
-    assert [fact.at_ms for fact in told] == [20_000, 40_000]
+    assert [fact.at_ms for fact in report] == [20_000, 40_000]
 
 
 @pytest.mark.parametrize("settings", [{"pool_s": -1.0}, {"status_s": 0.0}])
@@ -350,22 +350,22 @@ def test_what_is_to_be_done_later_is_done_in_its_order() -> None:
 
 def test_a_death_is_told_at_once_or_with_the_next_status() -> None:
     one = cluster(rows_per_s=0, executors=3)
-    told = told_by(one, ExecutorsChanged)
+    report = told_by(one, ExecutorsChanged)
     one.kill("0")
-    assert [fact.at_ms for fact in told] == [0]
+    assert [fact.at_ms for fact in report] == [0]
     one.kill("1", at_once=False)
-    assert len(told) == 1
+    assert len(report) == 1
     one.advance(1)
-    assert [executor.id for executor in told[-1].executors] == ["2"]
+    assert [executor.id for executor in report[-1].executors] == ["2"]
 
 
 def test_executors_that_came_are_told_with_the_next_status() -> None:
     one = cluster(rows_per_s=0)
     one.advance(1)
-    told = told_by(one, ExecutorsChanged)
+    report = told_by(one, ExecutorsChanged)
     one.grow(3, timeout_s=1, ticket=Ticket())
     one.advance(2)
-    assert [len(fact.executors) for fact in told] == [3]
+    assert [len(fact.executors) for fact in report] == [3]
 
 
 # Several queries
@@ -390,18 +390,18 @@ def test_queries_run_beside_each_other_each_at_its_trigger() -> None:
 
 def test_a_query_may_end_and_begin_again_in_a_new_run() -> None:
     one = two_queries()
-    told = told_by(one, QueryJoined | QueryLeft)  # type: ignore[arg-type]
+    report = told_by(one, QueryJoined | QueryLeft)  # type: ignore[arg-type]
     workload = one.queries["slow"].workload
     one.advance(2)
     one.end_query("slow", "stopped")
     one.begin_query(workload)
-    assert [(type(fact), fact.query, fact.run) for fact in told] == [
+    assert [(type(fact), fact.query, fact.run) for fact in report] == [
         (QueryJoined, "quick", "run 1"),
         (QueryJoined, "slow", "run 2"),
         (QueryLeft, "slow", "run 2"),
         (QueryJoined, "slow", "run 3"),
     ]
-    assert told[2].why == "stopped"
+    assert report[2].why == "stopped"
     batches = [batch for batch in one.advance(9) if batch.query == "slow"]
     assert [batch.batch for batch in batches][:2] == [0, 1]
     assert {batch.run for batch in batches} == {"run 3"}
@@ -409,7 +409,7 @@ def test_a_query_may_end_and_begin_again_in_a_new_run() -> None:
 
 def test_every_batch_is_told_as_it_commits() -> None:
     one = two_queries()
-    told = told_by(one, BatchObserved)
+    report = told_by(one, BatchObserved)
     batches = one.advance(10)
-    assert [fact.batch for fact in told] == batches
-    assert [fact.at_ms for fact in told] == sorted(fact.at_ms for fact in told)
+    assert [fact.batch for fact in report] == batches
+    assert [fact.at_ms for fact in report] == sorted(fact.at_ms for fact in report)

@@ -22,16 +22,16 @@ POLICY = Policy(max_executors=4, patience=2, timeouts=Timeouts(smoothing_s=1))
 
 
 def test_decisions_are_kept_and_told_to_a_log_as_well(tmp_path: Path) -> None:
-    told: list[Decision] = []
-    for log in (told.append, tmp_path / "decisions.jsonl", None):
+    decisions: list[Decision] = []
+    for log in (decisions.append, tmp_path / "decisions.jsonl", None):
         cluster = SimulatedCluster(GROWING)
         with simulated(cluster, POLICY, log=log) as loop:
             cluster.advance(60)
         assert loop.decisions[0].kind == "attach"
         assert loop.decisions[-1].kind == "detach"
-        told = told or loop.decisions
-        assert loop.decisions == told
-    assert list(read_decisions(tmp_path / "decisions.jsonl")) == told
+        decisions = decisions or loop.decisions
+        assert loop.decisions == decisions
+    assert list(read_decisions(tmp_path / "decisions.jsonl")) == decisions
 
 
 def test_changes_and_kinds_are_in_order() -> None:

@@ -124,13 +124,13 @@ def test_the_decision_log_shows_what_a_slow_link_costs() -> None:
             even_workload(8, lambda _: 100.0, state_bytes=50 * MIB),
             ClusterSettings(executors=2, bytes_per_s=bytes_per_s, load_ms_per_mib=0),
         )
-        told: list[Decision] = []
+        decisions: list[Decision] = []
         policy = Policy(max_executors=4, movement=Movement(moves_per_batch=1), goal=ByHand())
-        with simulated(cluster, policy, log=told.append) as loop:
+        with simulated(cluster, policy, log=decisions.append) as loop:
             cluster.advance(120)
             loop.scale_to(4)
             cluster.advance(120)
-        done = next(decision for decision in told if decision.kind == "done")
+        done = next(decision for decision in decisions if decision.kind == "done")
         worst.append(done.figures["worst_batch_ms"])
     free, fast, slow = worst
     assert fast - free == pytest.approx(500, abs=60)

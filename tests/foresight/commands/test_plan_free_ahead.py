@@ -34,8 +34,8 @@ def plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.parametrize("told", [{"futures": FUTURES}, {"chain": CHAIN}])
-def test_few_tasks_are_planned_to_the_optimum(plan: Any, told: dict[str, Any]) -> None:
-    code, out, err = plan(STEP | told)
+def test_few_tasks_are_planned_to_the_optimum(plan: Any, fields: dict[str, Any]) -> None:
+    code, out, err = plan(STEP | fields)
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert list(found) == [
@@ -80,8 +80,8 @@ def test_many_tasks_are_planned_with_a_bound(plan: Any) -> None:
         ({"chain": CHAIN, "more": 1}, "more: is not a field"),
     ],
 )
-def test_what_is_wrong_is_one_line(plan: Any, told: dict[str, Any], line: str) -> None:
-    code, out, err = plan(STEP | told)
+def test_what_is_wrong_is_one_line(plan: Any, fields: dict[str, Any], line: str) -> None:
+    code, out, err = plan(STEP | fields)
     assert (code, out) == (2, "")
     assert line in err
     assert err.count("\n") == 1

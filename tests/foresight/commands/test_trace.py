@@ -48,11 +48,11 @@ def test_the_chain_of_a_trace_is_the_chain_of_a_problem(
     chain = tmp_path / "chain.json"
     assert main(["trace", "chain", str(trace), "--directed", "--out", str(chain)]) == 0
     problem = tmp_path / "problem.json"
-    told = {
+    fields = {
         "work": [1] * 6, "state": [1] * 6, "current": [[0, 3], [3, 6]], "nodes": 3, "tau": 0.5,
         "chain": json.loads(chain.read_text()),
     }  # fmt: skip
-    problem.write_text(json.dumps(told))
+    problem.write_text(json.dumps(fields))
     capsys.readouterr()
     assert main(["plan", "transition", str(problem)]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "optimal"
@@ -82,8 +82,8 @@ def test_months_are_comparable_by_the_same_bounds(
 def test_wrong_input_is_one_line(
     arguments: list[str], line: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = [str(trace) if argument == "TRACE" else argument for argument in arguments]
-    assert main(["trace", *told]) == 2
+    reports = [str(trace) if argument == "TRACE" else argument for argument in arguments]
+    assert main(["trace", *reports]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert line in captured.err
@@ -107,7 +107,7 @@ def test_damaged_node_counts_are_one_clear_line(
 ) -> None:
     (trace / "nodes.json").write_text(json.dumps(kept))
     assert main(["trace", "chain", str(trace)]) == 2
-    told = capsys.readouterr()
-    assert line in told.err
-    assert told.err.count("\n") == 1
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert line in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""

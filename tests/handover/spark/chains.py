@@ -171,8 +171,8 @@ def timed_totals(made: Readings, length: int) -> Made:
             start = expiredTimerInfo.getExpiryTimeInMs() - length
             rows, total = self.spans.getValue((start,))
             self.spans.removeKey((start,))
-            told = {"coordinate": [start], "place": [key[0]], "rows": [rows], "total": [total]}
-            yield pd.DataFrame(told)
+            reports = {"coordinate": [start], "place": [key[0]], "rows": [rows], "total": [total]}
+            yield pd.DataFrame(reports)
 
         def close(self) -> None:
             pass

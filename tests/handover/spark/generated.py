@@ -105,11 +105,11 @@ def run_generated(wanted: str, generate: Generate = generated) -> int:
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    told = check_generated(spark, seed, Path(folder), generate)
+                    report = check_generated(spark, seed, Path(folder), generate)
                 except AssertionError:
                     failed += 1
-                    told = f"FAILED\n{traceback.format_exc()[-3000:]}"
-            print(f"{seed} ({time.monotonic() - began:.0f} s) {told}", flush=True)
+                    report = f"FAILED\n{traceback.format_exc()[-3000:]}"
+            print(f"{seed} ({time.monotonic() - began:.0f} s) {report}", flush=True)
     return failed
 
 

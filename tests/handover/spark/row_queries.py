@@ -114,7 +114,7 @@ def joined_windows(made: Readings, length: int, slide: int, groups: str, *, on_p
     )
     newest = min(max(row[1] for row in each.all()) for each in both) - made.late_ms - 1
     lefts, rights = (_grouped(each.all(), groups) for each in both)
-    told = []
+    reports = []
     for group in lefts.keys() & rights.keys():
         left, right = lefts[group], rights[group]
         seen = set()
@@ -126,8 +126,8 @@ def joined_windows(made: Readings, length: int, slide: int, groups: str, *, on_p
                     if (one[0], other[0]) in seen or (on_place and one[2] != other[2]):
                         continue
                     seen.add((one[0], other[0]))
-                    told.append((times, start, group, [one[0], other[0]]))
-    return query, _expected(told, newest)
+                    reports.append((times, start, group, [one[0], other[0]]))
+    return query, _expected(reports, newest)
 
 
 def windows_over_a_join(
@@ -170,14 +170,14 @@ def windows_over_a_join(
             if s[2] == t[2] and abs(s[1] - t[1]) < range_ms:
                 pair = (max(s[1], t[1]), s[0], t[0], s[3] * t[3])
                 groups_of[GROUPS[groups](s)].append(pair)
-    told = []
+    reports = []
     for group, pairs in groups_of.items():
         pairs.sort()
         for start in range(0, len(pairs) - length + 1, slide):
             window = pairs[start : start + length]
             product = sum(pair[3] for pair in window)
-            told.append(((window[0][0], window[-1][0]), start, group, [product]))
-    return query, _expected(told, newest)
+            reports.append(((window[0][0], window[-1][0]), start, group, [product]))
+    return query, _expected(reports, newest)
 
 
 def _wide(rows: DataFrame) -> DataFrame:
@@ -208,14 +208,14 @@ def _grouped(rows: Iterable[Reading], groups: str) -> dict[Group, list[Reading]]
 
 
 def _expected(
-    told: Iterable[tuple[tuple[int, int], int, Group, list[Any]]], newest: int
+    reports: Iterable[tuple[tuple[int, int], int, Group, list[Any]]], newest: int
 ) -> Expected:
     """Results by window; those whose last row the watermark surely passes must come.
 
     Columns are in the order of their names: ``half`` comes before ``number``, ``place`` after it.
     """
     sure, possible = Counter[Result](), Counter[Result]()
-    for (first, last), start, group, values in told:
+    for (first, last), start, group, values in reports:
         result = (first, *group[:-1], start, *group[-1:], *values)
         possible[result] += 1
         sure[result] += last < newest - SLACK_MS

@@ -80,9 +80,9 @@ class Coordinator:
             text=True,
         )
         self._run.await_until(lambda: looking.poll() is not None)
-        told, _ = looking.communicate()
-        assert looking.returncode == 0, told
-        return told
+        ended, _ = looking.communicate()
+        assert looking.returncode == 0, ended
+        return ended
 
 
 @contextmanager
@@ -108,8 +108,8 @@ def is_measured(log: Path) -> bool:
         return False
 
 
-def started(told: str, folder: Path) -> None:
-    found = re.search(r"started process (\d+)", told)
+def started(text: str, folder: Path) -> None:
+    found = re.search(r"started process (\d+)", text)
     assert found is not None
     (folder / "target" / "started.pid").write_text(found[1])
 
@@ -130,10 +130,10 @@ def test_it_hands_a_query_over_between_two_applications(tmp_path: Path) -> None:
         coordinator.write(restart_s=1000, high=LITTLE, target=LITTLE)
         assert coordinator.look().startswith("hand over 'sums' from 'a' to 'b'")
         assert not (tmp_path / "target").exists()
-        told = coordinator.look("--act")
-        started(told, tmp_path)
-        assert "the target owns its windows" in told
-        assert told.endswith("the origin has put out its last window of 'sums'\n")
+        report = coordinator.look("--act")
+        started(report, tmp_path)
+        assert "the target owns its windows" in report
+        assert report.endswith("the origin has put out its last window of 'sums'\n")
         run.await_until(lambda: is_measured(tmp_path / "b.jsonl"))
         run.check_whole(sums(readings(), 3000, 1000))
         assert not is_measured(tmp_path / "a.jsonl")  # it has ended
@@ -144,11 +144,11 @@ def test_it_hands_a_query_over_between_two_applications(tmp_path: Path) -> None:
 def test_it_moves_a_query_with_its_state_where_that_is_sooner(tmp_path: Path) -> None:
     with managed(tmp_path) as (run, coordinator):
         coordinator.write(restart_s=0, high=LITTLE, target=LITTLE)
-        told = coordinator.look("--act")
-        started(told, tmp_path)
-        assert told.startswith("migrate 'sums' from 'a' to 'b': a handover takes 2.5 s")
-        assert re.search(r"\d+ bytes in \d+ files are in target\n", told)
-        assert re.search(r"'sums' goes on there; it paused for \d+\.\d s\n", told)
+        report = coordinator.look("--act")
+        started(report, tmp_path)
+        assert report.startswith("migrate 'sums' from 'a' to 'b': a handover takes 2.5 s")
+        assert re.search(r"\d+ bytes in \d+ files are in target\n", report)
+        assert re.search(r"'sums' goes on there; it paused for \d+\.\d s\n", report)
         assert RecordFile(tmp_path / "origin" / "record.json").read().state == "yielded"  # type: ignore[union-attr]
         run.pace.go(ALL_MS)
         expected = sums(readings(), 3000, 1000)

@@ -69,6 +69,6 @@ def test_a_batch_that_breaks_before_is_told(spark: SparkSession, tmp_path: Path)
     sink = _Breaking()
     sink.break_now.set()
     side = _side(spark, tmp_path, sink)
-    with pytest.raises(SparkError) as told:
+    with pytest.raises(SparkError) as message:
         run_origin(side, lambda _: side.stop.wait(PATIENCE_S), None)
-    assert str(told.value) == "the query has ended: ValueError: the write was cut short"
+    assert str(message.value) == "the query has ended: ValueError: the write was cut short"

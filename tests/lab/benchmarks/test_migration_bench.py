@@ -64,21 +64,21 @@ def result(
 
 
 def test_a_run_is_told_in_the_names_that_are_agreed() -> None:
-    told = result().as_json()
-    assert set(told) >= CONTRACT
-    assert set(told) - CONTRACT == {"state", "state_bytes", "steady_again"}
-    assert (told["mechanism"], told["direction"], told["repeat"]) == ("live", "out", 1)
-    assert (told["added_p99_ms"], told["worst_batch_ms"]) == (400, 2300)
-    assert told["moving"] == {"seconds": 3.1, "worst_batch_ms": None}
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    fields = result().as_json()
+    assert set(fields) >= CONTRACT
+    assert set(fields) - CONTRACT == {"state", "state_bytes", "steady_again"}
+    assert (fields["mechanism"], fields["direction"], fields["repeat"]) == ("live", "out", 1)
+    assert (fields["added_p99_ms"], fields["worst_batch_ms"]) == (400, 2300)
+    assert fields["moving"] == {"seconds": 3.1, "worst_batch_ms": None}
+    assert json.loads(json.dumps(fields, allow_nan=False)) == fields
     assert result(balanced=None).as_json()["batches_until_balanced"] is None
 
 
 def test_the_settings_are_told_in_the_names_that_are_agreed() -> None:
     settings = BenchSettings(states=(3 << 20, 512 << 20), executors=(4, 6), hot_share=0.5)
-    told = settings.as_json()
+    fields = settings.as_json()
     agreed = ("executors", "state_bytes", "hot_share", "work", "store")
-    assert [told[name] for name in agreed] == [[4, 6], 512 << 20, 0.5, "slept", "local"]
+    assert [fields[name] for name in agreed] == [[4, 6], 512 << 20, 0.5, "slept", "local"]
 
 
 def test_a_word_costs_what_keeps_the_fewer_executors_busy() -> None:
@@ -150,9 +150,9 @@ def test_the_pictures_are_drawn_of_several_repeats(
 def test_the_summary_is_written_whole_also_where_a_mechanism_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ran(_: BenchSettings, **told: Any) -> None:
-        told["done"](result())
-        told["failed"]("small state, pause: no batch")
+    def ran(_: BenchSettings, **report: Any) -> None:
+        report["done"](result())
+        report["failed"]("small state, pause: no batch")
 
     monkeypatch.setattr(BENCH, ran)
     file = tmp_path / "migration.json"
@@ -167,8 +167,8 @@ def test_the_summary_is_written_whole_also_where_a_mechanism_failed(
 def test_a_run_that_breaks_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broke(_: BenchSettings, **told: Any) -> None:
-        told["done"](result())
+    def broke(_: BenchSettings, **report: Any) -> None:
+        report["done"](result())
         raise ElastreamError("the cluster is gone")
 
     monkeypatch.setattr(BENCH, broke)
@@ -241,11 +241,11 @@ def test_the_study_runs_live_and_restart_and_writes_both_figures(
     json_file, picture = tmp_path / "restart.json", tmp_path / "restart.svg"
     files = ["--json", str(json_file), "--picture", str(picture)]
     assert main(["study", "migration-response", "--figures", "restart", *files]) == 0
-    told = json.loads(json_file.read_text())
-    assert [each["figure"] for each in told] == [
+    fields = json.loads(json_file.read_text())
+    assert [each["figure"] for each in fields] == [
         "000 fig. 15, 001 fig. 11",
         "000 fig. 15, 001 fig. 11 (batches)",
     ]
-    assert [row["mechanism"] for row in told[0]["rows"]] == ["live", "live", "restart", "restart"]
-    assert not any(each["trend_holds"] for each in told), "both are as good"
+    assert [row["mechanism"] for row in fields[0]["rows"]] == ["live", "live", "restart", "restart"]
+    assert not any(each["trend_holds"] for each in fields), "both are as good"
     assert "<svg" in picture.read_text()

@@ -94,8 +94,8 @@ def test_a_result_has_the_names_of_the_run_summaries() -> None:
     seen = stopped(ASKED_MS + 1000, ASKED_MS + 1500)
     figures = figures_of(seen, CHANGE, until_ms=START_MS + 40_000)
     steady = steady_latency(seen, CHANGE)
-    told = PeerResult("flink 2.0", True, 1234.5, steady, figures, figures).as_json()
-    assert list(told) == [
+    fields = PeerResult("flink 2.0", True, 1234.5, steady, figures, figures).as_json()
+    assert list(fields) == [
         "system",
         "exact",
         "rows_per_s",
@@ -103,8 +103,8 @@ def test_a_result_has_the_names_of_the_run_summaries() -> None:
         "rescale",
         "cold_rescale",
     ]
-    assert told["steady_latency_ms"] == {"median": 10, "p99": 10}
-    assert told["rescale"] == figures.as_json()
+    assert fields["steady_latency_ms"] == {"median": 10, "p99": 10}
+    assert fields["rescale"] == figures.as_json()
     assert list(figures.as_json()) == ["gap_ms", "added_p99_ms", "settled_s"]
 
 
@@ -145,5 +145,5 @@ def test_a_running_count_is_how_often_a_word_has_come(words: list[bytes]) -> Non
 def test_settings_are_checked() -> None:
     with pytest.raises(ProblemError, match=r"hot_share: 1\.5 is above 1"):
         PeerSettings(hot_share=1.5)
-    told = PeerSettings(state_mb=2, rows_a_second=10).as_json()
-    assert told == {"rows_per_s": 10, "state_bytes": 2 << 20, "hot_share": 0.2, "trigger_s": 1.0}
+    fields = PeerSettings(state_mb=2, rows_a_second=10).as_json()
+    assert fields == {"rows_per_s": 10, "state_bytes": 2 << 20, "hot_share": 0.2, "trigger_s": 1.0}

@@ -61,18 +61,18 @@ def test_where_there_is_no_flink_a_line_says_how_to_get_it(
 def test_a_cluster_listens_on_the_loopback_alone(tmp_path: Path) -> None:
     configuration = FlinkConfiguration(tmp_path, 1234, 1235, checkpoint_s=0.5)
     folder = configuration.write()
-    told = yaml.safe_load((folder / "config.yaml").read_text())
-    assert told == dict(configuration.settings())
-    hosts = [name for name in told if name.endswith(("host", "address"))]
+    report = yaml.safe_load((folder / "config.yaml").read_text())
+    assert report == dict(configuration.settings())
+    hosts = [name for name in report if name.endswith(("host", "address"))]
     assert len(hosts) == 6
-    assert {told[name] for name in hosts} == {"127.0.0.1"}
-    assert told["execution.checkpointing.interval"] == "500 ms"
+    assert {report[name] for name in hosts} == {"127.0.0.1"}
+    assert report["execution.checkpointing.interval"] == "500 ms"
     assert (tmp_path / "checkpoints").is_dir()
 
 
 def test_a_job_is_asked_for_another_width_and_its_source_stays_one() -> None:
-    told = {"a": _bounds(1), "b": _bounds(2)}
-    assert requirements(told, 3) == {"a": _bounds(1), "b": _bounds(3)}
+    report = {"a": _bounds(1), "b": _bounds(2)}
+    assert requirements(report, 3) == {"a": _bounds(1), "b": _bounds(3)}
 
 
 def _bounds(most: int) -> dict[str, Any]:

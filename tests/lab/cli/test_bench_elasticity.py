@@ -46,16 +46,16 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let the ways come to these results, and the others to errors, without running any."""
 
     def come_to(*results: WayResult, **failures: BaseException) -> None:
-        def run_ways(settings: ElasticitySettings, load: Any, **told: Any) -> None:
+        def run_ways(settings: ElasticitySettings, load: Any, **report: Any) -> None:
             assert len(load.due_ms) > 1000
             for found in results:
-                told["say"](f"{found.way}: the load begins")
-                told["show"](Progress(found.way, 1.0, 10, 1000, 2))
-                told["done"](found)
+                report["say"](f"{found.way}: the load begins")
+                report["show"](Progress(found.way, 1.0, 10, 1000, 2))
+                report["done"](found)
             for way, error in failures.items():
                 if not isinstance(error, Exception):
                     raise error
-                told["failed"](way, error)
+                report["failed"](way, error)
             assert settings.seconds == 600
 
         monkeypatch.setattr(RUN_WAYS, run_ways)

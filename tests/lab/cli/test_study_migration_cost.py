@@ -41,11 +41,11 @@ def test_one_command_makes_the_figures_of_both_loads(
 ) -> None:
     words, pairs = trace(tmp_path / "words", 1), trace(tmp_path / "pairs", 2, patterns=2)
     before = trace(tmp_path / "words-before", 3), trace(tmp_path / "pairs-before", 4, patterns=2)
-    told, picture = tmp_path / "cost.json", tmp_path / "cost.png"
-    options = ["--tasks", "8", "--seeds", "2", "--figures", "gamma,tau", "--json", str(told)]
+    report, picture = tmp_path / "cost.json", tmp_path / "cost.png"
+    options = ["--tasks", "8", "--seeds", "2", "--figures", "gamma,tau", "--json", str(report)]
     options += ["--trace", words, "--trace", pairs, "--train", before[0], "--train", before[1]]
     assert main(["study", "migration-cost", *options, "--picture", str(picture)]) == 0
-    figures = json.loads(told.read_text())
+    figures = json.loads(report.read_text())
     assert len(figures) == 2 * (4 + 1) + 1
     of_loads = {figure["data"].split(",")[0] for figure in figures[:-1]}
     assert of_loads == {
@@ -76,8 +76,8 @@ def test_wrong_input_is_one_line(
     options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words, pairs = trace(tmp_path / "words", 1), trace(tmp_path / "pairs", 2, patterns=2)
-    told = [pairs if option == "PAIRS" else option for option in options]
-    assert main(["study", "migration-cost", "--trace", words, *told]) == 2
+    reports = [pairs if option == "PAIRS" else option for option in options]
+    assert main(["study", "migration-cost", "--trace", words, *reports]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert line in captured.err

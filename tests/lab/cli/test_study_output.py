@@ -74,23 +74,23 @@ def test_what_a_long_run_has_is_written_with_every_line_it_says(
 @pytest.mark.parametrize("columns", [1, 6, 20])
 def test_no_figure_is_cut_however_narrow_the_screen_is(columns: int) -> None:
     row = {f"a_column_{k}": 1000.5 + k for k in range(columns)}
-    told = io.StringIO()
+    report = io.StringIO()
     says = "As the paper says, and in more words than there is room for in a line."
-    show(Console(file=told, width=40), Figure("wide", "made", [row], None, True, says))
+    show(Console(file=report, width=40), Figure("wide", "made", [row], None, True, says))
     for k in range(columns):
-        assert f"{1000.5 + k:.4g}" in told.getvalue()
-    assert "\u2026" not in told.getvalue()
-    prose = [line for line in told.getvalue().splitlines() if line[:1].isalpha()]
+        assert f"{1000.5 + k:.4g}" in report.getvalue()
+    assert "\u2026" not in report.getvalue()
+    prose = [line for line in report.getvalue().splitlines() if line[:1].isalpha()]
     assert len(prose) > 2
     assert max(map(len, prose)) <= 40
 
 
 def test_no_heading_is_cut_however_narrow_the_screen_is() -> None:
     headings = ["mechanism", "weighting", "mean_response_time_s", "reconfigurations", "cost"]
-    told = io.StringIO()
+    report = io.StringIO()
     row: dict[str, object] = dict.fromkeys(headings, "a b")
-    show(Console(file=told, width=40), Figure("wide", "made", [row], None, True, "As it says."))
+    show(Console(file=report, width=40), Figure("wide", "made", [row], None, True, "As it says."))
     for heading in headings:
         for word in heading.split("_"):
-            assert word in told.getvalue()
-    assert "\u2026" not in told.getvalue()
+            assert word in report.getvalue()
+    assert "\u2026" not in report.getvalue()

@@ -45,9 +45,9 @@ def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([*command, *arguments]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert told[0].startswith(f"elastream: {line}")
+    captured = capsys.readouterr().err.splitlines()
+    assert len(captured) == 1
+    assert captured[0].startswith(f"elastream: {line}")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,8 +13,8 @@ def executor(
 ) -> Process:
     backend = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
     url = f"spark://CoarseGrainedScheduler@{address}"
-    told = ("--driver-url", url, "--executor-id", number, "--hostname", "x", "--app-id", app)
-    return Process(parent, ("java", backend, *told, ""))
+    report = ("--driver-url", url, "--executor-id", number, "--hostname", "x", "--app-id", app)
+    return Process(parent, ("java", backend, *report, ""))
 
 
 def found(processes: dict[int, Process], number: str = "1") -> int:

@@ -209,7 +209,9 @@ def test_a_stop_is_found_by_the_run_of_the_query_not_by_the_longest_gap() -> Non
 
 def test_a_stop_that_no_monitor_saw_is_the_longest_gap_around_it() -> None:
     whole = stopped()
-    seen = {number: told for number, told in whole.seen.items() if number not in (12, 13, 14)}
+    seen = {
+        number: reported for number, reported in whole.seen.items() if number not in (12, 13, 14)
+    }
     found = measured(replace(whole, seen=seen), OUT, tau=0.2)
     assert found.moving.seconds == pytest.approx(6)
     assert found.partitions_moved == 6
@@ -257,15 +259,15 @@ def test_the_share_of_the_work_on_a_new_executor_is_told_batch_by_batch() -> Non
 
 
 def test_the_summary_has_the_names_that_are_agreed() -> None:
-    told = figures({13: 0.95}).as_json()
-    assert set(told) == {
+    fields = figures({13: 0.95}).as_json()
+    assert set(fields) == {
         "steady_batch_ms", "steady_worst_batch_ms", "worst_batch_ms", "asked_to_settled_s",
         "steady_again", "response_ms",
         "added_p99_ms", "longest_gap_ms", "rows_late", "preparation", "moving",
         "state_bytes_moved", "bytes_loaded_in_batches", "partitions_moved",
         "batches_until_balanced",
     }  # fmt: skip
-    response = told["response_ms"]
+    response = fields["response_ms"]
     assert isinstance(response, dict)
     assert {name: set(rows) for name, rows in response.items()} == {
         "steady": {"median", "p99"},
@@ -273,8 +275,8 @@ def test_the_summary_has_the_names_that_are_agreed() -> None:
         "after": {"median", "p99"},
     }
     for phase in ("preparation", "moving"):
-        assert set(told[phase]) == {"seconds", "worst_batch_ms"}  # type: ignore[call-overload]
-    assert (told["steady_batch_ms"], told["worst_batch_ms"]) == (500, 950)
+        assert set(fields[phase]) == {"seconds", "worst_batch_ms"}  # type: ignore[call-overload]
+    assert (fields["steady_batch_ms"], fields["worst_batch_ms"]) == (500, 950)
     assert figures({4: 0.8, 13: 0.95}).steady_worst_batch_ms == 800, "before it was asked for"
 
 

@@ -30,8 +30,8 @@ def echo() -> Iterator[int]:
 
     def answer(end: socket.socket) -> None:
         with end:
-            while heard := end.recv(1 << 16):
-                end.sendall(heard)
+            while report := end.recv(1 << 16):
+                end.sendall(report)
 
     def accept() -> None:
         while True:
@@ -50,24 +50,26 @@ def said_back(port: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port)) as end:
         sender = threading.Thread(target=end.sendall, args=(SAID,))
         sender.start()
-        heard = b""
-        while len(heard) < len(SAID):
-            heard += end.recv(1 << 16)
+        report = b""
+        while len(report) < len(SAID):
+            report += end.recv(1 << 16)
         sender.join()
-        return heard
+        return report
 
 
 def test_two_connections_share_a_link_and_get_all_that_was_said(echo: int, tmp_path: Path) -> None:
-    heard: list[bytes] = []
+    reports: list[bytes] = []
     with narrow_link(echo, tmp_path / "samples", bytes_per_s=RATE) as port:
         began = time.monotonic()
-        threads = [threading.Thread(target=lambda: heard.append(said_back(port))) for _ in range(2)]
+        threads = [
+            threading.Thread(target=lambda: reports.append(said_back(port))) for _ in range(2)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         took_s = time.monotonic() - began
-        assert heard == [SAID, SAID]
+        assert reports == [SAID, SAID]
         assert took_s >= 0.9 * 2 * len(SAID) / RATE
         written = read_samples(tmp_path / "samples")
         while len(samples := read_samples(tmp_path / "samples")) < len(written) + 2:

@@ -164,8 +164,8 @@ def test_an_output_that_differs_is_said(change: str) -> None:
 
 def test_the_table_has_a_row_for_each_query() -> None:
     table = cost_table([made_run(name) for name in QUERIES], SETTINGS)
-    told = table.as_json("handover")
-    assert json.loads(json.dumps(told)) == told
+    fields = table.as_json("handover")
+    assert json.loads(json.dumps(fields)) == fields
     assert [row["query"] for row in table.rows] == ["q1", "q2", "q3"]
     assert all(row["exact"] and row["rows_twice"] == 17 for row in table.rows)
     assert "17 in q1" in table.says

@@ -119,11 +119,11 @@ def test_one_command_tells_of_every_load(
 ) -> None:
     monkeypatch.setattr(backtest, "_TRIGGER_S", 300.0)
     first, second = csv(tmp_path / "calm.csv", 9), csv(tmp_path / "week.csv.gz", 16, mornings)
-    told, picture = tmp_path / "ahead.json", tmp_path / "ahead.png"
+    report, picture = tmp_path / "ahead.json", tmp_path / "ahead.png"
     options = ["--input", str(first), "--input", str(second), "--days", "1"]
-    options += ["--json", str(told), "--picture", str(picture)]
+    options += ["--json", str(report), "--picture", str(picture)]
     assert main(["study", "look-ahead", *options]) == 0
-    figures = json.loads(told.read_text())
+    figures = json.loads(report.read_text())
     assert [figure["figure"] for figure in figures] == ["calm", "week"]
     assert {figure["study"] for figure in figures} == {"look-ahead"}
     assert [row["loop"] for row in figures[0]["rows"]] == list(LOOPS)

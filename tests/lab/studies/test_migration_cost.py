@@ -144,9 +144,9 @@ def test_every_month_and_tau_is_told_whether_looking_ahead_moves_no_more() -> No
     assert [row["tau"] for row in whole.rows] == [0.3, 0.9] * 2
     for row in whole.rows:
         moved = {
-            told["planner"]: told["state_moved_percent"]
-            for told in each[0].rows
-            if told["tau"] == row["tau"]
+            entry["planner"]: entry["state_moved_percent"]
+            for entry in each[0].rows
+            if entry["tau"] == row["tau"]
         }
         ahead = moved.pop("free-ahead")
         assert (row["free_ahead_percent"], row["better_rival_percent"]) == (
@@ -160,10 +160,10 @@ def test_every_month_and_tau_is_told_whether_looking_ahead_moves_no_more() -> No
 def test_a_schedule_is_planned_in_three_ways() -> None:
     study = CostStudy(month(5), month(6), tasks=12)
     (figure,) = (figure for make in figures([study], ["schedule"]) for figure in make())
-    told = {(row["tau"], row["planner"]): row["state_moved_percent"] for row in figure.rows}
-    assert len(told) == 9
+    reports = {(row["tau"], row["planner"]): row["state_moved_percent"] for row in figure.rows}
+    assert len(reports) == 9
     assert figure.trend_holds == all(
-        told[tau, "schedule"] <= min(told[tau, "free-step"], told[tau, "sequence"])
+        reports[tau, "schedule"] <= min(reports[tau, "free-step"], reports[tau, "sequence"])
         for tau in (0.2, 0.4, 0.8)
     )
 

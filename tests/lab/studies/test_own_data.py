@@ -59,8 +59,8 @@ def test_a_load_of_ones_own_is_the_hour_at_the_papers_highest_rate() -> None:
     assert rates == pytest.approx([220 / 3, 220, 440 / 3, 1.0])
     figure = table_three([hour(weighting, rates=rates) for weighting in WEIGHTINGS[:2]], "mine.csv")
     assert "rates of mine.csv" in figure.data
-    told = [minute["rate"] for minute in figure.rows[0]["minutes"]]
-    assert told == pytest.approx(rates, abs=1e-3)
+    reports = [minute["rate"] for minute in figure.rows[0]["minutes"]]
+    assert reports == pytest.approx(rates, abs=1e-3)
     with pytest.raises(ProblemError, match="mine holds no counts above 0"):
         rates_of(Series("mine", np.arange(8.0), counts * 0, 1.0), 3)
 

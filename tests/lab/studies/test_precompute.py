@@ -18,16 +18,16 @@ PROBLEM = ProjectionProblem.of(
 def test_all_partitions_are_timed_beside_a_pool_and_too_many_are_only_counted() -> None:
     problems = tuple(replace(PROBLEM, tau=tau) for tau in (0.5, 0.7, 1.5))
     counts = [count_all(problem) for problem in problems]
-    told: list[str] = []
+    lines: list[str] = []
     study = PrecomputeStudy(problems, "mine", cores=(), most=counts[1], pool=60)
-    times, pools = precompute_figures(study, told.append)
+    times, pools = precompute_figures(study, lines.append)
     assert [(row["partitions"], row["seconds"] is None) for row in times.rows] == [
         (counts[0], False),
         (counts[1], False),
         (counts[2], True),
     ]
     assert "1 of 3 thresholds" in times.says
-    assert len(told) == 5
+    assert len(lines) == 5
     exact = [row["exact_percent"] for row in pools.rows]
     assert exact[:2] == [row["value_percent"] for row in times.rows[:2]]
     assert exact[2] is None

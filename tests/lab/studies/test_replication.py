@@ -54,9 +54,9 @@ def test_load_rises_and_falls_and_the_replicas_with_it(hours: list[Hour]) -> Non
 
 def test_the_summaries_have_the_fields_of_the_contract(hours: list[Hour]) -> None:
     for summary in (table_three(hours), restricted_figure(hours, hours)):
-        told = summary.as_json("replication")
-        assert list(told) == ["study", "figure", "data", "rows", "trend_holds", "says"]
-        json.dumps(told, allow_nan=False)
+        fields = summary.as_json("replication")
+        assert list(fields) == ["study", "figure", "data", "rows", "trend_holds", "says"]
+        json.dumps(fields, allow_nan=False)
 
 
 def test_table_four_is_measured_cell_by_cell_and_agrees_with_the_program() -> None:
@@ -104,11 +104,11 @@ def test_made_networks_have_the_places_that_were_asked_for() -> None:
 def test_the_command_writes_a_table_a_picture_and_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, picture = tmp_path / "hour.json", tmp_path / "hour.svg"
-    options = ["--part", "hour", "--minutes", "2", "--json", str(told), "--picture", str(picture)]
+    report, picture = tmp_path / "hour.json", tmp_path / "hour.svg"
+    options = ["--part", "hour", "--minutes", "2", "--json", str(report), "--picture", str(picture)]
     assert main(["study", "replication", *options]) == 0
     assert "table III" in capsys.readouterr().out
-    assert [each["figure"] for each in json.loads(told.read_text())] == [
+    assert [each["figure"] for each in json.loads(report.read_text())] == [
         "004 table III, figure 5",
         "004 section 7.2, rEDRP (not shown there)",
     ]

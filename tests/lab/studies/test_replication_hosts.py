@@ -21,10 +21,10 @@ def test_rows_must_come_sooner_in_every_repeat_and_be_exact() -> None:
         *(row("unknown", 3000), row("known", 2000), row("pinned", 1900)),
         *(row("unknown", 3200), row("known", 2100), row("pinned", 1900)),
     ]
-    told = judged(rows, study).as_json("replication")
-    json.dumps(told, allow_nan=False)
-    assert told["trend_holds"]
-    assert "3100 (3000 to 3200) ms" in str(told["says"])
+    fields = judged(rows, study).as_json("replication")
+    json.dumps(fields, allow_nan=False)
+    assert fields["trend_holds"]
+    assert "3100 (3000 to 3200) ms" in str(fields["says"])
     assert not judged([*rows[:4], row("known", 3300), rows[5]], study).trend_holds
     assert not judged([*rows[:4], row("known", 2100, exact=False), rows[5]], study).trend_holds
 

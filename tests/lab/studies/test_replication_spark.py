@@ -117,10 +117,10 @@ def made_outcomes() -> list[Outcome]:
 
 def test_table_five_has_the_fields_of_the_contract_and_judges_the_trend() -> None:
     made = made_outcomes()
-    told = table_five(made, HOW).as_json("replication")
-    assert list(told) == ["study", "figure", "data", "rows", "trend_holds", "says"]
-    json.dumps(told, allow_nan=False)
-    assert told["trend_holds"]
+    fields = table_five(made, HOW).as_json("replication")
+    assert list(fields) == ["study", "figure", "data", "rows", "trend_holds", "says"]
+    json.dumps(fields, allow_nan=False)
+    assert fields["trend_holds"]
     wrong = [replace(each, exact=each.weighting.name != "cost") for each in made]
     assert not table_five(wrong, HOW).trend_holds
     slow = [replace(each, downtime_s=30.0 - each.downtime_s) for each in made]
@@ -129,8 +129,8 @@ def test_table_five_has_the_fields_of_the_contract_and_judges_the_trend() -> Non
 
 def test_runs_that_were_alike_tell_how_far_they_lie_apart() -> None:
     again = [replace(each, downtime_s=2 * each.downtime_s) for each in made_outcomes()]
-    told = table_five([*made_outcomes(), *again], HOW).says
-    assert "from 22.5 % (15.0 to 30.0 in 2 runs) to 2.5 % (1.7 to 3.3 in 2 runs)" in told
+    reports = table_five([*made_outcomes(), *again], HOW).says
+    assert "from 22.5 % (15.0 to 30.0 in 2 runs) to 2.5 % (1.7 to 3.3 in 2 runs)" in reports
     assert "(" not in table_five(made_outcomes(), HOW).says
 
 
@@ -139,9 +139,9 @@ def test_the_trend_does_not_hold_where_runs_overlap() -> None:
         replace(each, downtime_s=0.9) if each.weighting.name == "baseline" else each
         for each in made_outcomes()
     ]
-    told = table_five([*made_outcomes(), *lucky], HOW)
-    assert "from 8.2 % (1.5 to 15.0 in 2 runs) to 1.7 % (1.7 to 1.7 in 2 runs)" in told.says
-    assert not told.trend_holds
+    reports = table_five([*made_outcomes(), *lucky], HOW)
+    assert "from 8.2 % (1.5 to 15.0 in 2 runs) to 1.7 % (1.7 to 1.7 in 2 runs)" in reports.says
+    assert not reports.trend_holds
 
 
 def test_runs_of_an_earlier_study_are_joined_where_they_were_run_alike(tmp_path: Path) -> None:
@@ -233,8 +233,8 @@ def test_a_file_that_is_no_table_is_told(tmp_path: Path, text: str, why: str) ->
 
 def test_what_was_run_names_its_files_and_their_part() -> None:
     part = TimeSlice("2013-01-01 00:10:00", "2013-01-01 00:20:00")
-    told = how_run(study_settings(60, trips=Path("some/trips.csv"), part=part))
-    assert "trips.csv since 2013-01-01 00:10:00 until 2013-01-01 00:20:00" in told
+    report = how_run(study_settings(60, trips=Path("some/trips.csv"), part=part))
+    assert "trips.csv since 2013-01-01 00:10:00 until 2013-01-01 00:20:00" in report
 
 
 def test_the_runs_are_drawn(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_failed_study_still_writes_what_it_has_and_why(
     monkeypatch.setattr(resilience_latency, "latency", fail)
     written = tmp_path / "l.json"
     assert main(["study", "latency", "--json", str(written)]) == 1
-    (told,) = json.loads(written.read_text())
-    assert told["study"] == "latency"
-    assert "out of luck" in told["error"]
+    (fields,) = json.loads(written.read_text())
+    assert fields["study"] == "latency"
+    assert "out of luck" in fields["error"]
     capsys.readouterr()

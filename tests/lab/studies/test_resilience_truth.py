@@ -300,12 +300,12 @@ def test_the_table_in_the_docs_is_that_of_the_runs_next_to_it() -> None:
     page = (docs / "resilience.md").read_text()
     ratios, _ = truth_figures(runs, SparkTruth(), "")
     points = len(runs) // len(ALL_METHODS)
-    told = {}
+    report = {}
     table = page.split(f"of {points} points borne")[1]
     for line in takewhile(lambda line: line.startswith("|"), table.split("\n")[2:]):
         name, *cells = (cell.strip(" *") for cell in line.strip("|").split("|"))
-        told[name.lower()] = cells
-    assert told == {
+        report[name.lower()] = cells
+    assert report == {
         row["method"]: [
             f"{row['measured_ratio'] * points:.0f}",
             f"{row['predicted_ratio'] * points:.0f}",
@@ -327,14 +327,14 @@ def test_points_run_on_live_executors_under_one_placement_after_the_other(
     study = SparkTruth(
         points=2, batches=2, executors=2, methods=("rod", "connected", "random"), warm_batches=2
     )
-    told: list[str] = []
+    lines: list[str] = []
     folder = Path(tempfile.mkdtemp(dir=scratch_folder(spark)))
     runs: list[PointRun] = []
-    _run(spark, study, folder, told.append, runs)
+    _run(spark, study, folder, lines.append, runs)
     assert {(one.method, one.point) for one in runs} == {
         (method, point) for method in study.methods for point in range(2)
     }
     assert all(len(one.rates) == SUBSTREAMS for one in runs)
     assert all(one.used > 0 and one.predicted > 0 and 0 < one.volume <= 1 for one in runs)
-    assert any("foretold" in line for line in told)
+    assert any("foretold" in line for line in lines)
     truth_figures(runs, study, "made packets")

@@ -152,8 +152,8 @@ def test_costs_are_those_of_the_batches_that_were_seen() -> None:
 
 def test_the_papers_sizes_are_simulated_with_measured_costs(tmp_path: Path) -> None:
     (figure,) = simulated_figures(SMALL, KNOWN, days_of, lambda _: None)
-    told = figure.as_json("migration-response")
-    json.dumps(told, allow_nan=False)
+    fields = figure.as_json("migration-response")
+    json.dumps(fields, allow_nan=False)
     assert [row["planner"] for row in figure.rows] == [*PLANNERS, *PLANNERS]
     assert all(row["migrations"] == 3 and row["mean_ms"] > 0 for row in figure.rows)
     assert "the delay grows with the window under every planner: yes" in figure.says
@@ -283,8 +283,8 @@ def test_a_planner_has_its_turn_again_where_the_host_kept_much_of_the_time(
 def test_migrations_that_the_host_disturbed_are_told_of() -> None:
     disturbed = replace(migration("single-step", 100, 1.0), load=1.0, stolen=0.2)
     quiet = replace(disturbed, stolen=0.01)
-    told = known_figures(SMALL, Known(measured=[disturbed, quiet, quiet], costs=[COSTS]))
-    assert "around 1 of 3 migrations the host kept more than 5%" in told[0].data
+    reports = known_figures(SMALL, Known(measured=[disturbed, quiet, quiet], costs=[COSTS]))
+    assert "around 1 of 3 migrations the host kept more than 5%" in reports[0].data
     assert "the host" not in known_figures(SMALL, Known(measured=[quiet], costs=[COSTS]))[0].data
 
 
@@ -295,16 +295,16 @@ def test_posts_of_a_file_are_replayed_in_turn_and_told(tmp_path: Path) -> None:
         assert posts is not None
         texts = posts.recording.texts_in_turn(5).to_pylist()
         assert texts == ["first", "second", "third", "first", "second"]
-        told = posts.description
-    assert told == "3 posts of posts.csv, in turn, at a steady rate"
+        report = posts.description
+    assert report == "3 posts of posts.csv, in turn, at a steady rate"
     with user_posts(None, time=None, text=None) as none:
         assert none is None
-    known = Known(measured=papers(), costs=[COSTS], posts=["made posts", told])
+    known = Known(measured=papers(), costs=[COSTS], posts=["made posts", report])
     figures = known_figures(SMALL, known)
-    assert figures[0].data.startswith(f"made posts; {told}, rows due in the ")
+    assert figures[0].data.startswith(f"made posts; {report}, rows due in the ")
     path = tmp_path / "run.json"
     path.write_text(json.dumps([figure.as_json("migration-response") for figure in figures]))
-    assert read_known([path]).posts == [f"made posts; {told}"]
+    assert read_known([path]).posts == [f"made posts; {report}"]
 
 
 def test_posts_are_for_executors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -64,10 +64,10 @@ def test_days_on_the_simulated_cluster_are_flat(tmp_path: Path) -> None:
     out, picture = tmp_path / "soak.json", tmp_path / "soak.png"
     command = ["study", "soak", "--days", "4", "--live-minutes", "0", "--json", str(out)]
     assert main([*command, "--picture", str(picture)]) == 0
-    (told,) = json.loads(out.read_text())
-    assert told["trend_holds"]
-    assert len(told["samples"]) == 24
-    assert told["samples"][-1]["changes"] > 10
+    (fields,) = json.loads(out.read_text())
+    assert fields["trend_holds"]
+    assert len(fields["samples"]) == 24
+    assert fields["samples"][-1]["changes"] > 10
     assert picture.stat().st_size > 0
 
 
@@ -76,5 +76,5 @@ def test_days_on_the_simulated_cluster_are_flat(tmp_path: Path) -> None:
 def test_minutes_on_live_executors_are_exact(tmp_path: Path) -> None:
     out = tmp_path / "soak.json"
     main(["study", "soak", "--days", "0", "--live-minutes", "4", "--json", str(out)])
-    (told,) = json.loads(out.read_text())
-    assert "The answers are exact." in told["says"]
+    (fields,) = json.loads(out.read_text())
+    assert "The answers are exact." in fields["says"]

@@ -334,11 +334,11 @@ def test_what_moves_have_shown_replaces_the_settings() -> None:
     before = problem(goal, nodes=nodes)
     known = Experience(loads=((8e6, 1000.0),) * 3, syncs=(70.0, 80.0, 900.0), starts=(44.0,))
     after = problem(goal, nodes=nodes, experience=known)
-    told = [
+    reports = [
         (found.sync_ms, found.datastore.bytes_per_s[0], node(found, "2").spawn_ms)
         for found in (before, after)
     ]
-    assert told == [(11, 22, 33), (80.0, pytest.approx(8e6), 44.0)]
+    assert reports == [(11, 22, 33), (80.0, pytest.approx(8e6), 44.0)]
 
 
 # Latency

@@ -47,10 +47,10 @@ def test_a_row_waits_for_its_batch_and_for_the_line_before_it(
     trigger_ms: float | None, duration_ms: float, backlog: int | None, response: RowResponse
 ) -> None:
     found = with_trigger(observed(batches(duration_ms, backlog), executors(2)), trigger_ms)
-    told = response_of(found.queries[QUERY])
-    assert (told.batch_ms, told.wait_ms) == (response.batch_ms, response.wait_ms)
-    assert told.backlog_ms == pytest.approx(response.backlog_ms)
-    assert told.total_ms == pytest.approx(response.total_ms)
+    reports = response_of(found.queries[QUERY])
+    assert (reports.batch_ms, reports.wait_ms) == (response.batch_ms, response.wait_ms)
+    assert reports.backlog_ms == pytest.approx(response.backlog_ms)
+    assert reports.total_ms == pytest.approx(response.total_ms)
 
 
 def test_rows_that_wait_in_line_break_the_bound_though_batches_are_short() -> None:

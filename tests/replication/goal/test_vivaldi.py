@@ -40,11 +40,11 @@ def test_a_few_probes_a_host_tell_the_delays_between_all(seed: int) -> None:
     pairs = probe_pairs(sorted(places), 6, seed=seed)
     probes = {pair: truth_ms(places, *pair) for pair in pairs}
     assert len(probes) <= 6 * 30 < 30 * 29 / 2
-    told = round_trips_ms(sorted(places), probes, seed=seed)
+    report = round_trips_ms(sorted(places), probes, seed=seed)
     unprobed = [
-        pair for pair in told if pair[0] != pair[1] and not {pair, pair[::-1]} & set(probes)
+        pair for pair in report if pair[0] != pair[1] and not {pair, pair[::-1]} & set(probes)
     ]
-    errors = [abs(told[pair] / truth_ms(places, *pair) - 1) for pair in unprobed]
+    errors = [abs(report[pair] / truth_ms(places, *pair) - 1) for pair in unprobed]
     assert median(errors) < 0.1
 
 
@@ -115,7 +115,7 @@ def test_every_host_probes_few_others_and_all_are_joined(
 
 
 def test_what_was_probed_is_believed_and_a_host_is_at_its_own_place() -> None:
-    told = round_trips_ms(["a", "b", "c"], {("a", "b"): 12.0, ("b", "a"): 11.0}, seed=0)
-    assert told["a", "b"] == told["b", "a"] == 11.0
-    assert told["a", "a"] == 0
-    assert told["a", "c"] == 11.5, "nothing is known of c: as far as others are"
+    reports = round_trips_ms(["a", "b", "c"], {("a", "b"): 12.0, ("b", "a"): 11.0}, seed=0)
+    assert reports["a", "b"] == reports["b", "a"] == 11.0
+    assert reports["a", "a"] == 0
+    assert reports["a", "c"] == 11.5, "nothing is known of c: as far as others are"

@@ -32,9 +32,9 @@ def test_what_is_taken_at_any_rates_is_capacity_that_the_node_does_not_have(
     taken = np.bincount(place, fixed, nodes)
     left = np.array(problem.capacity) - taken
     assume((left > 0.01).all())
-    told = ResilientProblem.of(problem.load, problem.capacity, fixed=fixed)
+    report = ResilientProblem.of(problem.load, problem.capacity, fixed=fixed)
     less = ResilientProblem.of(problem.load, left.tolist())
-    found = describe(told, space_of(told), place).feasible
+    found = describe(report, space_of(report), place).feasible
     assert found.ratio == pytest.approx(describe(less, space_of(less), place).feasible.ratio)
 
 
@@ -48,10 +48,10 @@ def test_what_cannot_be_placed_is_an_operator_that_stays(
     rows = data.draw(st.lists(amounts, min_size=nodes, max_size=nodes))
     place = np.array(places[: len(problem.load)]) % nodes
     least = [bound / 4 for bound in problem.lower_bound]
-    told = ResilientProblem.of(problem.load, problem.capacity, least, unplaced=rows)
+    report = ResilientProblem.of(problem.load, problem.capacity, least, unplaced=rows)
     more = ResilientProblem.of([*problem.load, *rows], problem.capacity, least)
     whole = np.concatenate([place, np.arange(nodes)])
-    found = describe(told, space_of(told), place)
+    found = describe(report, space_of(report), place)
     expected = describe(more, space_of(more), whole)
     assert found.feasible.ratio == pytest.approx(expected.feasible.ratio)
     assert found.feasible.plane_distance == pytest.approx(expected.feasible.plane_distance)
@@ -73,14 +73,14 @@ def test_refined_is_as_good_as_trying_all(
 ) -> None:
     fixed = [weight / 20 for weight in weights[: len(problem.load)]]
     rows = [[apart[i] / 4] * len(problem.lower_bound) for i in range(len(problem.capacity))]
-    told = ResilientProblem.of(problem.load, problem.capacity, fixed=fixed, unplaced=rows)
-    space = space_of(told)
+    report = ResilientProblem.of(problem.load, problem.capacity, fixed=fixed, unplaced=rows)
+    space = space_of(report)
     points = directions(space.shares.shape[1], 10, seed=3)
     best = max(
         value(space, place, points)
         for place in all_placements(len(space.shares), len(space.capacity))
     )
-    plan = resilient(told)
+    plan = resilient(report)
     if best == 0:
         assert isinstance(plan, Infeasible)
     else:

@@ -87,8 +87,8 @@ def told_loads(
     rates = np.array([{**streams, **pairs}[model.variables[k]] for k in space.streams])
     weights = space.weights(np.array(allocation))
     with np.errstate(invalid="ignore"):
-        told = weights @ (totals * rates / sum(CAPACITY)) * np.array(CAPACITY)
-    return [np.inf if np.isnan(each) else float(each) for each in told]
+        report = weights @ (totals * rates / sum(CAPACITY)) * np.array(CAPACITY)
+    return [np.inf if np.isnan(each) else float(each) for each in report]
 
 
 @st.composite
@@ -125,11 +125,11 @@ def test_no_placement_costs_more_in_truth_than_it_is_told_to(
     allocation = places[: len(graph.operators)]
     streams = streams_of(graph, {"I0": rate, "I1": 1.5}, unknown)
     true = true_loads(graph, streams, allocation, len(CAPACITY))
-    told = told_loads(graph, streams, allocation)
+    report = told_loads(graph, streams, allocation)
     for node, load in enumerate(true):
-        assert told[node] >= load * (1 - 1e-9) - 1e-12
-        if np.isfinite(told[node]):
-            assert told[node] == pytest.approx(load, rel=1e-9, abs=1e-12)
+        assert report[node] >= load * (1 - 1e-9) - 1e-12
+        if np.isfinite(report[node]):
+            assert report[node] == pytest.approx(load, rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=25)
@@ -166,7 +166,7 @@ def test_what_is_told_is_the_limit_of_the_truth_as_the_unknown_rate_may_be_highe
 ) -> None:
     graph = joined_after_unknown(1)
     problem = linear_load(graph).problem([1, 1])
-    told = describe(problem, space_of(problem), np.array(allocation)).borne.ratio
+    report = describe(problem, space_of(problem), np.array(allocation)).borne.ratio
     rng = np.random.default_rng(0)
     ideal = rng.dirichlet(np.ones(3), size=4000)[:, :2] * 2  # loads of f and j, at most 2 in all
     true = []
@@ -177,7 +177,7 @@ def test_what_is_told_is_the_limit_of_the_truth_as_the_unknown_rate_may_be_highe
             for (f, j), u in zip(ideal, unknown, strict=True)
         ]
         true.append(np.mean([max(each) <= 1 for each in loads]))
-    assert true[2] == pytest.approx(told, abs=0.03)
+    assert true[2] == pytest.approx(report, abs=0.03)
     assert true[0] >= true[1] - 0.03 >= true[2] - 0.06
 
 

@@ -91,10 +91,10 @@ def test_the_bundled_launcher_drops_the_one_argument_and_keeps_the_others_whole(
     home = bundled_java_home(bare)
     assert home is not None
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "$HOME", "", "*"]
-    told = subprocess.run(
+    ended = subprocess.run(
         [home / "bin" / "java", *words], capture_output=True, text=True, check=True
     )
-    assert told.stdout.splitlines() == ["[-cp]", "[a b]", "[$HOME]", "[]", "[*]"]
+    assert ended.stdout.splitlines() == ["[-cp]", "[a b]", "[$HOME]", "[]", "[*]"]
 
 
 def test_the_bundled_home_is_made_once_and_repaired(bare: dict[str, str]) -> None:

@@ -29,8 +29,8 @@ def test_what_is_carried_along_is_what_counting_anew_finds(
 
 
 def test_changes_are_what_becomes_and_what_stops() -> None:
-    told = {2: frozenset({"a"}), 4: frozenset({"a b"}), 6: frozenset({"a b", "c"})}
-    assert list(changes(told)) == [
+    report = {2: frozenset({"a"}), 4: frozenset({"a b"}), 6: frozenset({"a b", "c"})}
+    assert list(changes(report)) == [
         (2, "a", True), (4, "a b", True), (4, "a", False), (6, "c", True),
     ]  # fmt: skip
 

@@ -69,17 +69,17 @@ def test_every_ranking_of_the_stream_equals_the_plain_one(
         file.write_text("".join(lines[part * 200 : part * 200 + 200]))
         os.utime(file, (part, part))  # they are read in the order of these times
     reader = spark.readStream.schema(schema()).option("maxFilesPerTrigger", 1)
-    told: list[Row] = []
+    rows: list[Row] = []
     query = (
         frequent_routes(reader.csv(str(folder)))
-        .writeStream.foreachBatch(lambda batch, _: told.extend(batch.collect()))
+        .writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .start()
     )
     query.processAllAvailable()
     query.stop()
     expected = plain_rankings(whole)
-    streamed = found(told)
+    streamed = found(rows)
     assert streamed == {minute: expected[minute] for minute in streamed}
     assert len(streamed) >= 45, "all minutes but those the watermark still holds are told"
 

@@ -137,8 +137,8 @@ def test_all_aggregations_together_are_exact(spark: SparkSession) -> None:
         replay.begin(lead_s=monitor.lead_s)
         replay.wait(lambda: replay.has_read_all)
     assert monitor.wrong(spark) == 0
-    told = {row["aggregation"] for row in results(spark, monitor).select("aggregation").collect()}
-    assert told == {aggregation.name for aggregation in AGGREGATIONS}
+    rows = {row["aggregation"] for row in results(spark, monitor).select("aggregation").collect()}
+    assert rows == {aggregation.name for aggregation in AGGREGATIONS}
 
 
 def test_the_batch_job_equals_a_computation_in_plain_python(spark: SparkSession, ran: Ran) -> None:

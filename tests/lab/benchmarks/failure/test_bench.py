@@ -42,8 +42,8 @@ def test_settings_are_checked_when_made(wrong: dict[str, Any], field: str) -> No
 def test_the_stream_is_one_that_those_who_are_left_can_bear() -> None:
     settings = FailureSettings(executors=4)
     assert settings.stream.executors == (3, 4)
-    told = settings.as_json()
-    assert (told["executors"], told["state_bytes"], told["partitions"]) == (4, 64 << 20, 16)
+    fields = settings.as_json()
+    assert (fields["executors"], fields["state_bytes"], fields["partitions"]) == (4, 64 << 20, 16)
 
 
 def test_only_spark_as_it_is_has_a_session_that_cannot_be_steered() -> None:
@@ -88,9 +88,9 @@ def test_the_picture_is_drawn_of_several_repeats(tmp_path: Path) -> None:
 def test_the_summary_is_written_whole_also_where_a_way_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ran(_: FailureSettings, **told: Any) -> None:
-        told["done"](result())
-        told["failed"]("64 MB state, stock: no batch")
+    def ran(_: FailureSettings, **report: Any) -> None:
+        report["done"](result())
+        report["failed"]("64 MB state, stock: no batch")
 
     monkeypatch.setattr(BENCH, ran)
     file = tmp_path / "failure.json"
@@ -105,8 +105,8 @@ def test_the_summary_is_written_whole_also_where_a_way_failed(
 def test_a_run_that_breaks_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broke(_: FailureSettings, **told: Any) -> None:
-        told["done"](result())
+    def broke(_: FailureSettings, **report: Any) -> None:
+        report["done"](result())
         raise ElastreamError("the cluster is gone")
 
     monkeypatch.setattr(BENCH, broke)

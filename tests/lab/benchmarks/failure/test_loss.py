@@ -77,28 +77,28 @@ def result(**changed: Any) -> LossResult:
 
 
 def test_a_run_is_told_in_the_names_that_are_agreed() -> None:
-    told = result().as_json()
-    assert set(told) >= CONTRACT
-    assert told["way"] == "elastream"
-    assert (told["exact"], told["detection_ms"], told["replaced_s"]) == (True, 104, 6.0)
-    response: Any = told["response_ms"]
+    fields = result().as_json()
+    assert set(fields) >= CONTRACT
+    assert fields["way"] == "elastream"
+    assert (fields["exact"], fields["detection_ms"], fields["replaced_s"]) == (True, 104, 6.0)
+    response: Any = fields["response_ms"]
     assert set(response["steady"]) == {"median", "p99"}
     assert set(response["change"]) == {"median", "p99", "worst"}
-    assert (told["tasks_lost"], told["state_bytes_lost"]) == (2, 2 * MB)
+    assert (fields["tasks_lost"], fields["state_bytes_lost"]) == (2, 2 * MB)
 
 
 def test_the_batch_that_was_hit_is_the_longest_gap_and_no_steady_one() -> None:
-    told = result().as_json()
+    fields = result().as_json()
     # From the end of batch 11, at 12.5 s, to that of batch 12.
-    assert told["longest_gap_ms"] == 5500
-    assert (told["steady_batch_ms"], told["worst_batch_ms"]) == (500, 5000)
+    assert fields["longest_gap_ms"] == 5500
+    assert (fields["steady_batch_ms"], fields["worst_batch_ms"]) == (500, 5000)
 
 
 def test_the_change_is_over_when_the_query_is_steady_after_the_last_move() -> None:
-    told = result().as_json()
+    fields = result().as_json()
     # Batch 22 is the first on moved state again; 23 to 25 are the first three after it.
-    assert told["steady_again"]
-    assert told["settled_s"] == pytest.approx(26.5 - 13.25, abs=0.06)
+    assert fields["steady_again"]
+    assert fields["settled_s"] == pytest.approx(26.5 - 13.25, abs=0.06)
 
 
 def test_the_query_has_caught_up_with_the_last_batch_that_has_a_late_row() -> None:
@@ -112,8 +112,8 @@ def test_the_query_has_caught_up_with_the_last_batch_that_has_a_late_row() -> No
 
 
 def test_bytes_loaded_are_those_of_every_task_that_came_elsewhere() -> None:
-    told = result().as_json()
-    assert (told["partitions_moved"], told["bytes_loaded"]) == (4, 4 * MB)
+    fields = result().as_json()
+    assert (fields["partitions_moved"], fields["bytes_loaded"]) == (4, 4 * MB)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_bytes_loaded_are_those_of_every_task_that_came_elsewhere() -> None:
     [(Ahead(2, 2 * MB), 2 * MB), (Ahead(4, 3 * MB), 0), (Ahead(9, 9 * MB), 0)],
 )
 def test_what_was_taken_over_from_copies_was_not_loaded(ahead: Ahead, loaded: int) -> None:
-    told = result(figures=figures(ahead)).as_json()
-    assert (told["bytes_loaded"], told["state_bytes_moved"]) == (loaded, 4 * MB)
+    fields = result(figures=figures(ahead)).as_json()
+    assert (fields["bytes_loaded"], fields["state_bytes_moved"]) == (loaded, 4 * MB)
 
 
 def test_a_loss_that_nobody_made_up_for_has_no_moment_for_that() -> None:
@@ -135,14 +135,14 @@ def decision(kind: Any, query: str | None = "q", **figures: int) -> Decision:
 
 
 def test_the_loop_tells_what_was_taken_over() -> None:
-    told = [
+    reports = [
         decision("lost", executors_lost=1),
         decision("standby", tasks_ahead=4, bytes_ahead=4 * MB),
         decision("copy", tasks_ahead=3, bytes_ahead=3 * MB),
         decision("done", None, tasks_ahead=2, state_bytes_ahead=2 * MB),
         decision("standby", None, tasks=12, tasks_ahead=12, bytes_ahead=12 * MB),
     ]
-    assert taken_over(told) == Ahead(6, 6 * MB)
+    assert taken_over(reports) == Ahead(6, 6 * MB)
 
 
 def test_the_loop_tells_how_many_tasks_have_a_standby() -> None:
