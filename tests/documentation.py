@@ -88,12 +88,12 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def needs_spark(page: Path) -> bool:
-    """Tell whether an example of the page uses a session or makes one."""
+    """Return whether an example of the page uses a session or makes one."""
     return builds_session(page) or not names_in(page).isdisjoint(GIVEN)
 
 
 def builds_session(page: Path) -> bool:
-    """Tell whether the page's examples make a session of their own."""
+    """Return whether the page's examples make a session of their own."""
     return any("SparkSession" in names for _, names in imports(page))
 
 

@@ -2,7 +2,7 @@
 
 Most calls give the option a wrong value, and the one line that follows names it: the value has gone
 from the command line to where it is checked. Where no value is wrong, what the command would start
-is replaced by :func:`told`, which ends the command with what it was asked for.
+is replaced by :func:`stop_with`, which ends the command with what it was asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUMS = "tests.handover.commands.test_handover:sums"
 _LAB = "elastream_lab"
 
 
-def told(*arguments: object, **named: object) -> NoReturn:
+def stop_with(*arguments: object, **named: object) -> NoReturn:
     """End the command with what it was asked for."""
     raise ElastreamError(f"asked for {(*arguments, named)}")
 
@@ -51,7 +51,7 @@ def _asked(option: str, value: str, says: str, starts: str, **more: Any) -> Call
     """A value that reaches what the command starts."""
     before, after = more.pop("before", ""), more.pop("after", "")
     arguments = f"{before} {option} {value} {after}"
-    return Call(option, arguments, says, instead={starts: told, **more.pop("instead", {})})
+    return Call(option, arguments, says, instead={starts: stop_with, **more.pop("instead", {})})
 
 
 _COLUMNS = "--time t --source s --destination d"
@@ -82,7 +82,7 @@ _BATCH = "elastream.spark.sessions.batch_session.batch_session"
 _SETTINGS = f"{_LAB}.applications.patterns.settings.TraceSettings"
 _GROWTH = "elastream.foresight.mtm.growth.GrowthSettings"
 _BUILD = "--input log.jsonl --format json --time t --out o"
-_FIGURES = {f"{_STUDIES}.resilience.figures.FIGURES": {"9": told}}
+_FIGURES = {f"{_STUDIES}.resilience.figures.FIGURES": {"9": stop_with}}
 _HOUR = f"{_STUDIES}.replication.hour.hour"
 _CELLS = f"{_STUDIES}.replication.scale.table_four_cells"
 _FORECAST = (
@@ -261,7 +261,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _asked("--time", "t", "'time': 't'", _SETTINGS, before=_BUILD.replace("--time t", "")),
         Call("--out", f"{_BUILD} --text x", "asked for (None, None, PosixPath('o')",
              instead={_BATCH: lambda *_, **__: nullcontext(), _SETTINGS: lambda **_: None,
-                      f"{_LAB}.applications.patterns.building.build_trace": told}),
+                      f"{_LAB}.applications.patterns.building.build_trace": stop_with}),
         _asked("--text", "x", "'text': 'x'", _SETTINGS, before=_BUILD),
         _asked("--key", "x", "'key': 'x'", _SETTINGS, before=_BUILD),
         _wrong("--patterns", "9", before=f"{_BUILD} --text x"),
@@ -273,7 +273,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--format", "doc", before=f"{_BUILD} --text x"),
         Call("--overwrite", f"{_BUILD} --text x --overwrite", "'overwrite': True",
              instead={_BATCH: lambda *_, **__: nullcontext(), _SETTINGS: lambda **_: None,
-                      f"{_LAB}.applications.patterns.building.build_trace": told}),
+                      f"{_LAB}.applications.patterns.building.build_trace": stop_with}),
         _asked("--master", "yarn", "'master': 'yarn'", _BATCH, before=f"{_BUILD} --text x"),
     ),
     "repartition": (
@@ -298,9 +298,9 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         Call("--jvm", "--jvm --sizes 4x40x1", "asked for",
              instead={f"{_LAB}.benchmarks.control.simulated.measured_apart":
                       lambda _: SimpleNamespace(as_json=dict),
-                      f"{_LAB}.benchmarks.control.jvm.jvm_costs": told}),
+                      f"{_LAB}.benchmarks.control.jvm.jvm_costs": stop_with}),
         Call("--no-jvm", "--no-jvm --sizes 4x40x1", "the loop on a simulated cluster", code=0,
-             instead={f"{_LAB}.benchmarks.control.jvm.jvm_costs": told}),
+             instead={f"{_LAB}.benchmarks.control.jvm.jvm_costs": stop_with}),
     ),
     "bench elasticity": (
         _wrong("--load", "none.csv"),

@@ -59,7 +59,7 @@ def asked(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "text"),
     [
         ("", "False 2 0 0 0"),
         ("--free 1", "False 2 0 0 1"),

@@ -73,7 +73,7 @@ def raised_by(error: ProblemError, *, in_file: bool = False) -> str:
         ("tau.low", "--tau.low"),
     ],
 )
-def test_a_field_is_told_as_the_option_that_gave_it(field: str, option: str) -> None:
+def test_a_field_is_reported_as_the_option_that_gave_it(field: str, option: str) -> None:
     assert raised_by(ProblemError(field, "is wrong")) == f"{option}: is wrong"
 
 

@@ -72,7 +72,7 @@ def test_sequence_prints_the_fields_of_the_contract(plan: Any) -> None:
     assert [list(step) for step in found["steps"]] == [["cost", "assignment", "moves"]] * 2
 
 
-def test_a_sequence_with_gamma_prints_the_weighted_cost_beside_the_total(plan: Any) -> None:
+def test_a_sequence_with_gamma_prints_the_weighted_cost_next_to_the_total(plan: Any) -> None:
     code, out, err = plan("sequence", SEQUENCE | {"gamma": 0.5})
     found = json.loads(out)
     assert (code, err) == (0, "")

@@ -22,7 +22,7 @@ def refused(refusing: Callable[..., Refusal]) -> Refusal:
 def checkpoint(
     folder: Path, *, provider: str = ROCKSDB, operator: str = "stateStoreSave", found: int = 4
 ) -> Path:
-    """Files as Spark writes them: a query of four partitions, of which so many have state."""
+    """Files as Spark writes them: a query of four partitions, of which this many have state."""
     conf = {
         "spark.sql.streaming.stateStore.providerClass": provider,
         "spark.sql.shuffle.partitions": "4",

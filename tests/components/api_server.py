@@ -1,6 +1,6 @@
 """A real Kubernetes API server on loopback, with the etcd that it keeps its objects in.
 
-That is all of Kubernetes that runs here: nobody schedules pods, and nobody runs them but the
+That is all of Kubernetes that runs here: no one schedules pods, and no one runs them but the
 stand-in of :mod:`tests.components.pods`.
 """
 
@@ -83,7 +83,7 @@ class ApiServer:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a driver is told, so that the server believes it and it believes the server."""
+        """What a driver is given, so that the server believes it and it believes the server."""
         return {
             "spark.kubernetes.authenticate.caCertFile": str(self._certificate),
             "spark.kubernetes.authenticate.oauthToken": self._token,
@@ -184,7 +184,7 @@ def _service(folder: Path, command: list[str]) -> Iterator[None]:
 
 
 def _elliptic_key() -> str:
-    """Return a private key of the curve P-256, which signs tokens of accounts that nobody has."""
+    """Return a private key of the curve P-256, which signs tokens of accounts that no one has."""
     number = bytes([0x04, 32]) + b"\x01" + secrets.token_bytes(31)  # below the curve's order
     curve = bytes.fromhex("06082a8648ce3d030107")
     inner = bytes.fromhex("020101") + number + bytes([0xA0, len(curve)]) + curve

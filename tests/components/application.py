@@ -105,7 +105,7 @@ class Commands:
         return victim
 
     def compact(self, path: str) -> None:
-        """Begin to compact a table, again and again, beside the query that writes it."""
+        """Begin to compact a table, again and again, next to the query that writes it."""
         threading.Thread(target=self._compact, args=(path,), daemon=True).start()
 
     def _compact(self, path: str) -> None:

@@ -38,7 +38,7 @@ transaction.state.log.min.isr=1
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports of this machine that nobody listens on."""
+    """Return ports of this machine that no one listens on."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [listener.getsockname()[1] for listener in listeners]
     for listener in listeners:

@@ -55,7 +55,7 @@ class Commands:
             self._heard.notify_all()
 
     def batches(self, number: int) -> bool:
-        """Wait until so many more batches are done; tell whether they are."""
+        """Wait until this many more batches are done; return whether they are."""
         with self._heard:
             wanted = self._batches + number
             return self._heard.wait_for(lambda: self._batches >= wanted, PATIENCE_S)
@@ -79,7 +79,7 @@ class Commands:
         return [end.kind, end.reason]
 
     def shuffle(self) -> bool:
-        """Move every task to the next host; tell whether all are there."""
+        """Move every task to the next host; return whether all are there."""
         ids = sorted(executor.id for executor in self._attachment.executors())
         wanted = {
             task: ids[(ids.index(node) + 1) % len(ids)] if node in ids else ids[0]

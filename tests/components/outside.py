@@ -27,7 +27,7 @@ class Outside:
         self._servers = servers
 
     def make(self, topics: Mapping[str, int]) -> None:
-        """Make topics with so many partitions."""
+        """Make topics with this many partitions."""
         jvm = self._spark.sparkContext._jvm
         assert jvm is not None
         given = jvm.java.util.HashMap()

@@ -2,7 +2,7 @@
 
 ``parts.toml`` says what is wanted, set by set; ``parts.lock`` has every jar that this comes to,
 with its checksum. :func:`fetch` gets those that are missing, with the Ivy that Spark brings, from
-where Ivy looks by itself; a file named by ``IVY_SETTINGS`` tells it otherwise. Tests only read what
+where Ivy looks by itself; a file named by ``IVY_SETTINGS`` shows it otherwise. Tests only read what
 is there: :func:`jars`.
 """
 

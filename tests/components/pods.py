@@ -1,7 +1,7 @@
 """A stand-in for what runs pods; it is no Kubernetes: no scheduler, no kubelet, no containers.
 
 It takes every pod that the API server has, starts the executor that its spec asks for as a process
-of this machine, with an address of its own, and tells the server how that is. A pod that is deleted
+of this machine, with an address of its own, and shows the server how that is. A pod that is deleted
 is ended as a kubelet does it: first what its ``preStop`` says, then by force when its time is up.
 Images, volumes, limits of memory and cores, and networks are passed over.
 """
@@ -40,8 +40,8 @@ class _Run:
     name: str
     address: str
     process: subprocess.Popen[bytes]
-    told: bool = False
-    """Whether its end was told to the server."""
+    reported: bool = False
+    """Whether its end was reported to the server."""
     kill_at: float | None = None
     """When it is killed, once it was asked to end."""
 
@@ -93,8 +93,8 @@ class PodRunner:
         code = run.process.poll()
         if "deletionTimestamp" in about:
             self._let_go(pod, run)
-        elif code is not None and not run.told:
-            run.told = True
+        elif code is not None and not run.reported:
+            run.reported = True
             ended = {"exitCode": code if code >= 0 else 128 - code, "finishedAt": _now()}
             phase = "Failed" if code else "Succeeded"
             self._tell(pod, run, phase, {"terminated": ended})

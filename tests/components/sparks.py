@@ -1,6 +1,6 @@
 """Which Spark a process of these tests runs on, and what it brings.
 
-The product's own, or the one beside it that Delta's connector is made for: then Python finds that
+The product's own, or the one next to it that Delta's connector is made for: then Python finds that
 one first.
 """
 
@@ -17,7 +17,8 @@ DELTA_SPARK = FOLDER / "spark"
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # a job of so many tasks for each commit, which wait for executors as all tasks of a session do
+    # a job of this many tasks for each commit, which wait for executors as all tasks of a session
+    # do
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 

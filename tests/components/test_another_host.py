@@ -57,7 +57,7 @@ def reaches(host: str, port: int) -> bool:
 
 
 @pytest.mark.parametrize(("host", "reached"), [(None, False), (HERE, True)])
-def test_the_page_is_reached_by_others_only_where_it_was_told_to(
+def test_the_page_is_reached_by_others_only_where_it_was_set_to(
     another_host: str, host: str | None, reached: bool
 ) -> None:
     with PageServer(Run("a run"), page_address(0 if host is None else f"{host}:0")) as server:
@@ -66,7 +66,7 @@ def test_the_page_is_reached_by_others_only_where_it_was_told_to(
 
 
 @pytest.mark.parametrize(("host", "reached"), [(None, False), (HERE, True)])
-def test_a_handover_is_reached_by_others_only_where_it_was_told_to(
+def test_a_handover_is_reached_by_others_only_where_it_was_set_to(
     another_host: str, host: str | None, reached: bool
 ) -> None:
     server = OriginServer(Address() if host is None else Address(host), "a token of this test")

@@ -1,4 +1,4 @@
-"""Exactly once into a Delta table, from a real Kafka, with compaction running beside it.
+"""Exactly once into a Delta table, from a real Kafka, with compaction running next to it.
 
 Delta's newest connector is made for a Spark before the product's: these run on that one.
 """

@@ -19,7 +19,7 @@ from tests.handover.spark.handing import ALL_MS
 OWN = "own"
 """The Spark of the tests."""
 DELTA = "delta's"
-"""The one beside it, made for Delta's connector."""
+"""The one next to it, made for Delta's connector."""
 
 ROUTES = [(OWN, DELTA), ("4.0", OWN), (OWN, "4.0")]
 

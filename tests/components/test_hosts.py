@@ -79,7 +79,7 @@ class Application(Program):
             time.sleep(0.5)
 
     def scale(self, executors: int) -> None:
-        """Go to so many executors; each then holds tasks, and the log says so.
+        """Go to this many executors; each then holds tasks, and the log says so.
 
         One that the master brings to a host which it has just given up it takes away again: the
         change is given up, and asked for anew.

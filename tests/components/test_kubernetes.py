@@ -27,7 +27,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
 
 
 def pods(server: ApiServer) -> dict[str, dict[str, Any]]:
-    """Executors' pods that nobody has deleted, by the id of the executor."""
+    """Executors' pods that no one has deleted, by the id of the executor."""
     name, role = ROLE
     return {
         pod["metadata"]["labels"][ID]: pod

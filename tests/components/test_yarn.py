@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """What an application is told of YARN, besides what every one is told."""
+    """What an application is given for YARN, in addition to what every one is given."""
     return {
         "spark.yarn.queue": QUEUE,
         # lie on every node already: nothing is sent there

@@ -135,7 +135,7 @@ class Yarn:
         self._ask(f"containers/{container}/signal/FORCEFUL_SHUTDOWN", "POST")
 
     def give(self, containers: int) -> None:
-        """Let the queue have so many containers at most."""
+        """Let the queue have this many containers at most."""
         share = 100 * containers / (_CONTAINERS_A_NODE * len(NODES))
         entry = f"<entry><key>maximum-capacity</key><value>{share}</value></entry>"
         update = f"<queue-name>root.{QUEUE}</queue-name><params>{entry}</params>"

@@ -60,16 +60,16 @@ class Harness:
         self.first = self._started()[0]
         self.state: LoopState = self.first
         self.events: list[Event] = []
-        self.told: list[tuple[Instruction, ...]] = [self._started()[1]]
+        self.instructions: list[tuple[Instruction, ...]] = [self._started()[1]]
         self.pending: deque[Action] = deque()
         self.last_batch: BatchObservation | None = None
         self.places_at_once = True
         """Whether a placement is answered before anything else happens."""
-        cluster.subscribe(self._heard)
+        cluster.subscribe(self._on_fact)
 
     @property
     def decisions(self) -> list[Decision]:
-        return [i.decision for entry in self.told for i in entry if isinstance(i, Log)]
+        return [i.decision for entry in self.instructions for i in entry if isinstance(i, Log)]
 
     @property
     def kinds(self) -> list[str]:
@@ -80,7 +80,7 @@ class Harness:
             self.last_batch = event.batch
         self.events.append(event)
         self.state, report = step(self.state, event)
-        self.told.append(report)
+        self.instructions.append(report)
         self._check(report)
         for instruction in report:
             match instruction:
@@ -121,14 +121,14 @@ class Harness:
                 self.answer()
 
     def replayed(self) -> list[tuple[Instruction, ...]]:
-        state, reports = self.first, self.told[0]
+        state, reports = self.first, self.instructions[0]
         again = [reports]
         for event in self.events:
             state, reports = step(state, event)
             again.append(reports)
         return again
 
-    def _heard(self, fact: Fact) -> None:
+    def _on_fact(self, fact: Fact) -> None:
         self.feed(fact)
 
     def _started(self) -> Any:
@@ -230,7 +230,7 @@ class Harness:
 
 
 def joined(cluster: SimulatedCluster) -> list[QueryJoined]:
-    """What the cluster tells of its queries."""
+    """What the cluster shows of its queries."""
     reports: list[Any] = []
     cluster.subscribe(reports.append)()
     return [fact for fact in reports if isinstance(fact, QueryJoined)]

@@ -33,14 +33,14 @@ class RunningApplication(Protocol):
     def placement(self) -> StatePlacement: ...
 
     def pass_batches(self, number: int) -> None:
-        """Return when so many more batches with rows have committed and been told."""
+        """Return when this many more batches with rows have committed and been reported."""
 
     def pass_time(self) -> None:
         """Return when the monitor has had the time to tell how it is."""
 
 
-def told(runtime: RunningApplication, batches: int) -> list[Fact]:
-    """Return the facts that are told while so many batches pass."""
+def next_facts(runtime: RunningApplication, batches: int) -> list[Fact]:
+    """Return the facts that are reported while this many batches pass."""
     facts: list[Fact] = []
     unsubscribe = runtime.monitor.subscribe(facts.append)
     try:
@@ -50,14 +50,14 @@ def told(runtime: RunningApplication, batches: int) -> list[Fact]:
     return facts
 
 
-def heard(runtime: RunningApplication, batches: int) -> list[BatchObservation]:
-    """Return the batches that are told while so many pass."""
-    return [fact.batch for fact in told(runtime, batches) if isinstance(fact, BatchObserved)]
+def next_batches(runtime: RunningApplication, batches: int) -> list[BatchObservation]:
+    """Return the batches that are reported while this many pass."""
+    return [fact.batch for fact in next_facts(runtime, batches) if isinstance(fact, BatchObserved)]
 
 
 def where(runtime: RunningApplication) -> dict[TaskId, str]:
     """Return where tasks run, as the next batches show it."""
-    last = heard(runtime, 2)[-1]
+    last = next_batches(runtime, 2)[-1]
     return {task.task: task.executor for task in last.tasks}
 
 
@@ -95,20 +95,22 @@ def cancelled() -> Ticket:
 class RuntimeContract:
     """Inherit, and give the ``runtime`` fixture."""
 
-    def test_the_queries_that_take_part_are_told_first(self, runtime: RunningApplication) -> None:
-        first, *later = told(runtime, 1)
+    def test_the_queries_that_take_part_are_reported_first(
+        self, runtime: RunningApplication
+    ) -> None:
+        first, *later = next_facts(runtime, 1)
         assert isinstance(first, QueryJoined)
         assert first.tasks >= 4
         assert first.graph.feeds
         assert not any(isinstance(fact, QueryJoined) for fact in later)
 
-    def test_every_batch_is_told_once_and_in_order(self, runtime: RunningApplication) -> None:
-        numbers = [batch.batch for batch in heard(runtime, 4)]
+    def test_every_batch_is_reported_once_and_in_order(self, runtime: RunningApplication) -> None:
+        numbers = [batch.batch for batch in next_batches(runtime, 4)]
         assert len(numbers) >= 4
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
     def test_batches_are_those_of_the_query_that_joined(self, runtime: RunningApplication) -> None:
-        joined, *facts = told(runtime, 2)
+        joined, *facts = next_facts(runtime, 2)
         assert isinstance(joined, QueryJoined)
         batches = [fact.batch for fact in facts if isinstance(fact, BatchObserved)]
         assert {(batch.query, batch.run) for batch in batches} == {(joined.query, joined.run)}
@@ -118,14 +120,14 @@ class RuntimeContract:
         assert {task.operator for task in tasks} == set(joined.graph.feeds)
 
     def test_time_goes_forward_and_intervals_fit_it(self, runtime: RunningApplication) -> None:
-        for before, after in pairwise(heard(runtime, 3)):
+        for before, after in pairwise(next_batches(runtime, 3)):
             assert after.finished_at_ms > before.finished_at_ms
             assert after.interval_ms is not None
             passed = after.finished_at_ms - before.finished_at_ms
             assert after.interval_ms == pytest.approx(passed, abs=0.25 * passed + 50)
 
     def test_every_task_is_seen_on_a_living_executor(self, runtime: RunningApplication) -> None:
-        batch = heard(runtime, 2)[-1]
+        batch = next_batches(runtime, 2)[-1]
         assert len(batch.tasks) >= 4
         assert len({task.task for task in batch.tasks}) == len(batch.tasks)
         assert {task.executor for task in batch.tasks} <= set(ids(runtime))
@@ -133,7 +135,7 @@ class RuntimeContract:
         assert sum(task.rows for task in batch.tasks) > 0
         assert set(batch.outside_ms) <= set(ids(runtime))
 
-    def test_how_it_is_is_told_while_time_passes(self, runtime: RunningApplication) -> None:
+    def test_the_status_is_reported_while_time_passes(self, runtime: RunningApplication) -> None:
         facts: list[Fact] = []
         unsubscribe = runtime.monitor.subscribe(facts.append)
         runtime.pass_time()
@@ -142,7 +144,7 @@ class RuntimeContract:
         assert moments
         assert moments == sorted(moments)
 
-    def test_who_unsubscribed_hears_no_more(self, runtime: RunningApplication) -> None:
+    def test_who_unsubscribed_receives_no_more(self, runtime: RunningApplication) -> None:
         facts: list[Fact] = []
         unsubscribe = runtime.monitor.subscribe(facts.append)
         runtime.pass_batches(1)
@@ -152,7 +154,7 @@ class RuntimeContract:
         runtime.pass_batches(1)
         assert len(facts) == number
 
-    def test_executors_are_told_oldest_first(self, runtime: RunningApplication) -> None:
+    def test_executors_are_reported_oldest_first(self, runtime: RunningApplication) -> None:
         since = [executor.since_ms for executor in runtime.pool.executors()]
         assert since == sorted(since)
         assert len(set(ids(runtime))) == len(since) == 2
@@ -163,7 +165,7 @@ class RuntimeContract:
         turned = {task: alive[(j + 1) % len(alive)] for j, task in enumerate(tasks)}
         assert settled(runtime, wanted) == wanted
         assert settled(runtime, turned) == turned
-        last = heard(runtime, 3)[-1]
+        last = next_batches(runtime, 3)[-1]
         assert {task.task: task.executor for task in last.tasks} == turned
 
     def test_a_placement_that_was_given_up_is_not_asked_for(
@@ -195,7 +197,7 @@ class RuntimeContract:
         assert ids(runtime) == before
         runtime.pass_batches(1)
 
-    def test_executors_that_come_and_go_are_told(self, runtime: RunningApplication) -> None:
+    def test_executors_that_come_and_go_are_reported(self, runtime: RunningApplication) -> None:
         facts: list[Fact] = []
         unsubscribe = runtime.monitor.subscribe(facts.append)
         first, *_, new = (
@@ -214,7 +216,7 @@ class RuntimeContract:
         assert any(new in alive for alive in changes)
         assert new not in changes[-1]
 
-    def test_growing_to_fewer_than_there_are_takes_nobody_away(
+    def test_growing_to_fewer_than_there_are_takes_no_one_away(
         self, runtime: RunningApplication
     ) -> None:
         before = ids(runtime)
@@ -230,7 +232,7 @@ class RuntimeContract:
         runtime.pass_batches(2)
         assert ids(runtime) == before
 
-    def test_a_release_that_was_given_up_takes_nobody_away(
+    def test_a_release_that_was_given_up_takes_no_one_away(
         self, runtime: RunningApplication
     ) -> None:
         new = runtime.pool.grow(3, timeout_s=GROW_S, ticket=Ticket())[-1].id

@@ -25,9 +25,9 @@ __all__ = [
     "POLICY",
     "acts",
     "after",
+    "after_batches",
     "attached",
     "harness",
-    "heard",
     "kinds",
     "reasons",
     "until_moving",
@@ -80,7 +80,7 @@ def attached(
     queries: Mapping[str, int] | None = None,
     cold: Sequence[str] = (),
 ) -> LoopState:
-    """A loop at rest on these executors, whose queries have so many tasks and have run nothing."""
+    """A loop at rest on these executors, whose queries have this many tasks and ran nothing."""
     state, _ = start_loop(policy, executors(*alive, cold=cold), now_ms=0)
     for name, tasks in (queries or {QUERY: 0}).items():
         graph = OperatorGraph({0: None})
@@ -88,7 +88,9 @@ def attached(
     return state
 
 
-def heard(state: LoopState, number: int, where: Mapping[int, str] | Sequence[str]) -> LoopState:
+def after_batches(
+    state: LoopState, number: int, where: Mapping[int, str] | Sequence[str]
+) -> LoopState:
     """The loop after a batch of 100 ms a task."""
     return step(state, BatchObserved(batch(number, where)))[0]
 

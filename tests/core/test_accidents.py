@@ -233,7 +233,9 @@ class Accidents(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "run"):
             return
-        assert self.run.replayed() == self.run.told, "the same events lead to the same instructions"
+        assert self.run.replayed() == self.run.instructions, (
+            "the same events lead to the same instructions"
+        )
         self._ends_well()
 
     def _ends_well(self) -> None:
@@ -246,11 +248,11 @@ class Accidents(RuleBasedStateMachine):
         for name in self.workloads:
             self.query_starts_again(name)
         run.seconds(400)
-        before = len(run.told)
+        before = len(run.instructions)
         run.seconds(30)
         quiet = [
             i
-            for entry in run.told[before:]
+            for entry in run.instructions[before:]
             for i in entry
             if not isinstance(i, Log | Plan | RecordSample)
         ]

@@ -62,7 +62,7 @@ def moves(run: Harness, number: int) -> dict[TaskId, str]:
 
 
 def of_kind(run: Harness, kind: type[Instruction]) -> list[Any]:
-    return [each for entry in run.told for each in entry if isinstance(each, kind)]
+    return [each for entry in run.instructions for each in entry if isinstance(each, kind)]
 
 
 def ask(run: Harness, number: int) -> tuple[Instruction, ...]:

@@ -84,7 +84,7 @@ def test_a_line_is_one_object_that_begins_with_its_version(line: str) -> None:
     assert json.loads(line)["v"] == VERSION
 
 
-def test_a_sample_tells_tasks_in_columns_and_executors_by_number() -> None:
+def test_a_sample_shows_tasks_in_columns_and_executors_by_number() -> None:
     assert json.loads(sample_line(SAMPLE)) == {
         "v": VERSION,
         "at_ms": 5000,

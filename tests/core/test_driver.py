@@ -101,7 +101,7 @@ def test_an_application_can_be_attached_to_again_after_detaching(bench: Bench) -
     assert bench.kinds == ["attach", "join", "detach"]
 
 
-def test_a_start_without_executors_to_be_told_fails_and_leaves_nothing() -> None:
+def test_a_start_without_known_executors_fails_and_leaves_nothing() -> None:
     class Broken(SimulatedCluster):
         def executors(self) -> tuple[Executor, ...]:
             raise ElastreamError("no session")

@@ -1,4 +1,4 @@
-"""The driver on lanes of its own: calls that hang hold up nobody, and come too late to act.
+"""The driver on lanes of its own: calls that hang hold up no one, and come too late to act.
 
 Deadlines are the test's: it says when time has passed, and when a lane looks at its clock.
 """
@@ -31,7 +31,7 @@ PATIENCE_S = 600.0
 """How long a test waits for a thread that must come before it fails."""
 
 
-class Told:
+class DecisionLog:
     """A log that can be waited on."""
 
     def __init__(self) -> None:
@@ -107,19 +107,19 @@ class Threads:
 
     def __init__(self, log: Callable[[LogEntry], None] | None = None) -> None:
         self.pool = SlowPool()
-        self.told = Told()
+        self.decisions = DecisionLog()
         self.lanes: dict[str, Impatient] = {}
         runtime = Runtime(self.pool, self.pool, self.pool)
         self.controller = Controller(
             runtime,
             POLICY,
-            log or self.told,
+            log or self.decisions,
             lanes=self._lane,
             clock=lambda: self.pool.now_ms / 1000,
             ticks=False,
         )
         if log is not None:
-            self.controller.add_log(self.told)
+            self.controller.add_log(self.decisions)
         self.controller.start()
 
     def hang(self) -> None:
@@ -154,9 +154,9 @@ def test_batches_pass_while_executors_are_awaited(threads: Threads) -> None:
     threads.pool.run_batches(1)
     threads.hang()
     threads.pool.run_batches(3)
-    threads.told.await_reason("executors not ready after 3 s")
+    threads.decisions.await_reason("executors not ready after 3 s")
     threads.pool.may_end.set()
-    threads.told.await_reason("tasks move, in")
+    threads.decisions.await_reason("tasks move, in")
     assert len(threads.pool.executors()) == 3
     assert threads.pool.warmed == ["2"]
 
@@ -166,11 +166,11 @@ def test_a_request_for_executors_that_hangs_is_given_up_and_the_loop_goes_on(
 ) -> None:
     threads.hang()
     threads.overdue()
-    threads.told.await_reason("scale-out given up: no answer about executors in 300 s")
-    assert threads.told.await_reason("has not come back").kind == "stuck"
+    threads.decisions.await_reason("scale-out given up: no answer about executors in 300 s")
+    assert threads.decisions.await_reason("has not come back").kind == "stuck"
     threads.pool.hangs = False
     threads.controller.scale_to(4)
-    threads.told.await_reason("scale-out from 2 to 4 executors done")
+    threads.decisions.await_reason("scale-out from 2 to 4 executors done")
     assert threads.controller.wait(PATIENCE_S)
     assert len(threads.pool.executors()) == 4
 
@@ -180,7 +180,7 @@ def test_a_call_that_wakes_up_after_it_was_given_up_changes_nothing(threads: Thr
     threads.overdue()
     threads.pool.may_end.set()
     assert threads.pool.gave_up.wait(PATIENCE_S)
-    assert threads.told.await_reason("came back after").kind == "stuck"
+    assert threads.decisions.await_reason("came back after").kind == "stuck"
     assert len(threads.pool.executors()) == 2
 
 
@@ -193,8 +193,8 @@ def test_a_call_that_wakes_up_after_detaching_changes_nothing(threads: Threads) 
     assert len(threads.pool.executors()) == 2
     assert threads.pool.warmed == []
     assert isinstance(threads.controller.state.phase, Detached)
-    assert threads.told.await_reason("detached").kind == "detach"
-    assert threads.told.decisions[-1].kind == "detach"
+    assert threads.decisions.await_reason("detached").kind == "detach"
+    assert threads.decisions.decisions[-1].kind == "detach"
 
 
 def test_moves_that_wake_up_after_detaching_are_not_asked_for(threads: Threads) -> None:
@@ -216,7 +216,7 @@ def test_a_runtime_on_which_too_many_calls_hang_is_asked_no_more(threads: Thread
         threads.hang()
         threads.overdue()
     threads.controller.scale_to(3)
-    threads.told.await_reason("executors failed: 4 calls have not come back")
+    threads.decisions.await_reason("executors failed: 4 calls have not come back")
 
 
 def test_who_waits_for_a_change_is_let_go_when_it_ends(threads: Threads) -> None:
@@ -235,7 +235,7 @@ def test_who_has_waited_for_a_change_finds_its_end_in_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("elastream.core.driver._DRAIN_S", PATIENCE_S)
-    may_write, report = threading.Event(), Told()
+    may_write, report = threading.Event(), DecisionLog()
 
     def slow(entry: LogEntry) -> None:
         if isinstance(entry, Decision) and "done" in entry.reason:
@@ -266,14 +266,14 @@ def test_a_log_that_hangs_holds_up_nobody() -> None:
     assert threads.controller.wait(PATIENCE_S)
     assert len(threads.pool.executors()) == 3
     threads.lanes["elastream log"].look()
-    threads.told.await_reason("writing the log has not come back")
-    threads.told.await_reason("scale-out from 2 to 3 executors done")
+    threads.decisions.await_reason("writing the log has not come back")
+    threads.decisions.await_reason("scale-out from 2 to 3 executors done")
     may_end.set()
     threads.end()
 
 
 def test_time_passes_by_itself() -> None:
-    pool, report = SlowPool(), Told()
+    pool, report = SlowPool(), DecisionLog()
     hasty = replace(POLICY, timeouts=replace(POLICY.timeouts, grow_s=0.001, action_s=0.001))
     with Controller(Runtime(pool, pool, pool), hasty, report) as controller:
         controller.scale_to(3)
@@ -284,7 +284,7 @@ def test_time_passes_by_itself() -> None:
 
 @pytest.mark.parametrize("set_s", [-3600.0, 3600.0])
 def test_time_passes_as_before_when_the_clock_is_set(set_s: float) -> None:
-    pool, reports, shift_s = SlowPool(), Told(), [0.0]
+    pool, reports, shift_s = SlowPool(), DecisionLog(), [0.0]
     runtime = Runtime(pool, pool, pool)
     with Controller(runtime, POLICY, reports, wall=lambda: time.time() + shift_s[0]) as controller:
         before_ms = controller.state.now_ms or 0
@@ -309,9 +309,9 @@ def test_events_of_many_threads_are_taken_in_one_after_the_other(threads: Thread
     for teller in tellers:
         teller.join(PATIENCE_S)
     threads.controller.scale_to(2)
-    threads.told.await_reason("asked for")
+    threads.decisions.await_reason("asked for")
     decisions = [
-        each.reason.split(" has")[0] for each in threads.told.decisions if each.kind == "stuck"
+        each.reason.split(" has")[0] for each in threads.decisions.decisions if each.kind == "stuck"
     ]
     assert sorted(decisions) == sorted(f"call {n}.{each}" for n in range(8) for each in range(50))
     for number in range(8):

@@ -28,7 +28,7 @@ def test_a_loop_at_rest_says_what_would_make_it_act_and_then_it_does() -> None:
         assert loop.changes == ["scale-out"]
 
 
-def test_a_need_that_is_held_back_is_told_with_what_it_waits_for() -> None:
+def test_a_need_that_is_held_back_is_reported_with_what_it_waits_for() -> None:
     cluster = SimulatedCluster(even_workload(24, rate_steps({0: 1000, 10: 1900})))
     with simulated(cluster, Policy(max_executors=3, patience=30)) as loop:
         cluster.advance(30)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.core.builders import QUERY, batch, executors, task
 from tests.core.harness import Harness
-from tests.core.scenes import POLICY, acts, after, attached, harness, heard, kinds, reasons
+from tests.core.scenes import POLICY, acts, after, after_batches, attached, harness, kinds, reasons
 
 from elastream.core.events import (
     Answered,
@@ -50,7 +50,7 @@ def resting(rate: float = 500.0) -> tuple[Harness, dict[str, float]]:
 
 def idle_state(where: str, alive: str = "ab") -> LoopState:
     """A loop whose query ran one batch and is idle."""
-    return step(heard(attached(alive, policy=BY_HAND), 0, where), Status(2000, IDLE))[0]
+    return step(after_batches(attached(alive, policy=BY_HAND), 0, where), Status(2000, IDLE))[0]
 
 
 def everything_on(node: str) -> dict[TaskId, str]:
@@ -178,7 +178,7 @@ def test_a_batch_that_overtook_the_moves_counts_what_it_moved() -> None:
     assert done.decision.figures["tasks_moved"] == 1
 
 
-def test_moves_that_were_overtaken_by_nothing_that_is_told_are_asked_for_again() -> None:
+def test_moves_that_were_overtaken_by_nothing_that_is_reported_are_asked_for_again() -> None:
     state = idle_state("aa")
     state, _ = after(state, MoveRequested({task(0): "b"}), Answered(1, Placed(idle=False)))
     state, report = step(state, Status(3000, IDLE))
@@ -288,7 +288,7 @@ def test_a_woken_application_that_gets_no_executor_asks_again_a_little_later() -
 
 
 def test_an_application_is_woken_at_once_after_it_gave_its_executors_back() -> None:
-    state = heard(attached("a", policy=TO_ZERO), 0, "aa")
+    state = after_batches(attached("a", policy=TO_ZERO), 0, "aa")
     state, _ = after(state, Status(2000, IDLE), ScaleRequested(0), Answered(1, None))
     assert state.executors == ()
     _, report = step(state, Status(2100, jobs=1))
@@ -307,7 +307,7 @@ def test_who_only_advises_wakes_nobody() -> None:
 
 
 def test_work_that_comes_while_the_last_executor_is_given_back_keeps_it() -> None:
-    state = heard(attached("a", policy=TO_ZERO), 0, "aa")
+    state = after_batches(attached("a", policy=TO_ZERO), 0, "aa")
     state, report = after(state, Status(2000, IDLE), ScaleRequested(0))
     assert acts(report) == [Release(1, ("a",))]
     assert isinstance(state.phase, Releasing)
@@ -320,7 +320,7 @@ def test_work_that_comes_while_the_last_executor_is_given_back_keeps_it() -> Non
 
 
 def test_executors_that_all_die_are_replaced_at_once() -> None:
-    state = heard(attached("a", policy=TO_ZERO), 0, "aa")
+    state = after_batches(attached("a", policy=TO_ZERO), 0, "aa")
     state, report = after(state, ExecutorsChanged(1500, ()), Status(2000, jobs=1))
     assert kinds(report) == ["lost", "scale-out"]
     assert acts(report) == [Grow(1, 1)]

@@ -121,7 +121,7 @@ def test_a_job_past_its_limit_does_not_hold_up_those_behind_it(scene: Scene) -> 
     assert scene.stuck == [("the first", False)]
 
 
-def test_a_job_that_comes_back_after_all_is_told(scene: Scene) -> None:
+def test_a_job_that_comes_back_after_all_is_reported(scene: Scene) -> None:
     hanging = scene.hang("a call")
     scene.lane.look()
     hanging.may_end.set()

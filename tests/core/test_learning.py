@@ -132,7 +132,7 @@ def test_without_tasks_there_is_nothing_to_learn() -> None:
     ],
     ids=["nothing seen", "too little seen", "not learnt", "does not pay", "other tasks"],
 )
-def test_why_the_planner_cannot_look_ahead_is_told(learning: Learning, why: str) -> None:
+def test_why_the_planner_cannot_look_ahead_is_reported(learning: Learning, why: str) -> None:
     assert chosen_planner(learning, TASKS, "transition", "single-step") == (None, why)
 
 
@@ -147,8 +147,8 @@ def test_the_planner_of_the_lesson_is_used_where_it_pays() -> None:
 PAST = Learning(sizes=sizes(1, 2, 1, 2, 1, 2))
 
 
-def heard(learning: Learning, number: int = 1) -> tuple[LoopState, tuple[Instruction, ...]]:
-    """A loop with this past after so many batches."""
+def after_batches(learning: Learning, number: int = 1) -> tuple[LoopState, tuple[Instruction, ...]]:
+    """A loop with this past after this many batches."""
     state = replace(attached("ab", policy=LOOKING_AHEAD), learning=learning)
     return after(state, *(BatchObserved(batch(each, "aabb")) for each in range(number)))
 
@@ -158,7 +158,7 @@ def lessons(reports: tuple[Instruction, ...]) -> list[Learn]:
 
 
 def test_a_lesson_is_asked_for_once_with_all_that_it_needs() -> None:
-    state, report = heard(PAST, 3)
+    state, report = after_batches(PAST, 3)
     assert lessons(report) == [
         Learn(1, Lesson(TASKS, (0.1,) * 4, (1000,) * 4, POLICY.tau, (1, 2, 1, 2, 1, 2)))
     ]
@@ -200,8 +200,8 @@ def planned(state: LoopState) -> tuple[Plan, list[str]]:
     return plan, reasons(report)
 
 
-def test_what_was_learnt_is_told_and_used() -> None:
-    state, _ = heard(PAST)
+def test_what_was_learnt_is_reported_and_used() -> None:
+    state, _ = after_batches(PAST)
     learnt = Learnt(Made(), "5.0 % instead of 7.5 %", ahead_percent=5.0, single_percent=7.5)
     state, report = step(state, Answered(1, learnt))
     assert (kinds(report), reasons(report)) == (["learn"], ["5.0 % instead of 7.5 %"])
@@ -210,14 +210,14 @@ def test_what_was_learnt_is_told_and_used() -> None:
 
 
 def test_until_something_is_learnt_changes_are_single_steps_and_the_log_says_why() -> None:
-    state, _ = heard(PAST)
+    state, _ = after_batches(PAST)
     plan, report = planned(state)
     assert plan.order.planner == SINGLE_STEP
     assert "transition has not worked out its values yet: single-step" in report[0]
 
 
-def test_a_lesson_that_failed_is_told_and_not_asked_for_again_at_once() -> None:
-    state, _ = heard(PAST)
+def test_a_lesson_that_failed_is_reported_and_not_asked_for_again_at_once() -> None:
+    state, _ = after_batches(PAST)
     state, report = step(state, Answered(1, Failure("out of memory")))
     assert (kinds(report), reasons(report)) == (["learn"], ["nothing learnt: out of memory"])
     _, report = step(state, BatchObserved(batch(5, "aabb")))
@@ -225,7 +225,7 @@ def test_a_lesson_that_failed_is_told_and_not_asked_for_again_at_once() -> None:
 
 
 def test_other_tasks_than_those_of_the_lesson_need_a_new_one() -> None:
-    state, _ = heard(PAST)
+    state, _ = after_batches(PAST)
     state, _ = step(state, Answered(1, Learnt(Made(), "good")))
     state, report = step(state, BatchObserved(batch(5, "aabba")))
     assert [lesson.lesson.tasks for lesson in lessons(report)] == [(*TASKS, task(4))]
@@ -245,7 +245,7 @@ def test_the_past_of_an_earlier_loop_is_gone_on_with() -> None:
 
 
 def test_a_lesson_under_way_is_cancelled_by_detaching() -> None:
-    state, _ = heard(PAST)
+    state, _ = after_batches(PAST)
     _, report = step(state, DetachRequested())
     assert acts(report) == [Cancel(1)]
 

@@ -89,7 +89,7 @@ def test_a_replayed_batch_changes_nothing(times_ms: list[float], data: st.DataOb
     assert after(*batches, again) == after(*batches)
 
 
-def test_the_first_batch_tells_places_and_state_but_no_rates() -> None:
+def test_the_first_batch_shows_places_and_state_but_no_rates() -> None:
     load = after(batch(0, ["a", "b"], run_ms=900, interval_ms=None, state_bytes=77))
     assert load == QueryLoad(
         tasks={
@@ -139,7 +139,7 @@ def test_arrivals_are_rows_worked_off_plus_growth_of_the_backlog() -> None:
 
 
 def took(*batches: tuple[int, int | None]) -> QueryLoad:
-    """The load after batches of so many rows that left so many at the source."""
+    """The load after batches of this many rows that left this many at the source."""
     return after(
         *(
             batch(number, ["a"], rows=rows, backlog=left)
@@ -207,7 +207,7 @@ def test_cores_share_an_executors_run_time() -> None:
     assert load.overhead_ms == 300
 
 
-def test_what_a_query_does_outside_its_state_is_told_by_executor() -> None:
+def test_what_a_query_does_outside_its_state_is_reported_by_executor() -> None:
     load = after(
         batch(0, ["a"], outside_ms={"a": 400.0, "b": 100.0}, interval_ms=1000),
         batch(1, ["a"], outside_ms={"a": 400.0}, interval_ms=10_000, at_ms=11_000),
@@ -255,7 +255,7 @@ def test_idle_time_counts_once_it_is_worth_counting() -> None:
     assert pass_idle(busy, 3000, half_life_s=10).until_ms == 3000
 
 
-def test_a_query_that_nobody_has_heard_of_has_not_been_idle() -> None:
+def test_a_query_that_no_one_has_heard_of_has_not_been_idle() -> None:
     assert pass_idle(QueryLoad(), 60_000, half_life_s=10) == QueryLoad()
 
 

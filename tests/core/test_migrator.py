@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.core.builders import QUERY, RUN, batch, executors, task
-from tests.core.scenes import POLICY, acts, after, attached, harness, heard, kinds, reasons
+from tests.core.scenes import POLICY, acts, after, after_batches, attached, harness, kinds, reasons
 
 from elastream.core.events import (
     AbandonRequested,
@@ -64,7 +64,7 @@ def plan_of(reports: tuple[Any, ...]) -> Plan:
 
 def growing(policy: Policy = PATIENT) -> LoopState:
     """Three executors were asked for where one is alive, with ticket 1."""
-    state, report = step(heard(attached("a", policy=policy), 0, "aaaa"), ScaleRequested(3))
+    state, report = step(after_batches(attached("a", policy=policy), 0, "aaaa"), ScaleRequested(3))
     assert acts(report) == [Grow(1, 3)]
     return state
 
@@ -110,7 +110,7 @@ def test_executors_without_an_answer_are_given_up_in_the_end(event: Tick | Statu
     assert isinstance(state.phase, Steady)
 
 
-def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
+def test_an_answer_that_no_one_waits_for_is_passed_over() -> None:
     state = growing()
     assert step(state, Answered(8, executors("a", "b", "c"))) == (state, ())
 
@@ -118,7 +118,7 @@ def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:
 def test_never_more_executors_are_asked_for_than_the_maximum() -> None:
     run = harness(9000)
     run.batches(8)
-    asked = [i.total for entry in run.told for i in entry if isinstance(i, Grow)]
+    asked = [i.total for entry in run.instructions for i in entry if isinstance(i, Grow)]
     assert asked == [4]
 
 
@@ -134,7 +134,7 @@ def test_an_executor_lost_meanwhile_is_made_up_for_by_those_that_come() -> None:
 
 def warming(policy: Policy = PATIENT) -> LoopState:
     """Executor b has come cold and is warmed with ticket 2."""
-    state = heard(attached("a", policy=policy), 0, "aaaa")
+    state = after_batches(attached("a", policy=policy), 0, "aaaa")
     state, _ = step(state, ScaleRequested(2))
     state, report = step(state, Answered(1, executors("a", "b", cold="b")))
     assert acts(report) == [Warm(2, ("b",))]
@@ -163,7 +163,7 @@ def test_batches_pass_during_a_warm_up_and_the_log_says_so() -> None:
 
 
 def test_who_wants_no_warm_up_gets_none() -> None:
-    state = heard(
+    state = after_batches(
         attached("a", policy=replace(PATIENT, movement=replace(PATIENT.movement, warm_up=False))),
         0,
         "aaaa",
@@ -179,18 +179,18 @@ def test_a_scale_in_warms_nobody() -> None:
     run.cluster.grow(4, timeout_s=1, ticket=Ticket())
     run.batches(20)
     assert "done" in run.kinds
-    assert not any(isinstance(i, Warm) for entry in run.told for i in entry)
+    assert not any(isinstance(i, Warm) for entry in run.instructions for i in entry)
 
 
 def test_of_a_placement_asked_for_only_those_executors_are_warmed_that_get_state() -> None:
-    state = heard(attached("abc", policy=PATIENT, cold="bc"), 0, "aaaa")
+    state = after_batches(attached("abc", policy=PATIENT, cold="bc"), 0, "aaaa")
     _, report = step(state, MoveRequested({task(0): "c"}))
     assert acts(report) == [Warm(1, ("c",))]
 
 
 def test_a_placement_asked_for_goes_on_without_the_tasks_of_a_query_that_left() -> None:
     state = attached("abc", policy=PATIENT, cold="bc", queries={QUERY: 4, "q": 2})
-    state = heard(state, 0, "aaaa")
+    state = after_batches(state, 0, "aaaa")
     state, _ = step(state, BatchObserved(batch(0, "aa", query="q")))
     state, _ = step(state, MoveRequested({task(0): "c", task(1, "q"): "b"}))
     state, _ = after(state, QueryLeft(1500, "q", RUN, "it ended"), Answered(1, None))
@@ -200,7 +200,7 @@ def test_a_placement_asked_for_goes_on_without_the_tasks_of_a_query_that_left() 
 
 
 def test_a_placement_asked_for_of_a_query_that_was_started_again_is_given_up() -> None:
-    state = heard(attached("ab", policy=PATIENT, cold="b"), 0, "aaaa")
+    state = after_batches(attached("ab", policy=PATIENT, cold="b"), 0, "aaaa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     again = QueryJoined(1500, QUERY, "run 2", OperatorGraph({0: None}), 4)
     state, report = after(
@@ -240,7 +240,7 @@ def test_settling_is_bounded() -> None:
     assert settling(2000, 1800, 1600, settle_batches=2)[1] == ["Settling"] * 2 + ["Planning"]
 
 
-def test_how_many_batches_more_may_be_waited_for_is_told() -> None:
+def test_how_many_batches_more_may_be_waited_for_is_reported() -> None:
     state = warming(replace(PATIENT, movement=replace(PATIENT.movement, settle_batches=3)))
     state, report = after(
         state,
@@ -309,7 +309,9 @@ class Hopeless:
 
 def planning(policy: Policy = PATIENT) -> tuple[LoopState, Plan]:
     """A plan for two executors was asked for where three are alive."""
-    state, report = step(heard(attached("abc", policy=policy), 0, "aabbcc"), ScaleRequested(2))
+    state, report = step(
+        after_batches(attached("abc", policy=policy), 0, "aabbcc"), ScaleRequested(2)
+    )
     return state, plan_of(report)
 
 
@@ -326,7 +328,7 @@ def test_a_plan_is_made_from_where_tasks_are_and_what_they_cost() -> None:
 
 
 def test_a_task_whose_executor_was_lost_is_planned_as_one_without_state() -> None:
-    state = heard(attached("abc", policy=PATIENT), 0, "aabbcc")
+    state = after_batches(attached("abc", policy=PATIENT), 0, "aabbcc")
     state, _ = after(state, ExecutorsChanged(1500, executors("a", "c")))
     _, report = step(state, ScaleRequested(2))
     problem = plan_of(report).order.problem
@@ -357,7 +359,7 @@ def test_all_queries_and_operators_are_planned_together_in_order() -> None:
 
 
 def test_the_limit_is_widened_where_the_tasks_are_too_few_to_be_spread_evenly() -> None:
-    state = heard(attached("ab", policy=replace(PATIENT, tau=0.1)), 0, "aaa")
+    state = after_batches(attached("ab", policy=replace(PATIENT, tau=0.1)), 0, "aaa")
     _, report = step(state, ScaleRequested(2))
     assert plan_of(report).order.problem.target.tau == pytest.approx(1 / 3)
 
@@ -431,7 +433,7 @@ def test_without_tasks_executors_come_and_go_without_a_plan() -> None:
 
 
 def test_nothing_to_move_is_a_change_that_is_done_at_once() -> None:
-    state, report = step(heard(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(2))
+    state, report = step(after_batches(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(2))
     plan = plan_of(report)
     state, report = step(state, Answered(plan.ticket, route(plan.order)))
     assert kinds(report) == ["plan", "done"]
@@ -443,7 +445,9 @@ def test_nothing_to_move_is_a_change_that_is_done_at_once() -> None:
 
 def releasing() -> tuple[LoopState, Release]:
     """Executor b holds nothing and was told to go."""
-    state, report = step(heard(attached("ab", policy=PATIENT), 0, "aaaa"), ScaleRequested(1))
+    state, report = step(
+        after_batches(attached("ab", policy=PATIENT), 0, "aaaa"), ScaleRequested(1)
+    )
     plan = plan_of(report)
     state, report = step(state, Answered(plan.ticket, route(plan.order)))
     (release,) = acts(report)
@@ -496,7 +500,7 @@ def test_batches_pass_during_a_release_and_the_log_says_so() -> None:
 
 
 def test_an_executor_that_holds_a_task_no_plan_knew_of_is_not_released() -> None:
-    state, report = step(heard(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(1))
+    state, report = step(after_batches(attached("ab", policy=PATIENT), 0, "ab"), ScaleRequested(1))
     plan = plan_of(report)
     state, _ = step(state, Answered(plan.ticket, route(plan.order)))
     assert isinstance(state.phase, Moving)
@@ -509,7 +513,7 @@ def test_an_executor_that_holds_a_task_no_plan_knew_of_is_not_released() -> None
 
 
 def test_no_more_executors_are_released_than_are_too_many_by_then() -> None:
-    state = heard(attached("abcd", policy=PATIENT), 0, "aa")
+    state = after_batches(attached("abcd", policy=PATIENT), 0, "aa")
     state, report = step(state, ScaleRequested(3))
     plan = plan_of(report)
     state, _ = step(state, Answered(plan.ticket, route(plan.order)))

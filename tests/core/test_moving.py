@@ -1,4 +1,4 @@
-"""Tasks on their way: each query moves at its own boundaries, and nobody holds up the others."""
+"""Tasks on their way: each query moves at its own boundaries, and no one holds up the others."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.core.scenes import (
     POLICY,
     acts,
     after,
+    after_batches,
     attached,
     harness,
-    heard,
     kinds,
     reasons,
     until_moving,
@@ -51,7 +51,7 @@ BY_HAND = replace(POLICY, goal=ByHand())
 
 
 def places(run: Harness) -> list[Place]:
-    return [each for entry in run.told for each in entry if isinstance(each, Place)]
+    return [each for entry in run.instructions for each in entry if isinstance(each, Place)]
 
 
 def first_step(phase: Moving) -> tuple[TaskId, ...]:
@@ -104,8 +104,8 @@ def test_a_migration_that_is_not_obeyed_is_abandoned_after_bounded_tries() -> No
         assert run.cluster.where()[moved] == phase.target.goal[moved], "what moved stays moved"
 
 
-def test_moves_that_the_runtime_does_not_take_are_told_and_asked_for_again() -> None:
-    state = heard(attached("ab", policy=BY_HAND), 0, "aaaa")
+def test_moves_that_the_runtime_does_not_take_are_reported_and_asked_for_again() -> None:
+    state = after_batches(attached("ab", policy=BY_HAND), 0, "aaaa")
     state, _ = after(state, MoveRequested({task(0): "b"}), BatchObserved(batch(1, "aaaa")))
     state, report = step(state, Answered(1, Failure("the door is shut")))
     assert reasons(report) == ["the runtime did not take the moves: the door is shut"]
@@ -119,7 +119,7 @@ def test_moves_that_the_runtime_does_not_take_are_told_and_asked_for_again() -> 
 
 
 def test_a_door_that_stays_shut_is_tried_as_often_as_the_policy_says() -> None:
-    state = heard(attached("ab", policy=BY_HAND), 0, "aaaa")
+    state = after_batches(attached("ab", policy=BY_HAND), 0, "aaaa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     asked = 0
     for number in range(1, 20):
@@ -204,8 +204,8 @@ def test_a_loss_heard_between_batches_counts_at_once() -> None:
     assert isinstance(run.state.phase, Planning)
 
 
-def test_the_loss_of_an_executor_that_nobody_needs_disturbs_nothing() -> None:
-    state = heard(attached("abc", policy=BY_HAND), 0, "aa")
+def test_the_loss_of_an_executor_that_no_one_needs_disturbs_nothing() -> None:
+    state = after_batches(attached("abc", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     state, report = step(state, ExecutorsChanged(1500, executors("a", "b")))
     assert kinds(report) == ["lost"]
@@ -263,7 +263,7 @@ def test_each_query_moves_at_its_own_boundaries() -> None:
     goal = {TaskId(name, 0, j): "0" for name in ("quick", "slow") for j in range(4)}
     run.feed(MoveRequested(goal))
     run.seconds(20)
-    for event, entry in zip(run.events, run.told[1:], strict=True):
+    for event, entry in zip(run.events, run.instructions[1:], strict=True):
         for each in entry:
             if isinstance(each, Place):
                 assert isinstance(event, BatchObserved)
@@ -272,7 +272,7 @@ def test_each_query_moves_at_its_own_boundaries() -> None:
     assert run.cluster.where() == goal
 
 
-def test_a_query_with_nothing_to_move_is_told_what_is_left_of_the_others() -> None:
+def test_a_query_with_nothing_to_move_gets_what_is_left_of_the_others() -> None:
     state = attached("ab", policy=BY_HAND, queries={"q": 0, "r": 0})
     state, _ = after(state, *(BatchObserved(batch(0, "aa", query=name)) for name in ("q", "r")))
     state, _ = step(state, MoveRequested({task(0, "q"): "b"}))
@@ -312,7 +312,7 @@ def test_a_late_query_does_not_hold_up_decisions() -> None:
     assert len(run.cluster.executors()) == 4
 
 
-def test_a_request_that_waits_comes_before_what_the_goal_wants_beside_a_late_query() -> None:
+def test_a_request_that_waits_comes_before_what_the_goal_wants_next_to_a_late_query() -> None:
     run, rates = late_query()
     run.seconds(30)
     run.feed(MoveRequested({TaskId("a", 0, 0): "1"}))
@@ -325,8 +325,8 @@ def test_a_request_that_waits_comes_before_what_the_goal_wants_beside_a_late_que
     assert decisions[:3] == ["abandon", "move", "plan"]
 
 
-def test_an_answer_that_nobody_waits_for_is_passed_over_while_tasks_move() -> None:
-    state = heard(attached("ab", policy=BY_HAND), 0, "aa")
+def test_an_answer_that_no_one_waits_for_is_passed_over_while_tasks_move() -> None:
+    state = after_batches(attached("ab", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     assert step(state, Answered(99, Placed(idle=True))) == (state, ())
 
@@ -340,7 +340,7 @@ def test_a_change_that_begins_uses_up_the_patience_that_led_to_it() -> None:
     assert state.signal == Signal()
 
 
-def test_a_query_that_tells_nothing_for_too_long_ends_the_change() -> None:
+def test_a_query_that_reports_nothing_for_too_long_ends_the_change() -> None:
     run, _ = late_query()
     run.seconds(300)
     given_up = next(decision for decision in run.decisions if decision.kind == "abandon")
@@ -369,7 +369,7 @@ def test_a_change_goes_on_with_the_queries_that_stay() -> None:
 
 
 def test_a_query_that_joins_in_the_middle_of_a_change_disturbs_nothing() -> None:
-    state = heard(attached("ab", policy=BY_HAND), 0, "aa")
+    state = after_batches(attached("ab", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     state, report = after(
         state,
@@ -408,7 +408,7 @@ def test_a_batch_moves_no_more_than_the_policy_says(
 
 
 def test_what_moved_is_counted_by_batch() -> None:
-    state = heard(attached("ab", policy=BY_HAND), 0, "aaa")
+    state = after_batches(attached("ab", policy=BY_HAND), 0, "aaa")
     state, _ = step(state, MoveRequested({task(j): "b" for j in range(3)}))
     state, report = after(
         state,
@@ -434,7 +434,7 @@ def test_what_moved_is_counted_by_batch() -> None:
 
 
 def test_a_status_in_the_middle_of_a_change_says_nothing() -> None:
-    state = heard(attached("ab", policy=BY_HAND), 0, "aa")
+    state = after_batches(attached("ab", policy=BY_HAND), 0, "aa")
     state, _ = step(state, MoveRequested({task(0): "b"}))
     before: LoopState = state
     state, report = step(state, Status(1500, jobs=1))

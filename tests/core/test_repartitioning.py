@@ -1,4 +1,4 @@
-"""Shortages of partitions as the loop tells them, and pauses for more of them."""
+"""Shortages of partitions as the loop shows them, and pauses for more of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pausing(policy: Policy = PAUSES) -> tuple[LoopState, Repartition]:
     return state, order
 
 
-def test_a_shortage_is_told_once_it_has_lasted_and_again_when_it_is_over() -> None:
+def test_a_shortage_is_reported_once_it_has_lasted_and_again_when_it_is_over() -> None:
     state, report = after(attached("ab", policy=TELLS), *batches(0, 1, HOT))
     assert about_partitions(report) == []
     state, report = after(state, *batches(1, 6, HOT))

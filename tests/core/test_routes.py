@@ -110,7 +110,7 @@ def test_no_bounds_mean_one_step() -> None:
     assert len(route(RouteOrder(problem, SINGLE_STEP, None, None)).steps) == 1
 
 
-def test_a_task_larger_than_a_batch_may_move_is_told() -> None:
+def test_a_task_larger_than_a_batch_may_move_is_reported() -> None:
     problem = StepProblem.of([1] * 2, [100, 100], [0, 0], 2, 0)
     found = route(RouteOrder(problem, SINGLE_STEP, None, 50))
     assert len(found.steps) == 1
@@ -153,7 +153,7 @@ def test_a_planner_that_explains_itself_is_heard_after_the_notes_of_the_order() 
     )
 
 
-def test_a_rehearsal_plans_and_tells_nothing() -> None:
+def test_a_rehearsal_plans_and_reports_nothing() -> None:
     rehearse(10, 2)
 
 

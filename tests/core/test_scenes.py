@@ -66,7 +66,7 @@ def looked_at(
         yield cluster, loop, scenes
 
 
-def test_a_scene_tells_the_loop_the_executors_the_queries_and_every_task() -> None:
+def test_a_scene_shows_the_loop_the_executors_the_queries_and_every_task() -> None:
     with looked_at() as (cluster, loop, scenes):
         cluster.advance(20)
         scene, state = scenes[-1], loop.state
@@ -364,7 +364,7 @@ def test_lines_laid_over_each_other_are_the_scene_whatever_it_is(scenes: list[Sc
         ("batches", [["q", "x"]], "batches"),
     ],
 )
-def test_a_line_that_tells_no_scene_is_refused(member: str, value: object, says: str) -> None:
+def test_a_line_that_shows_no_scene_is_refused(member: str, value: object, says: str) -> None:
     with looked_at() as (cluster, _, scenes):
         cluster.advance(5)
     record = {**whole_record(scenes[-1]), member: value}
@@ -372,7 +372,7 @@ def test_a_line_that_tells_no_scene_is_refused(member: str, value: object, says:
         checked_scene(record)
 
 
-def test_a_writer_that_begins_anew_tells_all() -> None:
+def test_a_writer_that_begins_anew_writes_all() -> None:
     with looked_at() as (cluster, _, scenes):
         cluster.advance(10)
     encoder = SceneEncoder()

@@ -41,7 +41,7 @@ def with_spare(policy: Policy = SPARE, **more: float) -> Harness:
     return run
 
 
-def told(run: Harness) -> list[str]:
+def spare_reasons(run: Harness) -> list[str]:
     return [decision.reason for decision in run.decisions if decision.kind == "spare"]
 
 
@@ -56,8 +56,8 @@ def test_a_spare_comes_and_is_warmed_once_something_was_measured() -> None:
     assert [type(action) for action in run.pending] == [Warm]
     run.answer()
     assert [spare.warm for spare in run.state.spares] == [True]
-    assert told(run)[0] == "1 spare missing: asked for"
-    assert told(run)[-1].startswith("executor 2 is a warm spare")
+    assert spare_reasons(run)[0] == "1 spare missing: asked for"
+    assert spare_reasons(run)[-1].startswith("executor 2 is a warm spare")
 
 
 def test_the_goal_does_not_see_spares_and_the_log_counts_them() -> None:
@@ -69,13 +69,13 @@ def test_the_goal_does_not_see_spares_and_the_log_counts_them() -> None:
 
 def test_a_scale_out_takes_the_spare_at_once_and_the_next_one_comes_afterwards() -> None:
     run = with_spare()
-    before = len(run.told)
+    before = len(run.instructions)
     run.feed(ScaleRequested(3))
-    first = [type(instruction) for told in run.told[before:] for instruction in told]
+    first = [type(instruction) for told in run.instructions[before:] for instruction in told]
     assert Grow not in first, "nobody is waited for"
     assert Warm not in first
     assert ids(run) == (["0", "1", "2"], [])
-    assert "executor 2, a spare, is taken at once" in told(run)
+    assert "executor 2, a spare, is taken at once" in spare_reasons(run)
     run.seconds(30)
     assert run.kinds.count("done") == 1
     assert set(run.cluster.where().values()) == {"0", "1", "2"}
@@ -118,10 +118,10 @@ def test_a_scale_in_keeps_what_is_missing_as_a_spare() -> None:
     run = with_spare()
     run.feed(ScaleRequested(4))
     run.seconds(30)
-    before = len(run.told)
+    before = len(run.instructions)
     run.feed(ScaleRequested(3))
     run.seconds(30)
-    released = [i for told in run.told[before:] for i in told if isinstance(i, Release)]
+    released = [i for told in run.instructions[before:] for i in told if isinstance(i, Release)]
     assert released == [], "it is kept, not given back"
     assert list(map(len, ids(run))) == [3, 1]
     run.feed(ScaleRequested(2))
@@ -155,7 +155,7 @@ def test_a_lost_spare_is_replaced() -> None:
     assert ids(run) == (["0", "1"], ["3"])
 
 
-def test_where_nobody_is_left_at_work_the_spare_works() -> None:
+def test_where_no_one_is_left_at_work_the_spare_works() -> None:
     run = with_spare()
     run.cluster.kill("0", at_once=False)
     run.cluster.kill("1")
@@ -188,10 +188,12 @@ def test_a_spare_that_comes_during_a_scale_in_is_a_spare() -> None:
 def test_no_room_for_a_spare_is_said_and_tried_again_later() -> None:
     run = harness({QUERY: 500.0}, policy=SPARE, slots=2)
     run.seconds(10)
-    assert told(run)[-1].startswith("1 spare missing: the cluster has no room; tried again in 60 s")
-    failed = len(told(run))
+    assert spare_reasons(run)[-1].startswith(
+        "1 spare missing: the cluster has no room; tried again in 60 s"
+    )
+    failed = len(spare_reasons(run))
     run.seconds(40)
-    assert len(told(run)) == failed
+    assert len(spare_reasons(run)) == failed
     run.cluster.slots = 5
     run.seconds(30)
     assert ids(run) == (["0", "1"], ["2"])
@@ -204,7 +206,7 @@ def test_a_failure_is_said_and_holds_up_nothing(stage: int) -> None:
     for _ in range(stage):
         run.answer()
     run.fail("out of luck")
-    assert "out of luck; tried again" in told(run)[-1]
+    assert "out of luck; tried again" in spare_reasons(run)[-1]
     run.seconds(70)
     assert [spare.warm for spare in run.state.spares] == [True]
 
@@ -288,7 +290,7 @@ def test_a_spare_that_is_being_given_back_is_not_taken() -> None:
     assert run.kinds.count("done") == 1
 
 
-def test_the_cost_is_told() -> None:
+def test_the_cost_is_reported() -> None:
     run = with_spare()
     ready_s = run.cluster.now_ms / 1000
     run.seconds(100)
@@ -308,7 +310,7 @@ def test_the_same_events_lead_to_the_same_instructions() -> None:
     run.feed(ScaleRequested(3))
     until_moving(run)
     run.seconds(20)
-    assert run.replayed() == run.told
+    assert run.replayed() == run.instructions
 
 
 def test_spares_need_room() -> None:

@@ -77,10 +77,10 @@ def run_of(
 
 
 def of_kind(run: Harness, kind: type[Instruction]) -> list[Any]:
-    return [each for told in run.told for each in told if isinstance(each, kind)]
+    return [each for told in run.instructions for each in told if isinstance(each, kind)]
 
 
-def told(run: Harness) -> list[str]:
+def standby_reasons(run: Harness) -> list[str]:
     return [d.reason for d in run.decisions if d.kind == "standby"]
 
 
@@ -94,7 +94,7 @@ def test_every_task_has_a_copy_on_another_executor_and_it_is_asked_for_once() ->
     assert all(where[each] != holder for each, holder in copy.wanted.items())
     held = sorted(list(copy.wanted.values()).count(holder) for holder in "012")
     assert held == [2, 2, 2]
-    assert told(run) == ["6 of 6 tasks have a copy that follows, in 0 s"]
+    assert standby_reasons(run) == ["6 of 6 tasks have a copy that follows, in 0 s"]
 
 
 def test_without_standbys_or_a_way_to_copy_none_are_asked_for() -> None:
@@ -118,7 +118,7 @@ def test_an_executor_that_is_lost_has_its_tasks_placed_where_their_copies_are_at
     (lost,) = (d for d in run.decisions if d.kind == "lost")
     assert lost.reason == "executor 1 was lost, 2 tasks to load elsewhere, 2 of them have a copy"
     assert lost.figures["tasks_with_copies"] == 2
-    assert told(run)[-1] == "2 of 2 tasks had their copies taken over, and load nothing"
+    assert standby_reasons(run)[-1] == "2 of 2 tasks had their copies taken over, and load nothing"
     figures = run.decisions[-1].figures
     assert figures["tasks_ahead"] == 2
     assert figures["bytes_ahead"] == 4 * MIB
@@ -420,7 +420,9 @@ def test_a_new_plan_of_the_same_change_knows_what_was_copied_for_the_old_one() -
 def test_copies_that_do_not_come_are_tried_again_much_later() -> None:
     run = run_of_unanswered()
     run.fail("no room")
-    assert told(run)[-1].startswith("no copies that follow: no room; tried again in 60 s")
+    assert standby_reasons(run)[-1].startswith(
+        "no copies that follow: no room; tried again in 60 s"
+    )
     asked = len(of_kind(run, Copy))
     run.batches(20)
     assert len(of_kind(run, Copy)) == asked
@@ -439,7 +441,7 @@ def run_of_unanswered() -> Harness:
 def test_copies_that_take_too_long_are_given_up() -> None:
     run = run_of_unanswered()
     run.feed(Tick(round(run.cluster.now_ms + 1000 * STANDING.timeouts.copy_s + 5000)))
-    assert told(run)[-1].startswith("no copies that follow: no answer in 12")
+    assert standby_reasons(run)[-1].startswith("no copies that follow: no answer in 12")
     assert not run.pending
 
 
@@ -452,7 +454,7 @@ def test_without_copies_the_tasks_of_a_lost_executor_go_where_there_is_room() ->
     assert place.lost == ("1",)
     assert place.wanted.keys() == homeless
     assert sorted(place.wanted.values()) == ["0", "2"]
-    assert not told(run)
+    assert not standby_reasons(run)
     run.cluster.run_batch()
     assert place.wanted.items() <= run.cluster.where().items()
 
@@ -573,7 +575,7 @@ def test_copies_that_an_executor_has_dropped_are_requested_again() -> None:
     run.batches(1)
     lost = drop_copies(run, "1")
     assert len(lost) == 2
-    assert told(run)[-1] == "executor 1 has dropped the copies of 2 tasks"
+    assert standby_reasons(run)[-1] == "executor 1 has dropped the copies of 2 tasks"
     assert not lost & run.state.standbys.there
     run.batches(1)
     first, again = of_kind(run, Copy)
@@ -586,7 +588,7 @@ def test_copies_that_are_dropped_again_and_again_are_requested_once_a_minute() -
     run = run_of()
     run.batches(1)
     drop_copies(run, "1")
-    assert told(run)[-1].endswith("; tried again in 60 s at the earliest")
+    assert standby_reasons(run)[-1].endswith("; tried again in 60 s at the earliest")
     run.seconds(50)
     assert len(of_kind(run, Copy)) == 1
     run.seconds(20)
@@ -599,12 +601,12 @@ def test_a_dropped_copy_of_an_executor_that_is_lost_itself_or_holds_none_is_no_n
     run = run_of()
     run.batches(1)
     run.cluster.kill("1")
-    before, said = run.state.standbys, told(run)
+    before, said = run.state.standbys, standby_reasons(run)
     first = task(0)
     other = next(each for each in ("0", "2") if each != before.holder(first))
     run.feed(CopiesLost(round(run.cluster.now_ms), {task(j): "1" for j in range(6)}))
     run.feed(CopiesLost(round(run.cluster.now_ms), {first: other}))
-    assert told(run) == said
+    assert standby_reasons(run) == said
     assert run.state.standbys.there == before.there
 
 

@@ -132,7 +132,7 @@ def installed_bytes(*extras: str) -> int:
 
 
 def _libraries(product: dict[str, Any], extras: tuple[str, ...]) -> Iterator[Distribution]:
-    """Yield what ``pip install elastream[EXTRAS]`` would bring besides the product."""
+    """Yield what ``pip install elastream[EXTRAS]`` would bring in addition to the product."""
     named = product["optional-dependencies"]
     asked = [*product["dependencies"], *(each for extra in extras for each in named[extra])]
     seen: set[tuple[str, frozenset[str]]] = set()

@@ -130,7 +130,7 @@ def test_the_product_asks_for_what_it_imports_and_for_nothing_else() -> None:
     assert brought_by(*extras) == used | ASKED_FOR_BY_SPARK
 
 
-def test_each_library_of_an_extra_is_told_by_the_command_line() -> None:
+def test_each_library_of_an_extra_is_reported_by_the_command_line() -> None:
     reports = project()["optional-dependencies"]
     asked = {name: extra for extra in reports.keys() - TOOLS for name in names(reports[extra])}
     assert {name: extra for name, extra in asked.items() if name != "elastream"} == {

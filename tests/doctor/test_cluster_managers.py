@@ -51,7 +51,7 @@ def test_another_master_in_the_program_is_refused_as_run_does() -> None:
     assert finding.todo == "leave one of them out"
 
 
-def test_whoever_listens_is_reached_and_nobody_else() -> None:
+def test_whoever_listens_is_reached_and_no_one_else() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

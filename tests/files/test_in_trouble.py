@@ -55,7 +55,7 @@ def outcomes(fault: str) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize("writer", writers())
 @pytest.mark.parametrize("fault", BOUNDED)
-def test_what_cannot_be_written_leaves_the_old_and_nothing_beside_it(
+def test_what_cannot_be_written_leaves_the_old_and_nothing_next_to_it(
     fault: str, writer: str
 ) -> None:
     found = outcomes(fault)[writer]
@@ -70,7 +70,7 @@ def test_what_cannot_be_written_leaves_the_old_and_nothing_beside_it(
 @pytest.mark.parametrize(
     ("fault", "after"), [("failing sync", "a"), ("failing sync of the folder", "b" * LONG)]
 )
-def test_a_disk_that_does_not_confirm_is_told_and_the_file_is_whole(
+def test_a_disk_that_does_not_confirm_is_reported_and_the_file_is_whole(
     fault: str, after: str, writer: str
 ) -> None:
     found = outcomes(fault)[writer]

@@ -65,7 +65,7 @@ def _is_write_mode(argument: ast.expr) -> bool:
 
 
 def _is_nowhere(call: ast.Call) -> bool:
-    """Tell whether Spark writes to its sink that keeps nothing."""
+    """Return whether Spark writes to its sink that keeps nothing."""
     return "'noop'" in ast.unparse(call)
 
 

@@ -101,7 +101,7 @@ def test_a_lesson_that_was_given_up_ends_its_process(monkeypatch: pytest.MonkeyP
     assert process.poll() is not None
 
 
-def test_a_lesson_that_fails_is_told_in_a_line() -> None:
+def test_a_lesson_that_fails_is_reported_in_a_line() -> None:
     empty = Lesson((), (), (), 0.4, (2, 3))
     with pytest.raises(ElastreamError, match="the lesson ended with code 1: ") as raised:
         learn(empty, None, ticket=Ticket())

@@ -40,7 +40,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class Saying(Goal):
-    """Wants what it was told to want; remembers all that it was told."""
+    """Wants what it was told to want; remembers all that it was given."""
 
     says: Wanted
     called: str = "saying"
@@ -194,7 +194,7 @@ def test_tasks_are_placed_by_the_second_else_by_the_first(where_plans: bool, pla
     assert goal.planner(goal.memory(), SEEN, 2) == planner
 
 
-def test_how_busy_it_is_is_told_as_the_first_sees_it() -> None:
+def test_how_busy_it_is_is_reported_as_the_first_sees_it() -> None:
     late = load(
         [0.35, 0.35], "ab", rows_per_s=1.0, arrivals_per_s=2.0, backlog=0, interval_ms=1000.0
     )

@@ -76,7 +76,7 @@ def test_nothing_is_guessed_below_the_load_of_now_or_beyond_the_bound() -> None:
     assert guessed(fed([*[1.0] * 20, 10.0, 0]))["onset"] == 10 * (1 + MOST_MORE)
 
 
-def test_the_time_of_the_day_tells_what_follows() -> None:
+def test_the_time_of_the_day_shows_what_follows() -> None:
     known = over_days(1.25, wave)
     guess = guessed(known)
     ahead = wave(0.25 + LOOK_AHEAD_S / 86_400)
@@ -84,7 +84,7 @@ def test_the_time_of_the_day_tells_what_follows() -> None:
     assert guess["week"] == guess["now"]
 
 
-def test_the_time_of_the_week_tells_what_the_day_does_not() -> None:
+def test_the_time_of_the_week_shows_what_the_day_does_not() -> None:
     def working_days(day: float) -> float:
         return wave(day) if int(day) % 7 < 5 else 1.0
 
@@ -209,7 +209,7 @@ def test_what_executors_bear_anyway_needs_no_forecast() -> None:
     assert fed(rising, Forecaster.ahead(LOOK_AHEAD_S, 1.25)).used == 0
 
 
-# What was heard
+# What was received
 
 
 def test_a_slot_has_the_mean_of_what_was_heard_in_it() -> None:
@@ -234,7 +234,7 @@ def test_slots_that_a_long_batch_passed_over_have_its_load() -> None:
     assert known.last == 5.0
 
 
-def test_after_a_long_silence_the_past_tells_nothing_of_the_slope() -> None:
+def test_after_a_long_silence_the_past_shows_nothing_of_the_slope() -> None:
     known = fed([1 + 0.1 * i for i in range(60)])
     after = known.with_load(1000 * SLOT_MS, 50.0)
     assert (after.guesses, after.level, after.slope) == ((), None, 0.0)
@@ -274,7 +274,7 @@ def test_what_is_expected_is_within_its_bounds(loads: list[float], now: float) -
 
 @given(loads)
 @settings(max_examples=20, deadline=None)
-def test_the_same_past_tells_the_same(loads: list[float]) -> None:
+def test_the_same_past_shows_the_same(loads: list[float]) -> None:
     known = fed(loads)
     assert known == fed(loads)
     assert all(a.slot < b.slot for a, b in pairwise(known.guesses))

@@ -152,7 +152,7 @@ def test_without_sizes_to_come_the_plan_moves_the_least_now(problem: StepProblem
     assert plan.cost == step.cost
 
 
-def test_what_cannot_be_planned_is_told() -> None:
+def test_what_cannot_be_planned_is_reported() -> None:
     problem = StepProblem.of([5, 1], [1, 1], [0, 0], 2, 0.1)
     assert isinstance(ScheduledPlanner((1,), 0.2, 1.0)(problem), Infeasible)
 

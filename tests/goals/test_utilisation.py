@@ -107,7 +107,7 @@ def test_an_overloaded_executor_among_idle_ones_calls_for_a_rebalance() -> None:
     assert judged(seen) == ("rebalance", 3)
 
 
-def test_imbalance_that_hurts_nobody_is_left_alone() -> None:
+def test_imbalance_that_hurts_no_one_is_left_alone() -> None:
     seen = on([0.2, 0.2], "aa", executors(*"ab"), bounds(least=2))
     assert judged(seen) == ("hold", 2)
 
@@ -255,7 +255,7 @@ def test_work_without_state_calls_for_executors_as_work_with_state_does() -> Non
     assert judged(observed(reading, executors(*"ab"))) == ("scale-out", 3)
 
 
-def test_work_of_nobody_who_takes_part_counts_too() -> None:
+def test_work_of_no_one_who_takes_part_counts_too() -> None:
     seen = observed(load([0.1] * 4, "aabb"), executors(*"ab"), other={"a": 0.8, "b": 0.8})
     assert judged(seen) == ("scale-out", 3)
     assert wanted(seen).utilisation == pytest.approx(1.0)
@@ -357,7 +357,7 @@ def test_without_work_any_tau_can_be_met() -> None:
 
 
 def spread(work: list[float], number: int, within: GoalBounds) -> Observed:
-    """The load as a good plan would leave it on so many executors."""
+    """The load as a good plan would leave it on this many executors."""
     ids = [f"e{i}" for i in range(number)]
     where = [""] * len(work)
     if within.contiguous:

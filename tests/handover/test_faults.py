@@ -131,7 +131,7 @@ def test_strangers_that_hold_all_places_make_room_for_a_target(tmp_path: Path) -
 def test_a_target_that_connects_again_leaves_no_dead_connection_behind() -> None:
     server = OriginServer(Address(), TOKEN)
     links = [TargetLink(server.address, TOKEN) for _ in range(20)]
-    for link in links:  # none is closed: their machine has died, and nobody told the origin
+    for link in links:  # none is closed: their machine has died, and no one told the origin
         link.send(Join("h", SHAPE))
         assert server.receive(60) == Join("h", SHAPE)
     last = TargetLink(server.address, TOKEN)
@@ -323,7 +323,7 @@ def test_two_sides_on_one_folder_are_refused_before_a_query_starts(tmp_path: Pat
 def test_an_origin_that_comes_back_after_its_target_has_finished_ends_some_time(
     tmp_path: Path,
 ) -> None:
-    """Nobody confirms any more; its windows are put out, and its record says whose the rest is."""
+    """No one confirms any more; its windows are put out, and its record says whose the rest is."""
     timing = Timing(repeat_ms=20, patience_ms=100, reach_ms=200, linger_ms=300)
     RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", BOUNDARY, "t"))
     feed, told = Feed(), Notes()

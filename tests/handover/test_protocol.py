@@ -102,7 +102,7 @@ def test_nothing_is_lost_or_doubled_when_a_side_dies_amid_its_work(
 
 
 def run_without_origin(world: SimulatedHandover) -> None:
-    """Nobody goes beyond what the dead origin's record allows."""
+    """No one goes beyond what the dead origin's record allows."""
     for _ in range(400):
         world.turn()
     boundary = world.boundary

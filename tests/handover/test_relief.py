@@ -21,7 +21,7 @@ def two(query: QueryLoad, *more: QueryLoad, work: float = 4) -> list[Application
     return [ApplicationLoad("a", 4, work, (query, *more)), ApplicationLoad("b", 4, 0.5)]
 
 
-def test_nothing_is_done_while_nobody_has_too_much() -> None:
+def test_nothing_is_done_while_no_one_has_too_much() -> None:
     assert relief(two(sums(10_000), work=3.5), MARKS) is None
 
 
@@ -75,7 +75,7 @@ def test_where_none_suffices_the_heaviest_that_fits_leaves_and_that_is_said() ->
     assert found.reason.endswith("that alone is not enough")
 
 
-def test_no_room_anywhere_is_told() -> None:
+def test_no_room_anywhere_is_reported() -> None:
     loads = [ApplicationLoad("a", 4, 4, (sums(1000),)), ApplicationLoad("b", 4, 2.5)]
     found = relief(loads, MARKS)
     assert isinstance(found, Infeasible)
@@ -90,7 +90,7 @@ def test_no_room_anywhere_is_told() -> None:
     )
 )
 @settings(max_examples=min(300, settings().max_examples))
-def test_nobody_gets_too_much_by_relieving_another(given: list[tuple[float, list[float]]]) -> None:
+def test_no_one_gets_too_much_by_relieving_another(given: list[tuple[float, list[float]]]) -> None:
     loads = [
         ApplicationLoad(
             str(i),

@@ -1,4 +1,4 @@
-"""What a simulated handover tells a test; the protocol itself is tested in tests/handover."""
+"""What a simulated handover shows a test; the protocol itself is tested in tests/handover."""
 
 from __future__ import annotations
 

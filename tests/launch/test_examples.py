@@ -83,7 +83,7 @@ def of_windows(found: Batches) -> Counter[str]:
 
 
 def of_the_ended(found: Batches) -> Counter[str]:
-    """Sessions that are told once, when they have ended."""
+    """Sessions that are reported once, when they have ended."""
     total: Counter[str] = Counter()
     for rows in found:
         for word, number, *_ in rows:

@@ -123,7 +123,7 @@ while any(query.lastProgress is None for query in queries):
 """
 
 
-def told(log: Path) -> list[tuple[str, str | None]]:
+def events_of(log: Path) -> list[tuple[str, str | None]]:
     quiet = ("hold", "wait")
     decisions: list[Decision] = [each for each in read_decisions(log) if each.kind not in quiet]
     return [(each.kind, each.query) for each in decisions]
@@ -147,7 +147,7 @@ def test_an_unmodified_program_runs_attached_and_ends_as_it_does(tmp_path: Path)
         "arguments": ["an argument"],
     }
     assert [line for line in ran.stderr.splitlines() if line.startswith("elastream")] == []
-    kinds = told(log)
+    kinds = events_of(log)
     assert kinds[0] == ("attach", None)
     assert ("join", "counts") in kinds
     assert ("refuse", "plain") in kinds
@@ -169,7 +169,7 @@ def test_a_program_that_leaves_everything_open_ends_as_under_python(tmp_path: Pa
         for ran in (ours, pythons)
     ]
     assert traces[0] == traces[1] != []
-    kinds = told(log)
+    kinds = events_of(log)
     assert ("join", "left") in kinds
     assert [kind for kind, _ in kinds].count("detach") == 1
     assert list(scratch.glob("elastream-*")) == []
@@ -184,7 +184,7 @@ def test_a_session_that_is_stopped_in_the_middle_is_let_go_and_the_next_is_attac
     assert ran.returncode == 1
     assert "ValueError: of its own" in ran.stderr.splitlines()
     assert "elastream: overridden: spark.speculation is true" in ran.stderr
-    kinds = [each for each in told(log) if each[0] in ("attach", "join", "detach")]
+    kinds = [each for each in events_of(log) if each[0] in ("attach", "join", "detach")]
     assert kinds == [
         ("attach", None),
         ("join", "first"),
@@ -202,7 +202,7 @@ def test_ten_queries_join_one_loop_and_end_with_the_program_that_leaves_them(
     log = tmp_path / "decisions.jsonl"
     ran = by_elastream(written(tmp_path, TEN_QUERIES), options=f"--log {log}")
     assert ran.returncode == 0, ran.stderr
-    kinds = told(log)
+    kinds = events_of(log)
     assert [kind for kind, _ in kinds].count("attach") == 1
     joined = sorted(query for kind, query in kinds if kind == "join" and query)
     assert joined == sorted(f"q{number}" for number in range(10))
@@ -222,7 +222,7 @@ def test_the_launcher_does_the_same_under_spark_submit(tmp_path: Path) -> None:
     said = json.loads(ran.stdout.splitlines()[-1])
     assert (said["exact"], said["worker"]) == (True, [[[], False]])
     assert said["arguments"] == ["an argument"]
-    assert ("join", "counts") in told(log)
+    assert ("join", "counts") in events_of(log)
 
 
 @pytest.mark.slow

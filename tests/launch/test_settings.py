@@ -24,7 +24,7 @@ def test_a_goal_has_a_name(name: str, goal: object, tmp_path: Path) -> None:
     assert goal_given(name, str(tmp_path)) == goal
 
 
-def test_a_goal_beside_the_program_is_found_and_the_path_is_left_as_it_was(tmp_path: Path) -> None:
+def test_a_goal_next_to_the_program_is_found_and_the_path_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "goals_of_mine.py").write_text("import elastream\n\nmine = elastream.ByHand()\n")
     before = list(sys.path)
     assert goal_given("goals_of_mine:mine", str(tmp_path)) == ByHand()

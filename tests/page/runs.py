@@ -1,4 +1,4 @@
-"""Runs for a page: of a simulated loop, as it goes on or as its log tells it."""
+"""Runs for a page: of a simulated loop, as it goes on or as its log shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["begun", "logged"]
 def begun(
     run: Run | None = None, *, log: Path | None = None, policy: Policy | None = None
 ) -> tuple[SimulatedCluster, SimulatedLoop]:
-    """Return a cluster and its loop, which a page or a log hears of; not started yet."""
+    """Return a cluster and its loop, which a page or a log learns of; not started yet."""
     cluster = SimulatedCluster(
         [even_workload(12, rate_steps({0: 1000, 20: 2500}), name="orders")],
         ClusterSettings(pool_s=2.0, copy_s=1.0),

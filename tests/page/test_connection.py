@@ -66,7 +66,7 @@ def test_a_client_that_does_not_read_is_waited_for_until_the_deadline_only(pair:
         BoundedWriter(ours, Deadline(0.05)).write(bytes(64 << 20))
 
 
-def test_only_so_many_bytes_are_read(pair: Pair) -> None:
+def test_a_bounded_number_of_bytes_is_read(pair: Pair) -> None:
     ours, theirs = pair
     reader = io.BufferedReader(BoundedReader(ours, Deadline(60), most_bytes=10))
     theirs.sendall(b"12345\n" * 3)

@@ -1,4 +1,4 @@
-"""Counts: added up from what a loop tells, live and from its log alike."""
+"""Counts: added up from what a loop shows, live and from its log alike."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_executors_that_are_lost_are_counted() -> None:
     assert watched.counts.now.executors_lost == 1
 
 
-def test_demand_is_the_last_that_was_looked_at_and_unknown_once_nobody_looks() -> None:
+def test_demand_is_the_last_that_was_looked_at_and_unknown_once_no_one_looks() -> None:
     cluster = SimulatedCluster(even_workload(8, rate_steps({0: 1000, 20: 4000})))
     watched = Watched()
     with watched.loop(cluster, replace(POLICY, max_executors=2)) as loop:
@@ -232,7 +232,7 @@ def test_a_query_that_comes_back_goes_on_where_it_was() -> None:
     assert (counts.now.queries["q"].rows, counts.now.left) == (10, {})
 
 
-def test_a_batch_that_nobody_can_have_measured_is_not_counted() -> None:
+def test_a_batch_that_no_one_can_have_measured_is_not_counted() -> None:
     counts = Counts()
     odd = [float("nan"), float("inf"), -1, 10**400]
     counts.take_batches([["q", 0, 0, ms, 1] for ms in odd] + [["q", 0, 0, 1, n] for n in odd])

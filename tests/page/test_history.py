@@ -34,7 +34,7 @@ def test_a_reader_reads_on_from_where_it_is() -> None:
     assert (second.lines, second.anew) == (("two",), False)
 
 
-def test_a_position_that_nobody_knows_begins_anew() -> None:
+def test_a_position_that_no_one_knows_begins_anew() -> None:
     history = History()
     history.append("one")
     assert history.read(77).anew

@@ -52,7 +52,7 @@ def sizes_of(state: LoopState) -> tuple[Counter[str], Counter[str]]:
     return number, size
 
 
-# What is told is how it is
+# The status is reported
 
 
 def test_executors_and_what_they_hold_are_those_of_the_loop() -> None:
@@ -75,7 +75,7 @@ def test_executors_and_what_they_hold_are_those_of_the_loop() -> None:
     assert sum(labelled(report, "elastream_state_bytes").values()) == sum(size.values())
 
 
-def test_utilisation_stands_beside_its_marks_and_that_of_each_executor() -> None:
+def test_utilisation_stands_next_to_its_marks_and_that_of_each_executor() -> None:
     cluster, watched = cluster_of(1400), Watched()
     with watched.loop(cluster, POLICY) as loop:
         cluster.advance(30)
@@ -106,7 +106,7 @@ def test_rows_and_batches_of_a_query_are_those_of_its_stream() -> None:
         assert number == sum(round(batch.duration_ms) / 1000 <= float(bound) for batch in batches)
 
 
-def test_a_query_tells_its_backlog_its_arrivals_and_its_trigger() -> None:
+def test_a_query_reports_its_backlog_its_arrivals_and_its_trigger() -> None:
     cluster, watched = cluster_of(4000), Watched()
     with watched.loop(cluster, replace(POLICY, max_executors=2)) as loop:
         cluster.advance(60)
@@ -118,7 +118,7 @@ def test_a_query_tells_its_backlog_its_arrivals_and_its_trigger() -> None:
     assert reports["elastream_demand_ratio",] > 1
 
 
-def test_a_change_is_told_while_it_is_under_way_and_when_it_has_ended() -> None:
+def test_a_change_is_reported_while_it_is_under_way_and_when_it_has_ended() -> None:
     cluster, watched = cluster_of(1000, pool_s=20.0), Watched()
     with watched.loop(cluster, BY_HAND) as loop:
         cluster.advance(5)
@@ -145,7 +145,7 @@ def test_a_change_is_told_while_it_is_under_way_and_when_it_has_ended() -> None:
     assert planned == [plan.figures[name] for name in names]
 
 
-def test_what_a_goal_wants_is_told_where_it_may_only_advise() -> None:
+def test_what_a_goal_wants_is_reported_where_it_may_only_advise() -> None:
     cluster, watched = cluster_of(2500), Watched()
     with watched.loop(cluster, replace(POLICY, advise_only=True)) as loop:
         cluster.advance(30)
@@ -168,7 +168,7 @@ def test_partitions_of_an_executor_that_is_lost_are_homeless() -> None:
     assert labelled(reports, "elastream_executor_partitions") == {("0", "north"): held["0"]}
 
 
-def test_copies_that_stand_by_are_told_and_so_are_spares() -> None:
+def test_copies_that_stand_by_are_reported_and_so_are_spares() -> None:
     cluster, watched = cluster_of(1000, copy_s=1.0), Watched()
     with watched.loop(cluster, replace(BY_HAND, standbys=1, spares=1)) as loop:
         cluster.advance(60)
@@ -193,7 +193,7 @@ def test_before_anything_is_seen_only_counters_have_samples() -> None:
     assert set(report) == set(families(*seen_after(30)))
 
 
-def test_before_the_first_batch_nobody_knows_load_and_places() -> None:
+def test_before_the_first_batch_no_one_knows_load_and_places() -> None:
     cluster, watched = cluster_of(1000), Watched()
     with watched.loop(cluster, POLICY):
         cluster.advance(0.5)
@@ -337,7 +337,9 @@ def members(*names: str) -> st.SearchStrategy[dict[str, Any]]:
         }
     )
 )
-def test_a_record_that_somebody_garbled_is_told_as_far_as_it_can_be(seen: dict[str, Any]) -> None:
+def test_a_record_that_somebody_garbled_is_reported_as_far_as_it_can_be(
+    seen: dict[str, Any],
+) -> None:
     text, _ = metrics_text(Counts(), seen)
     assert b" NaN" not in text
     metrics_text(Counts(), seen, "application/openmetrics-text")
@@ -362,7 +364,7 @@ def test_counters_of_a_run_never_go_down() -> None:
     assert sum(labelled(before, "elastream_change_duration_seconds_count").values()) >= 2
 
 
-def test_a_failure_of_the_loop_is_told() -> None:
+def test_a_failure_of_the_loop_is_reported() -> None:
     counts = Counts()
     counts.take_decision(
         Decision(0, None, "detach", "the loop failed", executors=2, figures={"failed": 1})

@@ -106,7 +106,7 @@ def test_every_alert_is_on_the_page_and_says_what_happened() -> None:
     assert RULES.count("summary: ") == RULES.count("severity: ") == len(alerts)
 
 
-def test_the_panels_of_the_dashboard_lie_beside_each_other() -> None:
+def test_the_panels_of_the_dashboard_lie_next_to_each_other() -> None:
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for one, other in combinations((panel["gridPos"] for panel in panels), 2):

@@ -147,7 +147,7 @@ def test_what_is_not_a_host_name_is_refused(name: str) -> None:
         checked_names([name])
 
 
-def test_a_stream_tells_what_was_and_what_comes_and_that_it_is_over(live: Any) -> None:
+def test_a_stream_shows_what_was_and_what_comes_and_that_it_is_over(live: Any) -> None:
     _, loop, _, server = live
     with asked(server, "/events") as response:
         report = events(response)
@@ -199,7 +199,7 @@ def test_metrics_are_what_prometheus_reads(live: Any) -> None:
     assert "elastream_executors" in families
 
 
-def test_a_reader_that_never_reads_holds_nobody_up() -> None:
+def test_a_reader_that_never_reads_holds_no_one_up() -> None:
     run = Run("a run")
     cluster, loop = begun(run)
     with loop, PageServer(run, FREE) as server:
@@ -213,7 +213,7 @@ def test_a_reader_that_never_reads_holds_nobody_up() -> None:
                 assert [next(report)[0] for _ in range(3)] == ["about", "reset", "records"]
 
 
-def test_only_so_many_may_look_at_a_time(live: Any) -> None:
+def test_a_bounded_number_may_look_at_a_time(live: Any) -> None:
     *_, server = live
     place = urlsplit(server.url)
     readers = []
@@ -242,7 +242,7 @@ def first_line(connection: socket.socket) -> str:
         return file.readline().decode().strip()
 
 
-def test_only_so_many_connections_are_open_at_a_time() -> None:
+def test_a_bounded_number_of_connections_is_open_at_a_time() -> None:
     with (
         PageServer(Run("a run"), FREE, limits=Limits(connections=3)) as server,
         ExitStack() as all_,

@@ -27,7 +27,7 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0
 
 
 class Watched:
-    """Hears all that a loop tells."""
+    """Hears all that a loop shows."""
 
     def __init__(self) -> None:
         self.counts = Counts()

@@ -268,7 +268,7 @@ def test_it_fits_a_phone_and_is_dark_where_that_is_liked(tab: Browser, dark: boo
         keep(tab, f"phone-{scheme['value']}")
 
 
-def test_who_does_not_see_it_is_told(tab: Browser) -> None:
+def test_who_does_not_see_it_is_reported(tab: Browser) -> None:
     run = Run("a run")
     cluster, loop = begun(run)
     with loop, PageServer(run, FREE) as server:

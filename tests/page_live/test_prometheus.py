@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a loop: it reads what is told, and its tools find nothing to object to.
+"""A real Prometheus scrapes a loop: it reads what is reported, and its tools do not object.
 
 It needs ``prometheus`` and ``promtool`` (Debian: the package ``prometheus``).
 """
@@ -315,7 +315,7 @@ CALM = {
     'elastream_change_duration_seconds_count{kind="move",outcome="abandoned"}': "0x30 1x30",
     'elastream_change_duration_seconds_count{kind="move",outcome="done"}': "0+1x60",
 }
-"""What is told in an hour in which all is well, a value a minute."""
+"""What is reported in an hour in which all is well, a value a minute."""
 
 ALARMING = {
     "ElastreamDown": {"up": "0x60"},
@@ -336,7 +336,7 @@ ALARMING = {
     },
     "ElastreamMovesDoNotHold": {'elastream_moves_asked_again_total{query="q"}': "0+5x60"},
 }
-"""What is told otherwise where an alert shall fire."""
+"""What is reported otherwise where an alert shall fire."""
 
 
 def rule_test(fields: dict[str, str], firing: list[str]) -> dict[str, Any]:

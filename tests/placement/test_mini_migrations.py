@@ -157,7 +157,7 @@ def test_no_step_leaves_a_node_over_the_limit_if_any_order_avoids_it(
 
 @given(plans(max_tasks=30, max_moves=25), caps, scopes, st.sampled_from([0, 3, 8]))
 @settings(max_examples=250)
-def test_any_number_of_moves_is_made_once_within_the_caps_and_every_overload_is_told(
+def test_any_number_of_moves_is_made_once_within_the_caps_and_every_overload_is_reported(
     case: tuple[StepProblem, StepPlan],
     cap: dict[str, Any],
     per: Literal["node", "batch"],
@@ -203,7 +203,7 @@ def test_full_nodes_that_exchange_tasks_do_so_in_one_step() -> None:
         assert made.proven
 
 
-def test_an_exchange_that_one_move_a_batch_cannot_make_is_told_with_its_excess() -> None:
+def test_an_exchange_that_one_move_a_batch_cannot_make_is_reported_with_its_excess() -> None:
     problem = StepProblem.of([5, 5, 5, 5], [1] * 4, [0, 0, 1, 1], 2, 0)
     plan = step_plan(problem, (1, 0, 0, 1))
     made = mini_migrations(problem, plan, max_tasks=1, per="batch")
@@ -285,7 +285,7 @@ def test_a_task_larger_than_the_cap_travels_alone_and_is_named() -> None:
     assert sorted([move.task for move in moves] for moves in moves_of(made)) == [[0, 2], [1]]
 
 
-def test_a_cap_per_node_lets_other_nodes_receive_beside_an_oversized_task() -> None:
+def test_a_cap_per_node_lets_other_nodes_receive_next_to_an_oversized_task() -> None:
     problem = StepProblem.of([1] * 3, [9, 2, 2], [0, 0, 0], 3, 2)
     plan = step_plan(problem, (1, 2, 2))
     per_node = mini_migrations(problem, plan, max_bytes=4, per="node")

@@ -58,7 +58,7 @@ def test_the_fields_of_the_contract_are_printed(plan: Any) -> None:
     }
 
 
-def test_the_plan_files_page_tells_what_is_printed(plan: Any) -> None:
+def test_the_plan_files_page_shows_what_is_printed(plan: Any) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "plan-files.md").read_text()
     section = page[page.index("## resilient") :]
     blocks = re.findall(r"^```json\n(.*?)^```", section, re.DOTALL | re.MULTILINE)

@@ -79,7 +79,7 @@ def test_every_query_is_measured_before_the_first_placement() -> None:
     )
 
 
-def test_how_many_are_being_measured_is_told() -> None:
+def test_how_many_are_being_measured_is_reported() -> None:
     one_known = ResilientMemory(batches={("q", RUN): 2})
     assert wanted(one_known, two_queries()).reason == "1 query is being measured"
     assert wanted(MEASURED, observed({}, executors("a"))).reason == "no query takes part"

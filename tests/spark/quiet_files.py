@@ -29,7 +29,7 @@ class QuietFiles:
         return self._spark.readStream.schema("k long").json(str(self._folder)).groupBy("k").count()
 
     def feed(self, rows: int) -> None:
-        """Put so many rows more into the folder."""
+        """Put this many rows more into the folder."""
         lines = [json.dumps({"k": (self.rows + row) % KEYS}) for row in range(rows)]
         write_text(self._folder / f"{self._files}.json", "\n".join(lines) + "\n")
         self._files += 1

@@ -62,8 +62,8 @@ class RunningQuery:
     internals: SparkInternals
     attachment: Attachment
     decisions: list[Decision]
-    told: list[BatchObservation] = field(default_factory=list)
-    heard: threading.Condition = field(default_factory=threading.Condition)
+    batches: list[BatchObservation] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     @property
     def monitor(self) -> SparkMonitor:
@@ -95,15 +95,15 @@ class RunningQuery:
     def note(self, seen: BatchObservation) -> None:
         if seen.query != self.sink:
             return
-        with self.heard:
-            self.told.append(seen)
-            self.heard.notify_all()
+        with self.changed:
+            self.batches.append(seen)
+            self.changed.notify_all()
 
     def pass_batches(self, number: int) -> None:
-        with self.heard:
-            wanted = len(self.told) + number
-            assert self.heard.wait_for(
-                lambda: len(self.told) >= wanted or not self.query.isActive, PATIENCE_S
+        with self.changed:
+            wanted = len(self.batches) + number
+            assert self.changed.wait_for(
+                lambda: len(self.batches) >= wanted or not self.query.isActive, PATIENCE_S
             ), "no batch for a long time"
         assert self.query.isActive, self.query.exception()
 

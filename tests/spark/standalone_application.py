@@ -40,7 +40,7 @@ def main(master: str, checkpoint: str) -> None:
     policy = Policy(max_executors=2, goal=ByHand(), tau=0.5)
     ends: Queue[Decision] = Queue()
     holders = []
-    with attach(query, policy, log=lambda decision: heard(decision, ends)) as attachment:
+    with attach(query, policy, log=lambda decision: on_decision(decision, ends)) as attachment:
         while query.lastProgress is None or query.lastProgress.batchId < LEAD_BATCHES:
             time.sleep(0.1)
         for executors in (2, 1, 2):  # an executor that came too late for the first batch has none
@@ -56,7 +56,7 @@ def main(master: str, checkpoint: str) -> None:
     spark.stop()
 
 
-def heard(decision: Decision, ends: Queue[Decision]) -> None:
+def on_decision(decision: Decision, ends: Queue[Decision]) -> None:
     print(line_of(decision), file=sys.stderr)
     if decision.kind in ("done", "abandon", "refuse"):
         ends.put(decision)

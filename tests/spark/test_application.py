@@ -48,7 +48,7 @@ class Application:
         self.spark = spark
         self.folder = scratch_folder(spark) / f"application-{time.monotonic_ns()}"
         self.queries: dict[str, StreamingQuery] = {}
-        self.told: list[Decision] = []
+        self.decisions: list[Decision] = []
 
     def start(
         self,
@@ -71,7 +71,7 @@ class Application:
         return committed_rows(self.checkpoint(name))
 
     def kinds(self, query: str | None = None) -> list[str]:
-        return [d.kind for d in self.told if query is None or d.query == query]
+        return [d.kind for d in self.decisions if query is None or d.query == query]
 
     def stop(self) -> None:
         for query in self.queries.values():
@@ -98,7 +98,7 @@ def alive(spark: SparkSession) -> int:
 def test_three_queries_stay_exact_through_scaling_a_kill_an_end_and_a_restart(
     spark: SparkSession, application: Application
 ) -> None:
-    report = application.told
+    report = application.decisions
     with attach(spark, GENTLE, log=report.append) as attachment:
         keyed = application.start("keyed", aggregation(spark.newSession()))
         application.start("joined", join(spark), "append", "memory")
@@ -155,7 +155,7 @@ def test_an_overloaded_query_gets_executors_and_gives_them_back_when_all_is_idle
         timeouts=Timeouts(smoothing_s=2.0, idle_s=2.0, grow_s=PATIENCE_S, action_s=PATIENCE_S),
         movement=Movement(warm_up=False, settle_batches=0),
     )
-    with attach(spark, policy, log=application.told.append):
+    with attach(spark, policy, log=application.decisions.append):
         application.start("quiet", files.counts())
         slow = slowed(numbers(spark).repartition("value"), 6000.0, "value")
         busy = application.start("busy", slow.groupBy("value").count())
@@ -170,7 +170,7 @@ def test_an_overloaded_query_gets_executors_and_gives_them_back_when_all_is_idle
         assert files.found(application.checkpoint("quiet")) == files.expected()
         until(lambda: alive(spark) == 0, "and it is given back again")
     until(lambda: alive(spark) == 1, "queries that are let go need one")
-    wakes = [d for d in application.told if "no executor is alive" in d.reason]
+    wakes = [d for d in application.decisions if "no executor is alive" in d.reason]
     assert [d.kind for d in wakes][:1] == ["scale-out"]
     application.stop()
     rows = application.rows("busy")
@@ -183,7 +183,7 @@ def test_an_idle_query_is_drained_at_once_and_verified_by_its_next_batch(
     spark: SparkSession, application: Application, tmp_path: Path
 ) -> None:
     files = QuietFiles(spark, tmp_path / "in")
-    with attach(spark, BY_HAND, log=application.told.append) as attachment:
+    with attach(spark, BY_HAND, log=application.decisions.append) as attachment:
         application.start("quiet", files.counts())
         for _ in range(3):
             files.feed(100)
@@ -196,7 +196,7 @@ def test_an_idle_query_is_drained_at_once_and_verified_by_its_next_batch(
         files.feed(100)
         application.queries["quiet"].processAllAvailable()
         until(lambda: "verify" in application.kinds(), "the first batch verifies the moves")
-    reports = [d.reason for d in application.told if d.kind == "verify"]
+    reports = [d.reason for d in application.decisions if d.kind == "verify"]
     assert "are where they were asked for in idle time" in reports[0]
     application.stop()
     assert files.found(application.checkpoint("quiet")) == files.expected()
@@ -212,12 +212,12 @@ def test_queries_that_are_started_again_and_again_leave_nothing_behind(
     streams = spark._jsparkSession.streams()
     listeners = len(streams.listListeners())
     before = threads()
-    with attach(spark, BY_HAND, log=application.told.append) as attachment:
+    with attach(spark, BY_HAND, log=application.decisions.append) as attachment:
         application.start("steady", aggregation(spark))
         until(lambda: "steady" in tasks_of(attachment), "one reports all the time")
         during = threads()
         for _ in range(3):
-            application.told.clear()
+            application.decisions.clear()
             query = application.start("restarted", totals(spark), "complete")
             until(lambda: "restarted" in tasks_of(attachment), "the other takes part")
             query.stop()

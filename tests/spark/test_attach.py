@@ -189,7 +189,7 @@ def test_a_page_shows_where_tasks_are_and_the_attachment_explains_itself(
         HTTPConnection(place.hostname or "", place.port).request("GET", "/")
 
 
-def test_a_port_that_cannot_be_had_is_told_and_nothing_is_attached(
+def test_a_port_that_cannot_be_had_is_reported_and_nothing_is_attached(
     spark: SparkSession, checkpoint: Path
 ) -> None:
     with counting(spark, checkpoint) as query, socket.create_server(("127.0.0.1", 0)) as taken:

@@ -51,7 +51,7 @@ NO_CACHE = {"XDG_CACHE_HOME": os.devnull}
 
 
 def counts_of(spark: SparkSession) -> DataFrame:
-    """A stream that keeps nobody busy, counted by key."""
+    """A stream that keeps no one busy, counted by key."""
     from pyspark.sql import functions as f
 
     numbers = spark.readStream.format("rate").option("rowsPerSecond", 20).load()

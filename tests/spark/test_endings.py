@@ -33,7 +33,7 @@ def test_of_a_function_that_failed_it_is_what_the_function_raised() -> None:
     )
 
 
-def test_an_end_that_says_little_is_told_as_it_is() -> None:
+def test_an_end_that_says_little_is_reported_as_it_is() -> None:
     assert ending(None) == "the reason is not known"
     assert ending("") == ""
     assert ending("a\nTraceback (most recent call last):\n  cut") == "a"

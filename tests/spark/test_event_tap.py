@@ -79,7 +79,7 @@ def event_line(event: QueryEvent) -> str:
 
 @settings(max_examples=min(150, settings().max_examples))
 @given(st.lists(JOBS), st.lists(TASKS), st.randoms())
-def test_every_job_and_task_is_read_as_it_was_told(
+def test_every_job_and_task_is_read_as_it_was_reported(
     jobs: list[JobEvent], tasks: list[TaskEvent], random: Any
 ) -> None:
     lines = [*map(task_line, tasks)]
@@ -92,7 +92,7 @@ def test_every_job_and_task_is_read_as_it_was_told(
 
 @settings(max_examples=min(150, settings().max_examples))
 @given(st.dictionaries(IDS, st.booleans()), st.lists(EVENTS), NUMBERS, st.booleans(), NUMBERS)
-def test_everything_that_is_waited_for_is_read_as_it_was_told(
+def test_everything_that_is_waited_for_is_read_as_it_was_reported(
     idle: dict[str, bool], events: list[QueryEvent], jobs: int, changed: bool, dropped: int
 ) -> None:
     lines = [
@@ -128,7 +128,7 @@ def test_no_work_is_no_lines() -> None:
     assert work_in("", NAMES) == Work((), ())
 
 
-def test_what_nobody_fetches_is_dropped_the_oldest_first_and_counted(spark: SparkSession) -> None:
+def test_what_no_one_fetches_is_dropped_the_oldest_first_and_counted(spark: SparkSession) -> None:
     internals = SparkInternals.of(spark)
     tap = EventTap(internals, most=4)
     try:

@@ -54,7 +54,7 @@ def test_no_executor_is_forgotten_that_two_threads_warm_at_once(
     assert {str(name) for name in registry.warm} == names
 
 
-def test_an_executor_that_was_warmed_is_told_whoever_else_reads_the_roll(
+def test_an_executor_that_was_warmed_is_reported_whoever_else_reads_the_roll(
     spark: SparkSession,
 ) -> None:
     internals = SparkInternals.of(spark)

@@ -75,7 +75,7 @@ def test_an_executor_that_state_is_heading_for_is_not_released(runtime: Applicat
     runtime.settle(dict.fromkeys(runtime.tasks, first))
 
 
-def test_an_executor_that_a_query_nobody_steers_has_state_on_is_not_released(
+def test_an_executor_that_a_query_no_one_steers_has_state_on_is_not_released(
     spark: SparkSession, runtime: Application
 ) -> None:
     first, second = runtime.executor_ids()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_what_spark_refused_can_be_told_when_its_session_has_ended(
+def test_what_spark_refused_can_be_reported_when_its_session_has_ended(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark import SparkContext

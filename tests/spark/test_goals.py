@@ -71,7 +71,7 @@ def alive(spark: SparkSession) -> int:
     return len(SparkInternals.of(spark).executors())
 
 
-def told_by(decisions: list[Decision], kind: str) -> str:
+def reasons_of(decisions: list[Decision], kind: str) -> str:
     return "; ".join(decision.reason for decision in decisions if decision.kind == kind)
 
 
@@ -114,7 +114,7 @@ def test_a_resilient_placement_is_made_at_the_start_and_after_a_loss(
     with attach(query, policy, log=decisions.append) as attachment:
         until(lambda: any(d.kind == "plan" for d in decisions), "a placement at the start")
         assert attachment.wait(PATIENCE_S)
-        assert "a placement for 2 executors and 1 query, at the start" in told_by(
+        assert "a placement for 2 executors and 1 query, at the start" in reasons_of(
             decisions, "rebalance"
         )
         kill(spark, attachment.executors()[0].id)

@@ -135,7 +135,7 @@ def test_a_keeper_that_ends_takes_no_orders_and_another_one_does(host: Host) -> 
     assert host.copies(second).keys() == {"a", "b"}
 
 
-def test_a_keeper_that_hears_nothing_for_its_lease_ends(host: Host) -> None:
+def test_a_keeper_that_receives_nothing_for_its_lease_ends(host: Host) -> None:
     host.deliver("a", lease_ms=1)
     until(lambda: not host.keepers(), "the keeper has ended")
 

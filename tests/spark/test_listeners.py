@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="need
 
 
 def listened_on(pids: Iterable[int]) -> set[str]:
-    """The addresses on which these processes listen, as the kernel tells."""
+    """The addresses on which these processes listen, as the kernel shows."""
     sockets = {name for pid in pids for name in descriptors(pid)}
     return {
         address(row[1].partition(":")[0])
@@ -44,7 +44,7 @@ def descriptors(pid: int) -> list[str]:
 
 
 def address(text: str) -> str:
-    """The address that the kernel tells as words of the machine's own order."""
+    """The address that the kernel shows as words of the machine's own order."""
     words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
     raw = b"".join(struct.pack("=I", word) for word in words)
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)

@@ -144,7 +144,7 @@ def test_queries_are_waited_for_also_where_the_loop_has_failed_before_they_end(
         assert attachment.await_queries(PATIENCE_S)
 
 
-def test_a_loop_that_is_told_nothing_any_more_ends_and_says_why(
+def test_a_loop_that_receives_nothing_any_more_ends_and_says_why(
     start: Callable[[], StreamingQuery],
 ) -> None:
     query, decisions = start(), list[Decision]()

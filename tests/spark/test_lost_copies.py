@@ -11,7 +11,7 @@ import pytest
 from tests.spark.running_query import BY_HAND, RunningQuery, running, until
 from tests.spark.streams import aggregation
 from tests.spark.test_copies import AHEAD
-from tests.spark.test_standbys import all_have_one, told
+from tests.spark.test_standbys import all_have_one, standby_decisions
 from tests.spark.thread_dumps import threads
 
 from elastream.core.ports import Copied, Ticket
@@ -164,12 +164,13 @@ def test_standbys_whose_keepers_have_ended_are_ordered_anew(
         run.settle_intervals(run.executor_ids())
         until(lambda: all_have_one(run), "all have one")
         assert have_keepers(run)
-        before = len(told(run, "has dropped the copies"))
+        before = len(standby_decisions(run, "has dropped the copies"))
         silence = Silence(copies_of(run))
         silence.is_silent = True
         until(lambda: not have_keepers(run), "the keepers have ended")
         silence.is_silent = False
         until(
-            lambda: len(told(run, "has dropped the copies")) > before, "the loop knows of the loss"
+            lambda: len(standby_decisions(run, "has dropped the copies")) > before,
+            "the loop knows of the loss",
         )
         until(lambda: all_have_one(run) and have_keepers(run), "all have one again")

@@ -29,11 +29,11 @@ def counted(spark: SparkSession) -> Iterator[RunningQuery]:
         yield run
 
 
-def test_a_batch_is_told_with_its_rows_and_the_work_and_state_of_every_task(
+def test_a_batch_is_reported_with_its_rows_and_the_work_and_state_of_every_task(
     counted: RunningQuery,
 ) -> None:
     counted.pass_batches(2)
-    last = counted.told[-1]
+    last = counted.batches[-1]
     assert last.rows == ROWS
     assert last.backlog is None
     assert last.duration_ms > 0
@@ -55,7 +55,7 @@ def test_operators_without_a_shuffle_between_them_are_one_and_move_together(
         first, _ = run.executor_ids()
         run.settle(dict.fromkeys(run.tasks, first))
         run.pass_batches(1)
-        last = run.told[-1]
+        last = run.batches[-1]
         read = (last.batch + 1) * ROWS
         assert sum(task.state_rows for task in last.tasks) == 2 * read, "both operators' rows"
 
@@ -74,7 +74,7 @@ def test_operators_with_a_shuffle_between_them_have_tasks_of_their_own(
         wanted = {task: first if task.operator == 0 else second for task in each}
         run.settle(wanted)
         run.pass_batches(1)
-        assert {task.task: task.executor for task in run.told[-1].tasks} == wanted
+        assert {task.task: task.executor for task in run.batches[-1].tasks} == wanted
 
 
 def test_operators_behind_a_union_are_told_apart(spark: SparkSession) -> None:
@@ -87,15 +87,15 @@ def test_operators_behind_a_union_are_told_apart(spark: SparkSession) -> None:
         wanted = {task: first if task.operator == 0 else second for task in each}
         run.settle(wanted)
         run.pass_batches(1)
-        last = run.told[-1]
+        last = run.batches[-1]
         assert {task.task: task.executor for task in last.tasks} == wanted
         rows = [sum(t.state_rows for t in last.tasks if t.task.operator == o) for o in (0, 1)]
         assert max(rows) == KEYS * min(rows), "a row a key in one, a row a window in the other"
 
 
-def test_work_outside_stateful_tasks_is_told_by_executor(counted: RunningQuery) -> None:
+def test_work_outside_stateful_tasks_is_reported_by_executor(counted: RunningQuery) -> None:
     counted.pass_batches(1)
-    outside = counted.told[-1].outside_ms
+    outside = counted.batches[-1].outside_ms
     assert set(outside) <= set(counted.executor_ids())
     assert sum(outside.values()) > 0, "the source's tasks"
 
@@ -117,7 +117,9 @@ def test_a_subscriber_that_fails_is_logged_and_the_others_still_hear(
         assert "a subscriber failed at BatchObserved" in caplog.text
 
 
-def test_a_closed_monitor_tells_no_more_and_leaves_the_query_running(counted: RunningQuery) -> None:
+def test_a_closed_monitor_reports_no_more_and_leaves_the_query_running(
+    counted: RunningQuery,
+) -> None:
     with watching(counted.query) as seen:
         batches: Queue[BatchObservation] = Queue()
         batches_of(seen.monitor, batches.put)
@@ -129,7 +131,7 @@ def test_a_closed_monitor_tells_no_more_and_leaves_the_query_running(counted: Ru
     assert counted.query.isActive
 
 
-def test_how_it_is_is_told_between_batches(counted: RunningQuery) -> None:
+def test_the_status_is_reported_between_batches(counted: RunningQuery) -> None:
     received: Queue[Status] = Queue()
     counted.monitor.subscribe(lambda fact: received.put(fact) if isinstance(fact, Status) else None)
     statuses = [received.get(timeout=PATIENCE_S) for _ in range(3)]
@@ -170,9 +172,9 @@ def test_an_event_that_cannot_be_read_costs_that_batch_and_no_more(
         return read(self, progress, end_ms)
 
     monkeypatch.setattr(WatchedQuery, "observed", observed)
-    before = counted.told[-1].batch
+    before = counted.batches[-1].batch
     counted.pass_batches(2)
-    assert [batch.batch for batch in counted.told[-2:]] == [before + 2, before + 3]
+    assert [batch.batch for batch in counted.batches[-2:]] == [before + 2, before + 3]
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
@@ -182,7 +184,7 @@ def test_a_clock_that_is_set_does_not_move_batches(
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + seconds)
     counted.pass_batches(2)
-    before, *after = counted.told[-3:]
+    before, *after = counted.batches[-3:]
     passed_ms = [batch.finished_at_ms - before.finished_at_ms for batch in after]
     assert 0 < passed_ms[0] < passed_ms[1] < 1_800_000
 

@@ -22,17 +22,17 @@ def run(spark: SparkSession) -> Iterator[RunningQuery]:
         yield running_query
 
 
-def test_where_tells_where_a_task_ran_and_not_where_it_was_asked_to_go(run: RunningQuery) -> None:
+def test_where_shows_where_a_task_ran_and_not_where_it_was_asked_to_go(run: RunningQuery) -> None:
     first, second = run.executor_ids()
     run.settle(dict.fromkeys(run.tasks, first))
     run.attachment.move(dict.fromkeys(run.tasks, second))
-    batches = len(run.told)
+    batches = len(run.batches)
     where = set(run.where().values())
-    assert where == {first} or len(run.told) > batches
+    assert where == {first} or len(run.batches) > batches
     assert run.attachment.wait(180)
     assert set(run.where().values()) == {second}
     run.pass_batches(2)
-    assert {task.executor for task in run.told[-1].tasks} == {second}
+    assert {task.executor for task in run.batches[-1].tasks} == {second}
 
 
 def test_tasks_and_executors_that_do_not_exist_are_refused_and_nothing_moves(

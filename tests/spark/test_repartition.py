@@ -151,7 +151,7 @@ def test_an_aggregate_over_everything_is_refused_and_left_as_it_was(
         assert files_of(folder) == before
 
 
-def test_the_loop_pauses_a_query_that_has_too_few_and_tells_what_that_cost(
+def test_the_loop_pauses_a_query_that_has_too_few_and_shows_what_that_cost(
     spark: SparkSession, folder: Path
 ) -> None:
     def restart() -> StreamingQuery:

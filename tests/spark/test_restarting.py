@@ -115,7 +115,7 @@ def start(spark: SparkSession, folder: Path) -> Callable[[], StreamingQuery]:
 
 
 def failing(start: Restart, times: int, *, after: bool = False) -> Restart:
-    """What fails so many times before, or after, it starts the query."""
+    """What fails this many times before, or after, it starts the query."""
     left = [times]
 
     def start_counting() -> StreamingQuery:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STANDING = replace(BY_HAND, standbys=1)
 
 
-def told(run: RunningQuery, words: str) -> list[Decision]:
+def standby_decisions(run: RunningQuery, words: str) -> list[Decision]:
     return [d for d in run.decisions if d.kind == "standby" and words in d.reason]
 
 
@@ -36,8 +36,8 @@ def test_tasks_of_a_killed_executor_go_where_their_copies_are(spark: SparkSessio
         moved = {task for task, node in run.where().items() if node == first}
         assert moved
         kill(spark, first)
-        until(lambda: bool(told(run, "taken over")), "copies were taken over")
-        (taken,) = told(run, "taken over")
+        until(lambda: bool(standby_decisions(run, "taken over")), "copies were taken over")
+        (taken,) = standby_decisions(run, "taken over")
         assert taken.figures["tasks_ahead"] <= taken.figures["tasks"] == len(moved)
         until(lambda: {run.where().get(task) for task in moved} == {second}, "they ran there")
         run.pass_batches(3)

@@ -43,7 +43,7 @@ def event(*added: tuple[str, int], ended_well: bool = True) -> TaskEvent:
 STATEFUL = ("the numStateStoreInstances", 1)
 
 
-def test_an_event_tells_where_a_task_ran_how_long_on_how_many_rows_and_with_what_state() -> None:
+def test_an_event_shows_where_a_task_ran_how_long_on_how_many_rows_and_with_what_state() -> None:
     report = event(
         STATEFUL,
         ("the numTotalStateRows", 40),
@@ -74,7 +74,7 @@ def test_failed_and_stateless_tasks_hold_no_state_and_are_work_all_the_same() ->
         assert (task.writers, task.run_ms, task.executor) == ((), 40, "7")
 
 
-def test_what_a_batch_did_outside_stateful_tasks_is_told_by_executor() -> None:
+def test_what_a_batch_did_outside_stateful_tasks_is_reported_by_executor() -> None:
     tasks = [
         finished(0, executor="a"),
         finished(1, writers=(), executor="a"),
@@ -91,7 +91,7 @@ def test_operators_that_share_tasks_are_led_by_the_lowest_id() -> None:
     assert lead_of(operators) == {0: 0, 1: 1, 2: 1}
 
 
-def test_each_task_is_told_with_its_executor_time_rows_and_state() -> None:
+def test_each_task_is_reported_with_its_executor_time_rows_and_state() -> None:
     tasks = [
         finished(
             partition,
@@ -118,7 +118,7 @@ def test_each_task_is_told_with_its_executor_time_rows_and_state() -> None:
     assert seen.ledger[TaskId("q", 0, 0)] == Written(400, 4)
 
 
-def test_operators_that_share_tasks_are_told_as_one() -> None:
+def test_operators_that_share_tasks_are_reported_as_one() -> None:
     tasks = [finished(partition, writers=(1, 2)) for partition in range(PARTITIONS)]
     seen = batch_tasks("q", tasks, [operator(0, rank=1), operator(1, rank=0)], {})
     assert [task.task for task in seen.tasks] == [TaskId("q", 0, p) for p in range(PARTITIONS)]
@@ -194,7 +194,7 @@ def test_what_was_written_is_summed_over_the_batches(batches: list[tuple[int, in
     assert ledger.get(TaskId("q", 0, 0), Written()) == total
 
 
-def test_a_store_nobody_wrote_to_weighs_its_files_and_one_without_files_its_memory() -> None:
+def test_a_store_no_one_wrote_to_weighs_its_files_and_one_without_files_its_memory() -> None:
     rocksdb = {"rocksdbTotalBytesWritten": 0, "rocksdbSstFileSize": 900, "numTotalStateRows": 7}
     assert state_bytes(rocksdb, Written()) == 900
     assert state_bytes(rocksdb, Written(size=300, rows=3)) == 900
@@ -213,7 +213,7 @@ def test_rows_put_out_are_those_of_the_last_operator_in_the_task() -> None:
     assert task.rows_out == 30
 
 
-def test_no_rows_put_out_are_a_zero_where_they_are_told_and_unknown_where_not() -> None:
+def test_no_rows_put_out_are_a_zero_where_they_are_reported_and_unknown_where_not() -> None:
     for step, expected in ((-4, 0), (None, None)):
         known = replace(operator(0), output_step=step)
         (task,) = batch_tasks("q", [finished(0)], [known], {}).tasks

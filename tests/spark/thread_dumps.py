@@ -14,7 +14,7 @@ IN_VAIN = ("waited in vain", "no batch for a long time", "from pytest-timeout")
 
 
 def threads(spark: SparkSession, executor: str) -> list[Any]:
-    """Return what Spark tells of each thread of an executor, or of the driver."""
+    """Return what Spark shows of each thread of an executor, or of the driver."""
     found: Any = spark.sparkContext._jsc.sc().getExecutorThreadDump(executor)
     return list(found.get()) if found.isDefined() else []
 

@@ -272,7 +272,7 @@ def test_an_executor_may_become_slow_and_recover() -> None:
     assert times == [[200, 200], [400, 200], [200, 200]]
 
 
-def test_a_batch_may_be_held_up_once_with_nobody_busy() -> None:
+def test_a_batch_may_be_held_up_once_with_no_one_busy() -> None:
     one = cluster(rows_per_s=400, load_ms_per_mib=0)
     one.run_batches(2)
     one.hold_up("query", 7)
@@ -282,7 +282,7 @@ def test_a_batch_may_be_held_up_once_with_nobody_busy() -> None:
     assert batch_of(one).duration_ms < 7000
 
 
-def test_whom_nobody_knows_can_be_neither_killed_nor_slowed() -> None:
+def test_whom_no_one_knows_can_be_neither_killed_nor_slowed() -> None:
     one = cluster()
     for act in (one.kill, lambda executor: one.set_speed(executor, 0.5)):
         with pytest.raises(ProblemError, match="executor: '9' is not alive; alive are 0, 1"):
@@ -300,24 +300,24 @@ def test_hosts_are_as_far_from_each_other_as_the_settings_say() -> None:
     assert cluster().round_trips_ms([("a", "b")]) == {}
 
 
-# What is told
+# What is reported
 
 
-def told_by(one: SimulatedCluster, kind: type[Fact]) -> list[Any]:
+def facts_of(one: SimulatedCluster, kind: type[Fact]) -> list[Any]:
     facts: list[Any] = []
     one.subscribe(lambda fact: facts.append(fact) if isinstance(fact, kind) else None)
     return facts
 
 
-def test_a_query_is_told_with_its_shape() -> None:
-    (joined,) = told_by(cluster(), QueryJoined)
+def test_a_query_is_reported_with_its_shape() -> None:
+    (joined,) = facts_of(cluster(), QueryJoined)
     assert joined == QueryJoined(0, "query", "run 1", OperatorGraph({0: None}), 4, 1000.0)
 
 
-def test_how_it_is_is_told_every_second() -> None:
+def test_the_status_is_reported_every_second() -> None:
     rates = [0.0]
     one = cluster(lambda _: rates[0])
-    report = told_by(one, Status)
+    report = facts_of(one, Status)
     one.advance(3)
     assert report == [Status(1000 * second, frozenset({"query"}), 0) for second in (1, 2, 3)]
     rates[0] = 2000.0
@@ -325,9 +325,9 @@ def test_how_it_is_is_told_every_second() -> None:
     assert report[-1] == Status(5000, frozenset(), 1)
 
 
-def test_how_it_is_may_be_told_more_seldom() -> None:
+def test_the_status_may_be_reported_less_often() -> None:
     one = cluster(rows_per_s=0, status_s=20.0)
-    report = told_by(one, Status)
+    report = facts_of(one, Status)
     one.advance(50)
     assert [fact.at_ms for fact in report] == [20_000, 40_000]
 
@@ -348,9 +348,9 @@ def test_what_is_to_be_done_later_is_done_in_its_order() -> None:
     assert done == [0.0, 2000.0, 3500.0]
 
 
-def test_a_death_is_told_at_once_or_with_the_next_status() -> None:
+def test_a_death_is_reported_at_once_or_with_the_next_status() -> None:
     one = cluster(rows_per_s=0, executors=3)
-    report = told_by(one, ExecutorsChanged)
+    report = facts_of(one, ExecutorsChanged)
     one.kill("0")
     assert [fact.at_ms for fact in report] == [0]
     one.kill("1", at_once=False)
@@ -359,10 +359,10 @@ def test_a_death_is_told_at_once_or_with_the_next_status() -> None:
     assert [executor.id for executor in report[-1].executors] == ["2"]
 
 
-def test_executors_that_came_are_told_with_the_next_status() -> None:
+def test_executors_that_came_are_reported_with_the_next_status() -> None:
     one = cluster(rows_per_s=0)
     one.advance(1)
-    report = told_by(one, ExecutorsChanged)
+    report = facts_of(one, ExecutorsChanged)
     one.grow(3, timeout_s=1, ticket=Ticket())
     one.advance(2)
     assert [len(fact.executors) for fact in report] == [3]
@@ -380,7 +380,7 @@ def two_queries() -> SimulatedCluster:
     )
 
 
-def test_queries_run_beside_each_other_each_at_its_trigger() -> None:
+def test_queries_run_next_to_each_other_each_at_its_trigger() -> None:
     one = two_queries()
     batches = one.advance(20.5)
     ended = [batch.query for batch in batches]
@@ -390,7 +390,7 @@ def test_queries_run_beside_each_other_each_at_its_trigger() -> None:
 
 def test_a_query_may_end_and_begin_again_in_a_new_run() -> None:
     one = two_queries()
-    report = told_by(one, QueryJoined | QueryLeft)  # type: ignore[arg-type]
+    report = facts_of(one, QueryJoined | QueryLeft)  # type: ignore[arg-type]
     workload = one.queries["slow"].workload
     one.advance(2)
     one.end_query("slow", "stopped")
@@ -407,9 +407,9 @@ def test_a_query_may_end_and_begin_again_in_a_new_run() -> None:
     assert {batch.run for batch in batches} == {"run 3"}
 
 
-def test_every_batch_is_told_as_it_commits() -> None:
+def test_every_batch_is_reported_as_it_commits() -> None:
     one = two_queries()
-    report = told_by(one, BatchObserved)
+    report = facts_of(one, BatchObserved)
     batches = one.advance(10)
     assert [fact.batch for fact in report] == batches
     assert [fact.at_ms for fact in report] == sorted(fact.at_ms for fact in report)

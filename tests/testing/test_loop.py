@@ -1,4 +1,4 @@
-"""What the simulated loop tells a test."""
+"""What the simulated loop shows a test."""
 
 from __future__ import annotations
 

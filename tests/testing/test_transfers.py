@@ -51,7 +51,7 @@ def batch_of(cluster: SimulatedCluster) -> BatchObservation:
 
 
 def waited_ms(cluster: SimulatedCluster, asked: Callable[[Mapping[TaskId, str]], bool]) -> float:
-    """Return what the first batch that ran as asked took besides its tasks.
+    """Return what the first batch that ran as asked took in addition to its tasks.
 
     The batch that was under way is not it.
     """

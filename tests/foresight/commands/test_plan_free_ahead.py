@@ -33,7 +33,7 @@ def plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-@pytest.mark.parametrize("told", [{"futures": FUTURES}, {"chain": CHAIN}])
+@pytest.mark.parametrize("fields", [{"futures": FUTURES}, {"chain": CHAIN}])
 def test_few_tasks_are_planned_to_the_optimum(plan: Any, fields: dict[str, Any]) -> None:
     code, out, err = plan(STEP | fields)
     found = json.loads(out)
@@ -67,7 +67,7 @@ def test_many_tasks_are_planned_with_a_bound(plan: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("fields", "line"),
     [
         ({}, "chain: or futures must say what may follow"),
         ({"futures": FUTURES, "chain": CHAIN}, "chain: or futures must say what may follow"),

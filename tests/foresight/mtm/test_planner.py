@@ -243,7 +243,9 @@ def test_other_tasks_than_the_values_are_for_are_planned_as_a_single_step(
         planner.plan(step)
 
 
-def test_why_a_migration_is_planned_as_a_single_step_is_told(planner: TransitionPlanner) -> None:
+def test_why_a_migration_is_planned_as_a_single_step_is_reported(
+    planner: TransitionPlanner,
+) -> None:
     cut: Cut = (0, 8, 15, 22, 30)
     others = StepProblem.of([1] * 5, [1] * 5, [[0, 5]], 4, 0.4)
     assert planner.why_single_step(step_of(large(), cut, 5)) is None

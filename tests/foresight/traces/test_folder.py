@@ -19,7 +19,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_trace_appears_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_a_trace_appears_whole_and_nothing_is_left_next_to_it(tmp_path: Path) -> None:
     trace(tmp_path / "trace", seed=1)
     assert files(tmp_path) == ["trace", "trace/manifest.json"]
     assert read_manifest(tmp_path / "trace")["seed"] == 1

@@ -1,4 +1,4 @@
-"""The coordinator over decision logs; a small program stands in for the target that it starts.
+"""The coordinator over decision logs; a small program is in for the target that it starts.
 
 Real applications are in ``tests/handover/spark/test_managed.py``.
 """
@@ -94,7 +94,7 @@ def test_it_says_which_query_should_go_where_and_how(
 
 
 @pytest.mark.usefixtures("file")
-def test_nothing_to_do_and_nowhere_to_go_are_told(
+def test_nothing_to_do_and_nowhere_to_go_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = {"applications": [{"name": "a", "log": "a.jsonl", "queries": {"sums": WINDOW}}]}

@@ -1,6 +1,6 @@
 """Handovers over generated windows and streams: ``python -m tests.handover.spark.generated N``.
 
-Runs so many of them, or those named by ``FIRST-LAST``, in a session of its own with ``local[2]``:
+Runs this many of them, or those named by ``FIRST-LAST``, in a session of its own with ``local[2]``:
 each takes seconds there. A line for each; the exit code is 0 if all of them are exact.
 """
 
@@ -97,7 +97,7 @@ def check_generated(
 
 
 def run_generated(wanted: str, generate: Generate = generated) -> int:
-    """Run so many, or those from a first to a last, and return how many failed."""
+    """Run this many, or those from a first to a last, and return how many failed."""
     first, last = wanted.split("-") if "-" in wanted else ("0", str(int(wanted) - 1))
     failed = 0
     with application_session(master="local[2]", partitions=2) as spark:

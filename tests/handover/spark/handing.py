@@ -38,7 +38,7 @@ ALL_MS = 3_600_000
 
 
 _QUIET_POLLS = 10
-"""A query that has planned no batch for so many looks has no rows."""
+"""A query that has planned no batch for this many looks has no rows."""
 
 
 class Pace:

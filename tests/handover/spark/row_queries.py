@@ -181,7 +181,7 @@ def windows_over_a_join(
 
 
 def _wide(rows: DataFrame) -> DataFrame:
-    """Rows with a decimal, a struct, an array, a map and nulls beside what they had."""
+    """Rows with a decimal, a struct, an array, a map and nulls next to what they had."""
     from pyspark.sql import functions as f
 
     return rows.select(

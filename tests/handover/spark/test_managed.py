@@ -1,4 +1,4 @@
-"""The coordinator over real applications: it reads their load, decides, acts and tells."""
+"""The coordinator over real applications: it reads their load, decides, acts and reports."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Coordinator:
         (self._folder / "manage.json").write_text(json.dumps(content))
 
     def look(self, *options: str) -> str:
-        """Let it look once, and return what it tells; the streams' time goes on meanwhile."""
+        """Let it look once, and return what it shows; the streams' time goes on meanwhile."""
         command = [sys.executable, "-m", "elastream.cli.main", "handover", "manage"]
         looking = subprocess.Popen(
             [*command, "manage.json", *options],
@@ -87,7 +87,7 @@ class Coordinator:
 
 @contextmanager
 def managed(folder: Path) -> Iterator[tuple[Applications, Coordinator]]:
-    """Run ``a`` until its log tells what it costs; end what the coordinator has started too."""
+    """Run ``a`` until its log shows what it costs; end what the coordinator has started too."""
     run = Applications(folder, "sums", master=None)
     try:
         run.serve("--log", "a.jsonl")
@@ -101,7 +101,7 @@ def managed(folder: Path) -> Iterator[tuple[Applications, Coordinator]]:
 
 
 def is_measured(log: Path) -> bool:
-    """Whether the log tells what the query costs; its first sample may know nothing yet."""
+    """Whether the log shows what the query costs; its first sample may know nothing yet."""
     try:
         return bool(load_from_log("it", log, {"sums": None}).queries)
     except ProblemError:

@@ -1,4 +1,4 @@
-"""What a command tells of the query that it ran."""
+"""What a command shows of the query that it ran."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_batch_that_fails_as_the_side_ends_is_no_failure_of_the_query(
     assert "cut short" in str(stream.streaming.exception())
 
 
-def test_a_batch_that_breaks_before_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_that_breaks_before_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     sink = _Breaking()
     sink.break_now.set()
     side = _side(spark, tmp_path, sink)

@@ -63,7 +63,7 @@ def result(
     return BenchResult(512 << 20, repeat, change, figures, exact, series, ((0.0, 0.0), (20.0, 0.3)))
 
 
-def test_a_run_is_told_in_the_names_that_are_agreed() -> None:
+def test_a_run_is_reported_in_the_names_that_are_agreed() -> None:
     fields = result().as_json()
     assert set(fields) >= CONTRACT
     assert set(fields) - CONTRACT == {"state", "state_bytes", "steady_again"}
@@ -74,7 +74,7 @@ def test_a_run_is_told_in_the_names_that_are_agreed() -> None:
     assert result(balanced=None).as_json()["batches_until_balanced"] is None
 
 
-def test_the_settings_are_told_in_the_names_that_are_agreed() -> None:
+def test_the_settings_are_reported_in_the_names_that_are_agreed() -> None:
     settings = BenchSettings(states=(3 << 20, 512 << 20), executors=(4, 6), hot_share=0.5)
     fields = settings.as_json()
     agreed = ("executors", "state_bytes", "hot_share", "work", "store")
@@ -192,7 +192,7 @@ def test_a_run_that_breaks_leaves_what_was_there(
         (["--mechanisms", "live-fast"], "--mechanisms: live-fast is none of stock, live"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
+def test_a_wrong_setting_is_reported_in_one_line_before_anything_starts(
     refusing: Any, arguments: list[str], line: str
 ) -> None:
     assert refusing(migration, BENCH)(*arguments).startswith(line)

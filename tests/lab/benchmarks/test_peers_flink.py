@@ -104,7 +104,7 @@ def test_a_jar_is_sent_as_browsers_send_files() -> None:
     assert (content, end) == (b"\x00\r\nPK", b"\r\n--xyz--\r\n")
 
 
-def test_a_process_that_ends_is_told_by_its_last_line(tmp_path: Path) -> None:
+def test_a_process_that_ends_is_reported_by_its_last_line(tmp_path: Path) -> None:
     flink = FlinkInstallation("2.9.1", _folder(tmp_path))
     ends = "echo one; echo two >&2; exit 3"
     java = made_java(tmp_path, f"case $* in *ClusterEntrypoint*) {ends};; esac; exec sleep 600")
@@ -115,7 +115,7 @@ def test_a_process_that_ends_is_told_by_its_last_line(tmp_path: Path) -> None:
         pytest.fail("there is no cluster")
 
 
-def test_of_a_stack_trace_the_cause_is_told() -> None:
+def test_of_a_stack_trace_the_cause_is_reported() -> None:
     log = "one\nError: no\n\tat a\nCaused by: no room\n\tat b\n\t... 5 more\n\n"
     assert last_line(log) == "Caused by: no room"
     assert last_line("") == "it said nothing"

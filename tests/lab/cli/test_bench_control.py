@@ -43,7 +43,7 @@ def test_the_loop_is_timed_at_the_sizes_asked_for(
         (["--json", "no-such-folder/a.json"], "--json: the folder no-such-folder does not exist"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
+def test_a_wrong_setting_is_reported_in_one_line_before_anything_starts(
     refusing: Any, arguments: list[str], line: str
 ) -> None:
     refused = refusing(control, "elastream_lab.benchmarks.control.simulated.measured_apart")

@@ -89,7 +89,7 @@ def test_the_summary_has_the_names_of_the_contract(
     assert "every word slept 1000 µs" in shown
 
 
-def test_a_way_that_fails_is_told_beside_what_the_others_came_to(
+def test_a_way_that_fails_is_reported_next_to_what_the_others_came_to(
     ran: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran(result("fixed-max"), elastream=RuntimeError("no\nexecutor"))
@@ -116,7 +116,7 @@ def test_an_interrupt_leaves_what_there_is(ran: Callable[..., None], tmp_path: P
     assert (len(summary["runs"]), summary["error"]) == (1, "interrupted")
 
 
-def test_a_load_that_is_none_is_told_before_anything_starts(
+def test_a_load_that_is_none_is_reported_before_anything_starts(
     ran: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran(interrupted=AssertionError("something was started"))

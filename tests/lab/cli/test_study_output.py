@@ -1,4 +1,4 @@
-"""How a study tells its figures, and what it leaves of a run that does not come to its end."""
+"""How a study shows its figures, and what it leaves of a run that does not come to its end."""
 
 from __future__ import annotations
 

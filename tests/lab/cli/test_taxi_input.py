@@ -41,13 +41,13 @@ def refused(refusing: Any) -> Any:  # arguments -> the one line
         (["--json", "/"], "--json: / is a folder; name a file"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
+def test_a_wrong_setting_is_reported_in_one_line_before_anything_starts(
     refused: Any, arguments: list[object], line: str
 ) -> None:
     assert refused(*arguments).startswith(line)
 
 
-def test_a_file_of_another_kind_is_told_before_anything_starts(
+def test_a_file_of_another_kind_is_reported_before_anything_starts(
     refused: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "a.csv"

@@ -35,7 +35,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
+def test_a_wrong_setting_is_reported_in_one_line_before_anything_starts(
     command: list[str],
     arguments: list[str],
     line: str,
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_plan_is_refused(
     assert line in capsys.readouterr().err
 
 
-def test_a_target_that_cannot_be_written_is_told_first(
+def test_a_target_that_cannot_be_written_is_reported_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["measure", "--out", str(tmp_path / "none" / "problem.json")]) == 2

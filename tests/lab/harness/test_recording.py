@@ -181,7 +181,7 @@ def test_a_file_of_one_instant_is_due_at_once(tmp_path: Path) -> None:
         ("text", "a.csv.gz", ("when", "what"), "input: {file} cannot be read: "),
     ],
 )
-def test_a_file_that_cannot_be_replayed_is_told_in_one_line(
+def test_a_file_that_cannot_be_replayed_is_reported_in_one_line(
     tmp_path: Path, content: str, name: str, columns: tuple[str, str], line: str
 ) -> None:
     file = tmp_path / name

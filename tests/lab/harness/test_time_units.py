@@ -8,7 +8,7 @@ A_DAY_IN_2020_S = 1_583_020_800
 
 
 @pytest.mark.parametrize("unit", [1e6, 1e3, 1.0, 1e-3])
-def test_the_unit_of_a_time_is_told_by_its_magnitude(unit: float) -> None:
+def test_the_unit_of_a_time_is_known_from_its_magnitude(unit: float) -> None:
     assert unit_us(A_DAY_IN_2020_S * 1e6 / unit) == unit
     assert unit_us(-A_DAY_IN_2020_S * 1e6 / unit) == unit
 

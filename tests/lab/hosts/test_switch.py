@@ -24,7 +24,7 @@ def gone(switch: Switch, now_s: float) -> list[tuple[float, int]]:
     return [(left.due_s, left.port) for left in switch.departures(now_s)]
 
 
-def test_a_frame_to_nobody_known_goes_to_all_and_then_to_the_one_that_answered() -> None:
+def test_a_frame_to_no_one_known_goes_to_all_and_then_to_the_one_that_answered() -> None:
     switch = Switch(3)
     switch.accept(0.0, 0, frame(0, 2))
     assert gone(switch, 0.0) == [(0.0, 1), (0.0, 2)]
@@ -108,7 +108,7 @@ def test_a_link_carries_no_more_than_it_can_in_order_and_drops_only_what_has_no_
         last = through
 
 
-def test_lateness_is_told_of_what_was_passed_on() -> None:
+def test_lateness_is_reported_for_what_was_passed_on() -> None:
     notes = LatenessNotes()
     assert notes.report(3) == Lateness(0, 0, 3, None, None, None)
     for late in range(200):

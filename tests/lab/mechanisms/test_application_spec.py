@@ -8,7 +8,7 @@ from elastream_lab.harness.word_count import WordCount
 from elastream_lab.mechanisms.application import ApplicationSpec
 
 
-def test_the_other_process_is_told_all_of_the_job(tmp_path: Path) -> None:
+def test_the_other_process_gets_all_of_the_job(tmp_path: Path) -> None:
     job = WordCount(
         Recording(tmp_path / "posts"),
         ReplayClock(tmp_path / "clock"),

@@ -39,6 +39,6 @@ def test_a_process_that_it_is_about_to_start_is_not_taken_for_it() -> None:
     assert found({8: executor("1"), 9: executor("1", parent=8)}) == 8
 
 
-def test_nobody_is_chosen_of_two() -> None:
+def test_no_one_is_chosen_of_two() -> None:
     with pytest.raises(SparkError, match="has 2 processes"):
         found({8: executor("1"), 9: executor("1")})

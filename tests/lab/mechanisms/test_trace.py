@@ -116,7 +116,9 @@ def test_long_batches_before_it_was_asked_for_do_not_count() -> None:
     assert figures({10: 0.9, 11: 0.9}, change=replace(OUT, asked_ms=12_950)).worst_batch_ms == 500
 
 
-def test_a_query_that_is_never_steady_again_is_told_by_three_batches_after_the_last_move() -> None:
+def test_a_query_that_is_never_steady_again_is_reported_by_three_batches_after_the_last_move() -> (
+    None
+):
     slower = dict.fromkeys(range(14, 40), 0.7)
     found = figures(slower)
     assert not found.steady_again
@@ -252,7 +254,7 @@ def test_rows_due_in_the_change_count_also_where_their_batch_comes_later() -> No
     assert found.added_p99_ms > 3500
 
 
-def test_the_share_of_the_work_on_a_new_executor_is_told_batch_by_batch() -> None:
+def test_the_share_of_the_work_on_a_new_executor_is_reported_batch_by_batch() -> None:
     shares = share_on_new(trace_of(steady(40), MOVING), OUT)
     assert shares[0][0] == pytest.approx(1.5 - 12.6)
     assert [share for _, share in shares] == pytest.approx([0] * 14 + [1 / 6] * 2 + [2 / 6] * 24)

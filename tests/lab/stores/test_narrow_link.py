@@ -91,7 +91,7 @@ SAMPLES = (
 )
 
 
-def test_what_passed_between_two_moments_is_told_by_direction() -> None:
+def test_what_passed_between_two_moments_is_reported_by_direction() -> None:
     assert passed_between(SAMPLES, 500, 2000) == (100, 950)
     assert passed_between(SAMPLES, 5000, 6000) == (0, 0)
 

@@ -20,7 +20,7 @@ HOUR_S = 3600.0
 
 
 def hours(days: int, rate: Callable[[float], float]) -> Series:
-    """A rate by the day, in the hours of so many of them."""
+    """A rate by the day, in the hours of this many of them."""
     seconds = np.arange(0.5, 24 * days) * HOUR_S
     return Series("made", seconds, np.array([rate(s / 86_400) for s in seconds]), HOUR_S)
 
@@ -114,7 +114,7 @@ def test_who_looks_ahead_is_ready_for_a_morning_like_those_before(
 # The command
 
 
-def test_one_command_tells_of_every_load(
+def test_one_command_reports_every_load(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backtest, "_TRIGGER_S", 300.0)

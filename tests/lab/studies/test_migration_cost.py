@@ -137,7 +137,7 @@ def test_the_study_makes_every_figure_of_every_load_as_the_contract_has_it() -> 
     assert str(made[10]["data"]).startswith("counts of pairs of made after made, 4 migrations")
 
 
-def test_every_month_and_tau_is_told_whether_looking_ahead_moves_no_more() -> None:
+def test_for_every_month_and_tau_it_is_reported_whether_looking_ahead_moves_no_more() -> None:
     months = [CostStudy(month(5), month(6), migrations=8, tasks=12)] * 2
     *each, whole = (make()[0] for make in figures(months, ["ahead"], ahead_taus=(0.3, 0.9)))
     assert len(each) == 2

@@ -43,7 +43,7 @@ def test_packets_of_ones_own_are_split_by_their_sources() -> None:
     assert all(row["mean_ms"] <= row["worst_ms"] for row in figure.rows)
 
 
-def test_too_few_sources_or_no_time_at_all_are_told() -> None:
+def test_too_few_sources_or_no_time_at_all_are_reported() -> None:
     with pytest.raises(ProblemError, match=r"mine.log has too few sources"):
         latency_of_packets(packets(1), "mine.log", 0)
     still = packets(50, 4)

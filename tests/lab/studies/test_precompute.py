@@ -15,7 +15,7 @@ PROBLEM = ProjectionProblem.of(
 )
 
 
-def test_all_partitions_are_timed_beside_a_pool_and_too_many_are_only_counted() -> None:
+def test_all_partitions_are_timed_next_to_a_pool_and_too_many_are_only_counted() -> None:
     problems = tuple(replace(PROBLEM, tau=tau) for tau in (0.5, 0.7, 1.5))
     counts = [count_all(problem) for problem in problems]
     lines: list[str] = []
@@ -35,7 +35,7 @@ def test_all_partitions_are_timed_beside_a_pool_and_too_many_are_only_counted() 
     assert all(row["pool"] <= 60 for row in pools.rows)
 
 
-def test_what_cannot_be_served_is_told() -> None:
+def test_what_cannot_be_served_is_reported() -> None:
     study = PrecomputeStudy((replace(PROBLEM, tau=0.0),), "mine", cores=())
     with pytest.raises(ProblemError, match=r"taus: 0: a migration to \d nodes may follow"):
         precompute_figures(study, lambda _: None)

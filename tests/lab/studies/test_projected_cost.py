@@ -120,7 +120,9 @@ def test_no_sample_is_above_what_the_policy_moves_on_the_same_migrations(
     assert found.least_total.mean <= plan.step.cost + gamma * np.mean(greedy) + 1e-6
 
 
-def test_each_distinct_sequence_is_told_once_it_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_distinct_sequence_is_reported_once_it_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hindsight_module, "_MOST_LISTED", -1)
     problem = TransitionProblem.of(STEP, CHAIN)
     plan = transition(problem)

@@ -224,7 +224,7 @@ def test_a_run_that_the_host_disturbed_is_run_again_and_the_quieter_try_counts(
         ),
     ],
 )
-def test_a_file_that_is_no_table_is_told(tmp_path: Path, text: str, why: str) -> None:
+def test_a_file_that_is_no_table_is_reported(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "first.json"
     path.write_text(text)
     with pytest.raises(ProblemError, match=f"first.json: .*{why}"):

@@ -72,7 +72,7 @@ LEVELS = (1.0, 4.0)
 
 
 def at_levels(rod: float, llf: float, rod_ms: float = 900.0) -> list[Replayed]:
-    """What two bursts showed: at level 1 nobody fails, at level 4 as told."""
+    """What two bursts showed: at level 1 no one fails, at level 4 as told."""
     by_method = (("llf", llf, 1500.0), ("rod", rod, rod_ms), ("refined", 0.1, 100.0))
     return [
         replayed(method, repeat, level, used if level > 1 else used / 4, ms + 200 * repeat)
@@ -101,7 +101,7 @@ def test_the_trend_needs_rod_to_survive_where_others_fail(
     assert ("ROD alone survives at 4." in summary.says) is holds
 
 
-def test_a_study_that_is_cut_short_tells_of_the_bursts_that_all_placements_had() -> None:
+def test_a_study_that_is_cut_short_reports_the_bursts_that_all_placements_had() -> None:
     found = at_levels(0.9, 1.2)
     cut = [one for one in found if (one.method, one.repeat, one.level) != ("llf", 1, 4.0)]
     summary, each = replayed_so_far(cut, STUDY)
@@ -157,7 +157,7 @@ def test_what_was_run_otherwise_is_refused(tmp_path: Path, other: dict[str, Any]
     ("text", "why"),
     [("", "cannot be read"), ("[]", "has no replays"), ("rows", "has a row without 'method'")],
 )
-def test_a_file_that_has_no_replays_is_told(tmp_path: Path, text: str, why: str) -> None:
+def test_a_file_that_has_no_replays_is_reported(tmp_path: Path, text: str, why: str) -> None:
     path = written(tmp_path / "first.json", at_levels(0.9, 1.2)[:1], STUDY)
     if text == "rows":
         text = path.read_text().replace('"method"', '"planner"')
@@ -191,7 +191,7 @@ def test_only_levels_that_the_host_disturbed_are_replayed_again() -> None:
 
 
 @pytest.mark.parametrize(("rod_ms", "holds"), [(900.0, True), (1600.0, False)])
-def test_the_figure_tells_means_and_spread_and_whether_rod_is_lowest(
+def test_the_figure_shows_means_and_spread_and_whether_rod_is_lowest(
     rod_ms: float, holds: bool
 ) -> None:
     summary, each = replayed_figures(at_levels(0.9, 1.2, rod_ms), STUDY)

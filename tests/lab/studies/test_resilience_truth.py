@@ -80,7 +80,7 @@ def test_the_part_of_many_points_that_is_foretold_is_the_volume_that_a_plan_tell
     assert foretold == pytest.approx(model.volume(nodes), abs=0.03)
 
 
-def test_what_an_executor_does_besides_and_what_cannot_be_placed_count() -> None:
+def test_what_an_executor_does_in_addition_and_what_cannot_be_placed_count() -> None:
     model = measured(fixed=0.02, unplaced=0.002)
     used = model.utilisation([0] * PAIRS, np.array([10.0, 0.0, 0.0]))
     assert used == pytest.approx([0.05 + 12 * 0.02 + 10 * 0.027 + 10 * 0.002, 0.12, 0.1])
@@ -128,7 +128,7 @@ def committed(number: int, end: int, began_ms: float) -> CommittedBatch:
     return CommittedBatch(number, 0, end, began_ms, began_ms + 100)
 
 
-def test_the_oldest_packet_that_no_batch_has_begun_tells_how_long_there_is_a_backlog() -> None:
+def test_the_oldest_packet_that_no_batch_has_begun_shows_how_long_there_is_a_backlog() -> None:
     opened = [(1000.0, 10), (3000.0, 20), (5000.0, 30)]
     began = [committed(0, 10, 1100), committed(1, 20, 3200), committed(2, 30, 7100)]
     assert waited_s(began, opened, 7000) == 2.0
@@ -137,7 +137,7 @@ def test_the_oldest_packet_that_no_batch_has_begun_tells_how_long_there_is_a_bac
     assert waited_s([committed(0, 10, 900)], [(1000.0, 10)], 3000) == 0.0, "no new packet"
 
 
-def test_the_busiest_executor_is_counted_with_all_it_did_beside_its_cores() -> None:
+def test_the_busiest_executor_is_counted_with_all_it_did_next_to_its_cores() -> None:
     seen = [
         parsing(batch(1500, 400, a=100, b=300), a=600),
         batch(3000, 800, a=200, b=500),
@@ -210,7 +210,7 @@ GOOD = [
 STUDY = SparkTruth(points=10, methods=("rod", "refined", "llf"))
 
 
-def test_the_figure_tells_what_was_measured_beside_what_was_foretold() -> None:
+def test_the_figure_shows_what_was_measured_next_to_what_was_foretold() -> None:
     ratios, each = truth_figures(GOOD, STUDY, "made")
     assert ratios.trend_holds
     rows = {row["method"]: row for row in ratios.rows}
@@ -286,7 +286,7 @@ def test_earlier_runs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         earlier_runs([cut], STUDY)
 
 
-def test_a_run_that_is_cut_short_tells_of_the_points_that_all_placements_had() -> None:
+def test_a_run_that_is_cut_short_reports_the_points_that_all_placements_had() -> None:
     cut = [one for one in GOOD if one.point < 3 or (one.point == 3 and one.method != "llf")]
     ratios, each = truth_so_far(STUDY, cut)
     assert ratios.data.startswith("3 points")

@@ -280,7 +280,7 @@ def test_a_planner_has_its_turn_again_where_the_host_kept_much_of_the_time(
     assert sum("the host kept" in line for line in said) == sum(share > 0.05 for share in kept)
 
 
-def test_migrations_that_the_host_disturbed_are_told_of() -> None:
+def test_migrations_that_the_host_disturbed_are_reported() -> None:
     disturbed = replace(migration("single-step", 100, 1.0), load=1.0, stolen=0.2)
     quiet = replace(disturbed, stolen=0.01)
     reports = known_figures(SMALL, Known(measured=[disturbed, quiet, quiet], costs=[COSTS]))

@@ -71,16 +71,16 @@ def test_rows_are_compared_within_their_operator() -> None:
     assert known.speeds == pytest.approx({"a": 1.0, "b": 1.0})
 
 
-def test_one_executor_alone_tells_nothing_about_its_speed() -> None:
+def test_one_executor_alone_shows_nothing_about_its_speed() -> None:
     assert after(batch(0, [("a", 100.0), ("a", 300.0)])).speeds == {}
 
 
-def test_a_batch_that_was_disturbed_tells_nothing_about_speed() -> None:
+def test_a_batch_that_was_disturbed_shows_nothing_about_speed() -> None:
     slow = batch(0, [("a", 900.0), ("b", 100.0)])
     assert after(slow, disturbed=True).speeds == {}
 
 
-def test_a_batch_with_moves_tells_nothing_about_speed() -> None:
+def test_a_batch_with_moves_shows_nothing_about_speed() -> None:
     first = batch(0, [("a", 100.0), ("b", 100.0)])
     moved = batch(1, [("b", 900.0), ("b", 100.0)])
     assert after(first, moved).speeds == pytest.approx({"a": 1.0, "b": 1.0})
@@ -149,7 +149,7 @@ def test_enough_moves_replace_the_settings() -> None:
 
 
 @pytest.mark.parametrize("loads", [((10.0, 100.0),) * 5, ((8e6, 0.0),) * 5])
-def test_little_state_or_no_time_tells_nothing_about_the_speed_of_loading(
+def test_little_state_or_no_time_shows_nothing_about_the_speed_of_loading(
     loads: tuple[tuple[float, float], ...],
 ) -> None:
     assert Experience(loads=loads).bytes_per_s(5.0) == 5.0

@@ -37,7 +37,7 @@ def planned(which: ReplicationProblem, deployment: Deployment) -> ReplicationPla
     return replace(plan, lower_bound=plan.objective)
 
 
-def test_newcomers_are_wanted_beside_those_that_are_alive() -> None:
+def test_newcomers_are_wanted_next_to_those_that_are_alive() -> None:
     assert executors_for({**ON, "query/0": ("0",), "query/1": ("0", "1")}, 3) == 2
     assert executors_for({**ON, "query/0": ("0",), "query/1": ("0", "newcomer 0")}, 3) == 4
 

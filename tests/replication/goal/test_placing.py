@@ -15,7 +15,7 @@ KNOWN = frozenset({"0", "1"})
 
 
 def on(number: int, *ids: str) -> Observed:
-    """The application when so many executors, or these, are alive."""
+    """The application when this many executors, or these, are alive."""
     nodes = executors(number)
     if ids:
         nodes = tuple(replace(nodes[0], id=name) for name in ids)

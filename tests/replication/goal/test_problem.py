@@ -77,7 +77,7 @@ def streams(found: ReplicationProblem) -> list[tuple[str, str, float]]:
 # Operators and streams
 
 
-def test_operators_are_those_with_state_and_one_a_query_that_nobody_steers() -> None:
+def test_operators_are_those_with_state_and_one_a_query_that_no_one_steers() -> None:
     found = problem()
     assert [each.name for each in found.operators] == ["query/source", "query/0", "query/1"]
     assert streams(found) == [("query/1", "query/0", 40), ("query/source", "query/1", 200)]
@@ -91,7 +91,7 @@ def test_operators_are_those_with_state_and_one_a_query_that_nobody_steers() -> 
     assert operator(found, "query/source").nodes == (SOURCE,)
 
 
-def test_operators_that_nobody_feeds_read_the_source() -> None:
+def test_operators_that_no_one_feeds_read_the_source() -> None:
     found = problem(graph=OperatorGraph({0: None, 1: None}))
     assert streams(found) == [("query/source", "query/0", 40), ("query/source", "query/1", 200)]
 
@@ -435,5 +435,5 @@ def test_hosts_that_exist_are_taken() -> None:
     goal.check_start(0, executors(2, hosts=True))
 
 
-def test_its_name_tells_its_bound_and_weights() -> None:
+def test_its_name_shows_its_bound_and_weights() -> None:
     assert GOAL.name == "replication within 2000 ms a row, weights 0.3/0.3/0.4"

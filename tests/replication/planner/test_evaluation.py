@@ -138,7 +138,7 @@ def test_scaling_in_sends_the_state_of_what_ends_to_what_stays() -> None:
     assert down(("c",), old=("a", "c")) == 250 + upload_ms + download_ms
 
 
-def test_a_replica_beside_all_others_costs_the_synchronisation_alone() -> None:
+def test_a_replica_next_to_all_others_costs_the_synchronisation_alone() -> None:
     assert down(("a", "a")) == 250
 
 

@@ -80,7 +80,7 @@ def test_a_union_reads_all_its_inputs() -> None:
     assert model.load == ((2, 2), (4.5, 1.5))
 
 
-def test_an_unknown_selectivity_that_nobody_reads_needs_no_variable() -> None:
+def test_an_unknown_selectivity_that_no_one_reads_needs_no_variable() -> None:
     assert linear_load(graph(["I"], op("o", ["I"], 2, None))).variables == ("I",)
 
 
@@ -124,7 +124,7 @@ def test_joins_of_streams_that_go_together_share_a_variable() -> None:
 
 
 @pytest.mark.parametrize("selectivity", [0, None])
-def test_a_join_that_tells_no_output_is_counted_in_pairs(selectivity: float | None) -> None:
+def test_a_join_that_shows_no_output_is_counted_in_pairs(selectivity: float | None) -> None:
     joined = join("j", ["I", "J"], window=2, cost=3, selectivity=selectivity)
     model = linear_load(graph(["I", "J"], joined, op("after", ["j"], 5)))
     assert model.variables[:3] == ("I", "J", "pairs of j")
@@ -153,7 +153,7 @@ def test_the_lower_bound_may_name_the_inputs_alone() -> None:
 
 
 def evaluated(graph: QueryGraph, rates: dict[str, float], s: float) -> list[float]:
-    """The loads at given input rates, tuple by tuple; ``s`` stands in for unknown selectivities."""
+    """The loads at given input rates, tuple by tuple; ``s`` is in for unknown selectivities."""
     streams, loads = dict(rates), dict[str, float]()
     for j in graph.order:
         o = graph.operators[j]

@@ -99,7 +99,7 @@ def test_more_than_there_is_at_any_rates_is_infeasible() -> None:
     assert outcome == Infeasible("node 1 has work that cannot be placed, and no capacity for it")
 
 
-def test_a_graph_tells_what_its_operators_take_at_any_rates() -> None:
+def test_a_graph_shows_what_its_operators_take_at_any_rates() -> None:
     graph = QueryGraph.of(
         ["I"],
         [GraphOperator.of("o", ["I"], 2, None, fixed=0.5), GraphOperator.of("p", ["o"], 1)],

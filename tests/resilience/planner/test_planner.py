@@ -136,7 +136,7 @@ def test_packing_is_decided_as_by_trying_all(problem: ResilientProblem) -> None:
         assert isinstance(found, Infeasible)
 
 
-def test_transfers_are_told_beside_the_load_alone() -> None:
+def test_transfers_are_reported_next_to_the_load_alone() -> None:
     arcs = [Arc(0, 1, (7.0, 0.0)), Arc(2, 3, (0.0, 4.0))]
     plan = planned(ResilientProblem.of(EXAMPLE.load, [1, 1], arcs=arcs))
     assert plan.with_transfer is not None

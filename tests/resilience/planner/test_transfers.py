@@ -1,4 +1,4 @@
-"""What a stream between nodes costs is told in full, whatever the placement.
+"""What a stream between nodes costs is reported in full, whatever the placement.
 
 The truth is computed here stream by stream, from rates and selectivities, and shares nothing with
 the planner.
@@ -38,7 +38,7 @@ def joined_after_unknown(transfer_cost: float) -> QueryGraph:
 
 
 def streams_of(graph: QueryGraph, rates: Mapping[str, float], unknown: float) -> dict[str, float]:
-    """Return the rate of every stream; ``unknown`` stands in for selectivities not told."""
+    """Return the rate of every stream; ``unknown`` is in for selectivities not told."""
     streams = dict(rates)
     waiting = list(graph.operators)
     while waiting:
@@ -119,7 +119,7 @@ def graphs(draw: st.DrawFn) -> QueryGraph:
     st.sampled_from([0.0, 0.25, 2.0]),
     st.sampled_from([0.5, 3.0]),
 )
-def test_no_placement_costs_more_in_truth_than_it_is_told_to(
+def test_no_placement_costs_more_in_truth_than_is_reported(
     graph: QueryGraph, places: list[int], unknown: float, rate: float
 ) -> None:
     allocation = places[: len(graph.operators)]
@@ -161,7 +161,7 @@ def test_a_stream_that_only_a_join_reads_is_not_forgotten(method: Method) -> Non
 
 
 @pytest.mark.parametrize("allocation", [(0, 0), (0, 1)])
-def test_what_is_told_is_the_limit_of_the_truth_as_the_unknown_rate_may_be_higher(
+def test_what_is_reported_is_the_limit_of_the_truth_as_the_unknown_rate_may_be_higher(
     allocation: tuple[int, int],
 ) -> None:
     graph = joined_after_unknown(1)

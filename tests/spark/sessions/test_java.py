@@ -120,7 +120,7 @@ def test_the_bundled_java_runs(bare: dict[str, str]) -> None:
     )
 
 
-def test_a_machine_without_any_java_is_told_what_to_install(
+def test_where_there_is_no_java_at_all_a_line_says_what_to_install(
     bare: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)

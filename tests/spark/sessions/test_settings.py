@@ -69,7 +69,7 @@ def test_what_only_costs_more_is_returned_as_advice() -> None:
     assert [setting.name for setting in advised(wrong)] == [name]
 
 
-def test_a_query_that_nobody_steers_keeps_its_state_as_the_others_do() -> None:
+def test_a_query_that_no_one_steers_keeps_its_state_as_the_others_do() -> None:
     state = state_settings()
     assert state.items() <= GOOD.items()
     assert all(name.startswith("spark.sql.streaming.stateStore.") for name in state)

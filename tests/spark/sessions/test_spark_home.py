@@ -87,7 +87,7 @@ def test_an_archive_that_is_not_there_is_not_asked_for(tmp_path: Path) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in archive_options(archive)
 
 
-def test_a_java_that_makes_none_is_told_and_leaves_nothing(tmp_path: Path, java: Path) -> None:
+def test_a_java_that_makes_none_is_reported_and_leaves_nothing(tmp_path: Path, java: Path) -> None:
     archive, folder = tmp_path / "classes.jsa", tmp_path / "lists"
     folder.mkdir()
     assert str(folder) in recording_options(folder)

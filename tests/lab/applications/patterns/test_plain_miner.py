@@ -35,7 +35,7 @@ def test_changes_are_what_becomes_and_what_stops() -> None:
     ]  # fmt: skip
 
 
-def test_a_tick_without_patterns_need_not_be_told() -> None:
+def test_a_tick_without_patterns_need_not_be_reported() -> None:
     assert differing({4: frozenset("a")}, {2: frozenset(), 4: frozenset("a")}) == 0
     assert differing({}, {2: frozenset("a")}) == 1
 

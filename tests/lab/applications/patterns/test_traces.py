@@ -294,5 +294,5 @@ def test_a_format_that_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["90s", "15m", "1h", "36h", "2d"])
-def test_a_length_of_time_is_told_as_it_is_read(text: str) -> None:
+def test_a_length_of_time_is_reported_as_it_is_read(text: str) -> None:
     assert length_of(seconds_of("--every", text)) == text

@@ -40,7 +40,7 @@ def test_every_minute_is_ranked_by_its_last_half_hour_counted_anew(known: list[T
     assert differing(found, found) == 0
 
 
-def test_rankings_that_differ_in_a_minute_are_told_by_their_number() -> None:
+def test_rankings_that_differ_in_a_minute_are_reported_by_their_number() -> None:
     one = plain_rankings([Trip(START_S, "1.1-2.2")])
     other = plain_rankings([Trip(START_S, "1.1-2.3")])
     assert differing(one, other) == len(one) == LENGTH_S // SLIDE_S
@@ -74,7 +74,7 @@ def test_trips_are_due_in_the_order_and_proportion_of_their_ends(tmp_path: Path)
     assert abs(made.recording.rows_due(10_000) - before) < 30
 
 
-def test_the_trips_that_close_the_last_minutes_are_in_none_that_is_told(tmp_path: Path) -> None:
+def test_the_trips_that_close_the_last_minutes_are_in_none_that_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     make_trips(MadeTrips(span_s=600, trips_a_minute=30), file)
     made = record_trips([file], tmp_path / "trips.arrow", replay_s=20)
@@ -117,7 +117,7 @@ def test_a_swing_makes_the_middle_busier(tmp_path: Path) -> None:
     assert counts[2] > 2.5 * counts[4]
 
 
-def test_a_file_without_a_trip_is_told_by_its_columns(tmp_path: Path) -> None:
+def test_a_file_without_a_trip_is_reported_by_its_columns(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("a,b,c\n")
     with pytest.raises(ProblemError, match="its first line has 3 columns, the challenge's have 17"):

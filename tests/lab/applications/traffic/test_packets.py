@@ -98,7 +98,7 @@ def test_a_size_that_is_not_known_has_no_value(tmp_path: Path) -> None:
         ("a\ta\n1\t2\n", "a.tsv", "input: {file} is not tab-separated: it has no header"),
     ],
 )
-def test_a_log_that_cannot_be_monitored_is_told_in_one_line(
+def test_a_log_that_cannot_be_monitored_is_reported_in_one_line(
     tmp_path: Path, content: str, name: str, line: str
 ) -> None:
     file = tmp_path / name

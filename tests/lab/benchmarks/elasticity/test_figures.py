@@ -42,7 +42,7 @@ def test_an_executor_counts_from_its_coming_to_its_going_within_the_span() -> No
     assert executor_seconds((), 0, 1000) == 0
 
 
-def test_the_number_of_executors_is_told_at_the_beginning_and_at_each_change() -> None:
+def test_the_number_of_executors_is_reported_at_the_beginning_and_at_each_change() -> None:
     steps = list(number_alive(LIVES, 11_000, 70_000))
     assert steps == [(11_000, 2), (12_000, 3), (40_000, 2), (41_000, 1), (60_000, 2)]
     assert list(number_alive(LIVES, 70_000, 80_000)) == [(70_000, 2)]
@@ -86,7 +86,7 @@ DUE_MS = np.arange(0, 20_000, 100, dtype=np.int64)
 
 
 def overload(ends: Sequence[tuple[float, int]], *, trigger_s: float = 2.0, first: int = 0) -> float:
-    """For batches that begin so many seconds after the start and read up to that row."""
+    """For batches that begin this many seconds after the start and read up to that row."""
     batches, start = [], 0
     for number, (began_s, end) in enumerate(ends):
         began_ms = START_MS + 1000 * began_s
@@ -146,6 +146,6 @@ def test_state_moves_where_a_task_runs_elsewhere_than_it_last_did(
     assert state_bytes_moved(seen, since_ms=0) == moved
 
 
-def test_state_that_moved_before_the_load_does_not_count_but_tells_where_it_was() -> None:
+def test_state_that_moved_before_the_load_does_not_count_but_shows_where_it_was() -> None:
     seen = [observation(n, places) for n, places in enumerate(["00", "10", "11", "01"])]
     assert state_bytes_moved(seen, since_ms=1500) == 2 * MB + MB

@@ -50,7 +50,7 @@ def hourly(counts: Sequence[int], form: str = "%Y-%m-%d %H:%M:%S") -> list[str]:
     ],
 )
 @pytest.mark.parametrize("name", ["load.csv", "load.csv.gz"])
-def test_times_and_counts_are_told_by_what_columns_hold(
+def test_times_and_counts_are_known_from_what_columns_hold(
     written: Written, header: str, form: str, name: str
 ) -> None:
     path = written(header, *hourly(range(48), form), name=name)
@@ -100,7 +100,7 @@ def test_rows_of_one_time_are_added_and_need_no_order(written: Written) -> None:
         (["time,count", "2020-03-01,1"], "has a single time, where a load has many"),
     ],
 )
-def test_a_file_that_is_no_load_is_told_in_one_line(
+def test_a_file_that_is_no_load_is_reported_in_one_line(
     written: Written, lines: list[str], why: str
 ) -> None:
     with pytest.raises(ProblemError) as raised:
@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_a_wrong_load(tmp_path: Path, name: str) -
         (None, 0.0, "hours: 0 is not positive"),
     ],
 )
-def test_a_span_that_is_none_is_told(
+def test_a_span_that_is_none_is_reported(
     written: Written, begin: str | None, hours: float, line: str
 ) -> None:
     path = written("time,count", *hourly(range(48)))

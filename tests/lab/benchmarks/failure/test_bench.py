@@ -127,7 +127,7 @@ def test_a_run_that_breaks_leaves_what_was_there(
         (["--repeats", "0"], "--repeats: 0 is too small; the least is 1"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line_before_anything_starts(
+def test_a_wrong_setting_is_reported_in_one_line_before_anything_starts(
     refusing: Any, arguments: list[str], line: str
 ) -> None:
     assert refusing(failure, BENCH)(*arguments).startswith(line)

@@ -76,7 +76,7 @@ def result(**changed: Any) -> LossResult:
     return LossResult(**{**made, **changed})
 
 
-def test_a_run_is_told_in_the_names_that_are_agreed() -> None:
+def test_a_run_is_reported_in_the_names_that_are_agreed() -> None:
     fields = result().as_json()
     assert set(fields) >= CONTRACT
     assert fields["way"] == "elastream"
@@ -125,7 +125,7 @@ def test_what_was_taken_over_from_copies_was_not_loaded(ahead: Ahead, loaded: in
     assert (fields["bytes_loaded"], fields["state_bytes_moved"]) == (loaded, 4 * MB)
 
 
-def test_a_loss_that_nobody_made_up_for_has_no_moment_for_that() -> None:
+def test_a_loss_that_no_one_made_up_for_has_no_moment_for_that() -> None:
     loss = Loss("2", 2, 2 * MB, detection_ms=100.0, replaced_s=None)
     assert result(loss=loss).as_json()["replaced_s"] is None
 
@@ -134,7 +134,7 @@ def decision(kind: Any, query: str | None = "q", **figures: int) -> Decision:
     return Decision(0, 1, kind, "because", 3, figures=figures, query=query)
 
 
-def test_the_loop_tells_what_was_taken_over() -> None:
+def test_the_loop_shows_what_was_taken_over() -> None:
     reports = [
         decision("lost", executors_lost=1),
         decision("standby", tasks_ahead=4, bytes_ahead=4 * MB),
@@ -145,7 +145,7 @@ def test_the_loop_tells_what_was_taken_over() -> None:
     assert taken_over(reports) == Ahead(6, 6 * MB)
 
 
-def test_the_loop_tells_how_many_tasks_have_a_standby() -> None:
+def test_the_loop_shows_how_many_tasks_have_a_standby() -> None:
     there = decision("standby", None, tasks=12, tasks_ahead=12, bytes_ahead=12 * MB)
     assert standing_by([]) == standing_by([decision("standby", tasks_ahead=4)]) == 0
     assert standing_by([there, decision("standby", tasks_ahead=4)]) == 12

@@ -1,9 +1,9 @@
 """What batches, rows and moves cost on real executors, as a simulated cluster needs to know it.
 
 Of the operator that takes most time. A post costs what its tasks ran in batches that moved nothing;
-a batch costs in addition what it took longer than its busiest executor ran those tasks. A task that
-has come to another executor ran longer than it does else: a part for each move and a part for each
-MiB of its state, by least squares, neither below nothing.
+a batch costs, in addition, the time by which it took longer than its busiest executor ran those
+tasks. A task that has come to another executor ran longer than it does else: a part for each move
+and a part for each MiB of its state, by least squares, neither below nothing.
 """
 
 from __future__ import annotations
