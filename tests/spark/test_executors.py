@@ -51,7 +51,12 @@ def runtime(spark: SparkSession) -> Iterator[Application]:
 class TestSparkRuntime(RuntimeContract):
     """The suite that every runtime of the loop passes."""
 
+    @pytest.mark.slow  # the executor that is warmed comes and goes in every run
+    def test_executors_that_come_and_go_are_reported(self, runtime: Application) -> None:  # type: ignore[override]
+        super().test_executors_that_come_and_go_are_reported(runtime)
 
+
+@pytest.mark.slow
 def test_a_request_for_more_executors_than_there_are_slots_ends_and_says_so(
     runtime: Application, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_resilient_placement_is_made_at_the_start_and_after_a_loss(
     assert_exact(spark, query, checkpoint)
 
 
+@pytest.mark.slow  # tests/goals simulates it
 def test_a_schedule_is_kept_and_its_migrations_are_planned_together(
     spark: SparkSession, counting: tuple[StreamingQuery, Path]
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_schedule_is_kept_and_its_migrations_are_planned_together(
     assert_exact(spark, query, checkpoint)
 
 
+@pytest.mark.slow  # tests/core simulates it
 def test_the_loop_learns_from_its_own_past_and_goes_on_with_it_the_next_time(
     spark: SparkSession, counting: tuple[StreamingQuery, Path], tmp_path: Path
 ) -> None:
