@@ -77,16 +77,16 @@ def no_files_left() -> Iterator[None]:
 
 
 def test_a_listener_that_has_no_files_left_says_so_and_listens_on() -> None:
-    told: list[str] = []
-    server = OriginServer(Address(), TOKEN, on_rejected=told.append)
+    lines: list[str] = []
+    server = OriginServer(Address(), TOKEN, on_rejected=lines.append)
     with socket.socket() as knocking:
         knocking.settimeout(60)
         with no_files_left():
             knocking.connect((server.address.host, server.address.port))
-            until(lambda: told)
-        assert "Too many open files" in told[0]
+            until(lambda: lines)
+        assert "Too many open files" in lines[0]
         assert knocking.recv(1)
-    assert len(told) == 1
+    assert len(lines) == 1
     server.close()
 
 
@@ -114,15 +114,15 @@ def test_strangers_that_send_a_byte_now_and_then_hold_no_place_for_long() -> Non
 
 
 def test_strangers_that_hold_all_places_make_room_for_a_target(tmp_path: Path) -> None:
-    feed, told, heard = Feed(), Notes(), Notes()
-    with serving(feed, tmp_path, told) as (server, origin), ExitStack() as strangers:
+    feed, report, result = Feed(), Notes(), Notes()
+    with serving(feed, tmp_path, report) as (server, origin), ExitStack() as strangers:
         for _ in range(40):
             stranger = strangers.enter_context(
                 socket.create_connection((server.address.host, server.address.port), timeout=60)
             )
             stranger.sendall(b"x")
-        target = joining(feed, server.address, tmp_path, heard)
-        told.await_kind("confirm")
+        target = joining(feed, server.address, tmp_path, result)
+        report.await_kind("confirm")
         assert feed.finish() == uninterrupted()
         origin.ended(stop=False)
         target.ended()
@@ -290,14 +290,14 @@ def test_nothing_is_lost_or_doubled_when_a_clock_jumps(
 
 
 def test_of_two_targets_at_once_one_takes_over_and_the_other_is_refused(tmp_path: Path) -> None:
-    told, feeds, notes = Notes(), (Feed(), Feed()), (Notes(), Notes())
-    with serving(feeds[0], tmp_path, told) as (server, origin):
+    report, feeds, notes = Notes(), (Feed(), Feed()), (Notes(), Notes())
+    with serving(feeds[0], tmp_path, report) as (server, origin):
         sides = [
-            joining(feed, server.address, tmp_path / str(i), heard)
-            for i, (feed, heard) in enumerate(zip(feeds, notes, strict=True))
+            joining(feed, server.address, tmp_path / str(i), entry)
+            for i, (feed, entry) in enumerate(zip(feeds, notes, strict=True))
         ]
-        told.await_kind("confirm")
-        told.await_kind("refuse")
+        report.await_kind("confirm")
+        report.await_kind("refuse")
         for feed in feeds:
             feed.finish()
         origin.ended(stop=False)
@@ -326,14 +326,14 @@ def test_an_origin_that_comes_back_after_its_target_has_finished_ends_some_time(
     """No one confirms any more; its windows are put out, and its record says whose the rest is."""
     timing = Timing(repeat_ms=20, patience_ms=100, reach_ms=200, linger_ms=300)
     RecordFile(tmp_path / "origin.json").write(Record("h", "q", "committed", BOUNDARY, "t"))
-    feed, told = Feed(), Notes()
-    with serving(feed, tmp_path, told, timing) as (_, origin):
-        told.await_kind("restart")
+    feed, report = Feed(), Notes()
+    with serving(feed, tmp_path, report, timing) as (_, origin):
+        report.await_kind("restart")
         feed.finish()
         machine = origin.ended(stop=False)
     assert isinstance(machine.phase, Committed)
     assert not machine.phase.confirmed
-    assert sorted(note.kind for note in told.notes) == ["end", "finish", "restart", "silent"]
+    assert sorted(note.kind for note in report.notes) == ["end", "finish", "restart", "silent"]
     assert [output for output in uninterrupted() if output.coordinate < 22] == feed.origin.put_out
     kept = RecordFile(tmp_path / "origin.json").read()
     assert kept is not None

@@ -36,8 +36,8 @@ def test_values_found_in_the_tree_are_exact(problem: ProjectionProblem) -> None:
     exact = exact_values(problem)
     for place in range(len(members)):
         for state in range(len(searched)):
-            told = searched[state, place] * ground.tick_bytes
-            assert told == pytest.approx(exact[state, members.cut(place)], rel=1e-6, abs=1e-6)
+            reports = searched[state, place] * ground.tick_bytes
+            assert reports == pytest.approx(exact[state, members.cut(place)], rel=1e-6, abs=1e-6)
 
 
 @given(projection_problems())

@@ -128,11 +128,11 @@ def test_each_distinct_sequence_is_reported_once_it_is_planned(
     plan = transition(problem)
     assert isinstance(plan, TransitionPlan)
     sampling = Sampling(sequences=6, migrations=2)
-    told: list[None] = []
-    found = readings(problem, plan, sampling, lambda: told.append(None))
+    reports: list[None] = []
+    found = readings(problem, plan, sampling, lambda: reports.append(None))
     assert isinstance(found, Readings)
     drawn = sampled_sequences(CHAIN, problem.state, 2, sequences=6, seed=0)
-    assert len(told) == 2 * len(set(drawn))  # after the plan, and with it
+    assert len(reports) == 2 * len(set(drawn))  # after the plan, and with it
 
 
 def _greedy(step: StepProblem, plan: TransitionPlan, sizes: list[int]) -> float:
