@@ -18,9 +18,12 @@ from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.certificate import certify_step
+from elastream.placement.free_step.annealing import anneal
+from elastream.placement.free_step.content_prices import content_prices
+from elastream.placement.free_step.contents import best_contents
 from elastream.placement.free_step.ejection import eject, go_home
 from elastream.placement.free_step.keeping import keep
-from elastream.placement.free_step.packing import return_home, settle
+from elastream.placement.free_step.packing import crowd, return_home, settle
 from elastream.placement.free_step.planner import free_step
 from elastream.placement.free_step.whole_step import whole_step
 
@@ -78,7 +81,7 @@ def without_copies(problem: StepProblem) -> StepProblem:
 
 
 @given(st.one_of(step_problems(max_tasks=6).flatmap(with_copies), scattered()))
-@settings(max_examples=300)
+@settings(max_examples=1000)
 def test_free_step_equals_exhaustive_search(problem: StepProblem) -> None:
     best = cheapest_placement(problem)
     plan = free_step(problem)
@@ -91,13 +94,22 @@ def test_free_step_equals_exhaustive_search(problem: StepProblem) -> None:
         assert plan.status == "optimal"
 
 
-@given(scattered())
+@given(scattered(), st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_no_placement_moves_less_than_what_no_node_keeps(problem: StepProblem) -> None:
+def test_any_prices_prove_a_bound(problem: StepProblem, seed: int) -> None:
     best = cheapest_placement(problem)
-    if best is not None:
-        step = whole_step(problem)
-        assert keep(step).lower_bound * float(step.state_unit) <= best + 1e-9
+    if best is None:
+        return
+    step = whole_step(problem)
+    rng = np.random.default_rng(seed)
+    every = np.arange(len(step.work))
+    price = rng.integers(0, 3 * 20, size=len(every)) + 20 * step.state * rng.integers(0, 2)
+    bounds = [
+        keep(step).lower_bound,
+        best_contents(step, price, 20, every, room=1 << 12).bound / 20,
+        content_prices(step, step.home * 0 - 1, 10**9, heaviest=2, iterations=3).lower_bound,
+    ]
+    assert max(bounds) * float(step.state_unit) <= best + 1e-9
 
 
 @given(scattered(max_tasks=5))
@@ -141,6 +153,8 @@ def test_a_node_closes_whose_tasks_have_copies_though_others_keep_less() -> None
         (200, 20, 18, 0.3, 0.05),
         (500, 50, 48, 0.6, 0.1),
         (2000, 20, 19, 0.3, 0.05),
+        (2000, 100, 97, 1.0, 0.2),
+        (2000, 100, 110, 1.0, 0.2),
     ],
 )
 def test_large_problems_are_proven_and_certified(
@@ -153,15 +167,6 @@ def test_large_problems_are_proven_and_certified(
     assert certify_step(problem, plan).faults == ()
     assert plan.status == "optimal"
     assert plan.cost < plain.cost
-
-
-@pytest.mark.parametrize("after", [97, 110])
-def test_many_tasks_that_all_have_copies_load_almost_nothing_without_any_proof(after: int) -> None:
-    problem = standing(2000, 100, after, seed=1)
-    plan = free_step(problem, effort=0)
-    assert isinstance(plan, StepPlan)
-    assert certify_step(problem, plan).faults == ()
-    assert plan.cost <= 0.001 * sum(problem.state)
 
 
 def test_a_scale_in_by_a_tenth_of_tasks_that_all_have_copies_loads_almost_nothing() -> None:
@@ -207,7 +212,7 @@ def test_the_plain_and_the_compiled_searches_place_the_same(seed: int) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=40)
-def test_what_returns_home_fits_and_costs_no_more(seed: int) -> None:
+def test_what_returns_home_or_is_annealed_fits_and_costs_no_more(seed: int) -> None:
     step = whole_step(standing(40, 8, 7, seed, share=0.5, tau=0.1))
     kept = keep(step)
     place = settle(step, kept.place, kept.open_nodes)
@@ -215,6 +220,9 @@ def test_what_returns_home_fits_and_costs_no_more(seed: int) -> None:
         better = return_home(step, place, kept.open_nodes)
         assert step.fits(better)
         assert step.cost(better) <= step.cost(place)
+    start = crowd(step, kept.place, kept.open_nodes)
+    cooled = anneal(step, start, kept.open_nodes, trials=4000, seed=1)
+    assert cooled is None or step.fits(cooled)
 
 
 @given(step_problems(max_tasks=6, max_nodes=4).flatmap(with_copies))
@@ -274,3 +282,4 @@ def test_problems_without_copies_are_as_they_were() -> None:
     assert problem.copies == frozenset()
     step = whole_step(problem)
     assert step.copies.shape == (40, 0)
+    assert (step.first_price == step.state).all()

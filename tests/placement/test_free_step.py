@@ -92,22 +92,13 @@ def drifted(tasks: int, before: int, after: int, seed: int) -> StepProblem:
     return StepProblem.of(work, state, home.tolist(), after, 0.2)
 
 
-@pytest.mark.parametrize("after", [110, 100])
+@pytest.mark.parametrize("after", [110, 100, 97, 90])
 def test_thousands_of_tasks_on_a_hundred_nodes_are_proven(after: int) -> None:
     problem = drifted(2500, 100, after, seed=3)
     plan = free_step(problem)
     assert isinstance(plan, StepPlan)
     assert certify_step(problem, plan).faults == ()
     assert plan.status == "optimal"
-
-
-@pytest.mark.parametrize("after", [97, 90])
-def test_a_scale_in_too_large_to_prove_is_close_to_its_bound(after: int) -> None:
-    problem = drifted(2500, 100, after, seed=3)
-    plan = free_step(problem, effort=0)
-    assert isinstance(plan, StepPlan)
-    assert certify_step(problem, plan).faults == ()
-    assert plan.cost - plan.lower_bound <= 0.005 * sum(problem.state)
 
 
 def test_the_same_problem_has_the_same_plan() -> None:

@@ -14,7 +14,11 @@ from elastream.foresight.ssm.single_step import single_step
 from elastream.model.migration import StepProblem
 from elastream.placement import kernel as kernels
 from elastream.placement.even_spread import even_max_load
+from elastream.placement.free_step import planner
+from elastream.placement.free_step.content_choice import content_choice
+from elastream.placement.free_step.content_prices import content_prices
 from elastream.placement.free_step.planner import free_step
+from elastream.placement.free_step.whole_step import whole_step
 from elastream.placement.kernel import kernel
 from elastream.placement.matchings import most_pairs, most_valuable
 
@@ -44,6 +48,7 @@ def step_of(tasks: int, nodes: int, after: int, tau: float, seed: int) -> StepPr
 
 
 def test_every_kernel_of_placements_is_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_ANNEALING_TRIALS", 5000)
     compared = compare_forms(monkeypatch)
     for tasks, nodes, after, tau, seed in (
         (8, 2, 3, 0.1, 2),
@@ -57,16 +62,22 @@ def test_every_kernel_of_placements_is_the_same_compiled(monkeypatch: pytest.Mon
         single_step(problem)
         even_max_load(problem.work, after, contiguous=True)
         even_max_load(problem.work, after, contiguous=False)
+        step = whole_step(problem)
+        prices = content_prices(step, step.home, 10**9, heaviest=tasks, iterations=3)
+        content_choice(step, prices, None, effort=0)
     random = np.random.default_rng(1)
     most_valuable(random.integers(0, 5, (6, 8)).astype(float))
     most_pairs(np.arange(0, 13, 2), random.integers(0, 6, 12), 6)
     assert compared.keys() == {
+        "_anneal",
         "_assign",
         "_fill",
         "_match",
         "_pile",
+        "_worth_at_least",
         "eject",
         "go_home",
+        "knapsack",
         "knapsacks",
         "least_moved",
     }

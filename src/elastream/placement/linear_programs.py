@@ -1,4 +1,4 @@
-"""Integer programs, solved by HiGHS.
+"""Linear and integer programs, solved by HiGHS.
 
 The model is ``minimise cost @ x`` such that ``least <= A x <= most`` and ``lower <= x <= upper``.
 A is sparse and comes as :class:`Rows`. HiGHS runs on one thread and its effort is limited by
@@ -72,6 +72,19 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LinearSolution:
+    """The optimum of a linear program."""
+
+    x: Floats
+    cost: float
+    row_dual: Floats
+    """Increase of the cost with the limit of each row."""
+    upper_dual: Floats
+    """Increase of the cost with the upper limit of each variable; never positive."""
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class IntegerSolution:
     """Outcome of an integer program."""
 
@@ -81,13 +94,41 @@ class IntegerSolution:
     """No solution costs less; infinite if there is none."""
     proven: bool
     """Whether ``x`` is optimal within the allowed gap, or there is no solution."""
-    branches: int
-    """Number of branches that were solved."""
 
     @property
     def infeasible(self) -> bool:
         """Whether it is proven that there is no solution."""
         return self.proven and self.x is None
+
+
+def linear_program(
+    cost: Floats,
+    upper: Floats,
+    rows: Rows,
+    *,
+    presolve: bool = True,
+    iterations: int | None = None,
+) -> LinearSolution | None:
+    """Solve by the dual simplex method, all variables at least 0.
+
+    ``None`` if there is no optimum, or if it takes more ``iterations``.
+    """
+    import highspy
+
+    options: dict[str, Any] = {"solver": "simplex", "presolve": "on" if presolve else "off"}
+    if iterations is not None:
+        options["simplex_iteration_limit"] = iterations
+    highs = _solved(cost, np.zeros(len(cost)), upper, rows, None, options)
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    solution, info = highs.getSolution(), highs.getInfo()
+    return LinearSolution(
+        np.array(solution.col_value),
+        float(info.objective_function_value),
+        np.array(solution.row_dual),
+        np.minimum(np.array(solution.col_dual), 0.0),
+        int(info.simplex_iteration_count),
+    )
 
 
 def integer_program(
@@ -97,13 +138,12 @@ def integer_program(
     lower: Floats | None = None,
     upper: Floats | None = None,
     whole: NDArray[np.bool_] | None = None,
-    start: Floats | None = None,
     branches: int,
     gap: float = 0.0,
 ) -> IntegerSolution:
     """Solve within this number of ``branches``, up to a relative ``gap``.
 
-    Variables are from 0 to 1 and ``whole`` unless given otherwise. ``start`` is a known solution.
+    Variables are from 0 to 1 and ``whole`` unless given otherwise.
     """
     import highspy
 
@@ -114,17 +154,15 @@ def integer_program(
         rows,
         np.ones(len(cost), dtype=np.bool_) if whole is None else whole,
         {"mip_max_nodes": branches, "mip_rel_gap": gap},
-        start,
     )
     status, info = highs.getModelStatus(), highs.getInfo()
     if status == highspy.HighsModelStatus.kInfeasible:
-        return IntegerSolution(None, np.inf, True, 0)
+        return IntegerSolution(None, np.inf, True)
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     return IntegerSolution(
         np.array(highs.getSolution().col_value) if found else None,
         float(info.mip_dual_bound),
         status == highspy.HighsModelStatus.kOptimal,
-        max(0, int(info.mip_node_count)),
     )
 
 
@@ -135,19 +173,18 @@ def _solved(
     rows: Rows,
     whole: NDArray[np.bool_] | None,
     options: dict[str, Any],
-    start: Floats | None = None,
 ) -> highspy.Highs:
     """Return HiGHS after it has run."""
     import highspy
 
-    starts, row, value = rows.by_column(len(cost))
+    start, row, value = rows.by_column(len(cost))
     lp = highspy.HighsLp()
     lp.num_col_ = lp.a_matrix_.num_col_ = len(cost)
     lp.num_row_ = lp.a_matrix_.num_row_ = len(rows.most)
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, lower, upper
     lp.row_lower_, lp.row_upper_ = rows.least, rows.most
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = starts, row, value
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = start, row, value
     if whole is not None:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[each] for each in whole.tolist()]
@@ -155,9 +192,5 @@ def _solved(
     for name, setting in {"output_flag": False, "parallel": "off", **options}.items():
         highs.setOptionValue(name, setting)
     highs.passModel(lp)
-    if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start.tolist()
-        highs.setSolution(solution)
     highs.run()
     return highs

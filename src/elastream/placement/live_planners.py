@@ -8,6 +8,9 @@ from typing import Final
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan
 
+_PROOF_EFFORT = 500_000
+"""A query that needs more executors should not wait long for the proof that a plan is optimal."""
+
 
 @dataclass(frozen=True, slots=True)
 class _FreeStep:
@@ -15,12 +18,9 @@ class _FreeStep:
     contiguous: bool = False
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        from elastream.placement.free_step.planner import (  # imports NumPy
-            QUICK_EFFORT,
-            free_step,
-        )
+        from elastream.placement.free_step.planner import free_step  # imports NumPy
 
-        return free_step(problem, effort=QUICK_EFFORT)
+        return free_step(problem, effort=_PROOF_EFFORT)
 
 
 FREE_STEP: Final = _FreeStep()

@@ -25,8 +25,8 @@ from elastream.model.words import pluralize
 from elastream.placement.even_spread import attainable_tau
 from elastream.placement.free_step.planner import free_step
 
-_PROOF_EFFORT, _STEP_EFFORT = 100_000, 20_000
-"""Effort of free steps: for the last migration of a schedule, and for each of several."""
+_PROOF_EFFORT = 500_000
+"""Effort for the proof of the last migration of a schedule."""
 _ANY_COST = LookAhead(most_extra=1.0)
 """Known later migrations may justify any state moved now."""
 
@@ -84,7 +84,7 @@ def scheduled_step(
     the previous one, and ``effort`` the limit for a sequence of consecutive tasks, in cells of its
     planner. A later target that is infeasible is left to its own planning.
     """
-    now = free_step(step, effort=_STEP_EFFORT if later else _PROOF_EFFORT)
+    now = free_step(step, effort=0 if later else _PROOF_EFFORT)
     if isinstance(now, Infeasible) or not later:
         return now if isinstance(now, Infeasible) else ScheduledStep(now, float(now.cost), "free")
     ways = [ScheduledStep(now, _total(step, now, later, gamma), "free")]
@@ -108,7 +108,7 @@ def _total(step: StepProblem, first: StepPlan, later: Sequence[Target], gamma: N
     total, weight, current = float(first.cost), 1.0, first.assignment
     for target in later:
         weight *= float(gamma)
-        plan = free_step(StepProblem(step.work, step.state, current, target), effort=_STEP_EFFORT)
+        plan = free_step(StepProblem(step.work, step.state, current, target), effort=0)
         if isinstance(plan, StepPlan):
             total += weight * float(plan.cost)
             current = plan.assignment

@@ -31,7 +31,7 @@ from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.free_step.planner import free_step
 from elastream.placement.state_ticks import sums_as_floats
 
-_EFFORT = 20_000
+_EFFORT = 0.0
 """The free step is one of many candidates: it need not be proven."""
 _BEST = 6
 """Number of best placements near which others are tried."""

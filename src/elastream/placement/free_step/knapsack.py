@@ -1,5 +1,8 @@
 """The 0/1 knapsack: the maximum profit that fits, exactly, or with a proven bound.
 
+Used by free-step: for the most state a node can keep under the load limit, and, with prices as
+profits, for the best content of a node in column generation.
+
 Model: choose a set S with ``weights(S) <= capacity`` and maximum ``profits(S)``; all numbers are
 whole. Method: the list of undominated (weight, profit) pairs of the first t items in order of
 falling efficiency (Nemhauser and Ullmann 1969), without the pairs whose Dantzig bound (the rest
@@ -7,9 +10,14 @@ filled greedily and the last item cut) does not exceed the best known profit, as
 minknap (1997). Cost O(n log n) plus the lengths of the lists, which are short for all but contrived
 profits. When their total would exceed ``room``, the search stops with the best set so far and the
 highest open bound.
+
+:func:`knapsacks` solves it for all nodes of a step, which differ in which tasks are worth more at
+home.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +25,102 @@ from numpy.typing import NDArray
 from elastream.placement.free_step.whole_step import Ints
 from elastream.placement.kernel import kernel
 
+Solution: TypeAlias = tuple[NDArray[np.bool_], np.int64, np.int64]
+
+
+@kernel
+def knapsack(weights: Ints, profits: Ints, capacity: int, room: int) -> Solution:
+    """Return the chosen items, their profit, and a proven bound on any profit.
+
+    Items without profit are never chosen. The bound equals the profit unless ``room`` ran out.
+    """
+    useful = np.flatnonzero((profits > 0) & (weights <= capacity))
+    efficiency = np.full(len(useful), np.inf)
+    for t in range(len(useful)):
+        if weights[useful[t]] > 0:
+            efficiency[t] = profits[useful[t]] / weights[useful[t]]
+    items = useful[np.argsort(-efficiency, kind="mergesort")]
+    trace = np.empty(room, dtype=np.int64)
+    pairs = np.empty((4, room + 2), dtype=np.int64)
+    chosen, best, bound, _ = fill(weights[items], profits[items], capacity, 0, trace, pairs)
+    taken = np.zeros(len(weights), dtype=np.bool_)
+    taken[items] = chosen
+    return taken, best, bound
+
 
 @kernel
 def knapsacks(
-    weights: Ints, profits: Ints, first: Ints, capacity: int, room: int
-) -> tuple[NDArray[np.bool_], Ints]:
-    """Return which items are chosen, and for each knapsack a bound on any profit.
+    work: Ints,
+    at_home: Ints,
+    abroad: Ints,
+    own: Ints,
+    first: Ints,
+    guests: Ints,
+    least: Ints,
+    capacity: int,
+    room: int,
+) -> tuple[Ints, Ints, Ints, int]:
+    """Return the best content of each node and the number of steps to find them.
 
-    Knapsack i has the items ``first[i]`` to ``first[i + 1] - 1``, in falling order of profit per
-    weight. The bound equals the profit unless the lists became longer than ``room``.
+    The contents are given by their tasks, the begin and end of each, and a bound on its worth.
+    Contents worth ``least`` are known: a node without a better one is left empty here.
+
+    Node i may hold its own tasks ``own[first[i]:first[i + 1]]``, worth ``at_home`` each (a task may
+    be own to several nodes: where it is, and where copies of its state are), and ``guests`` from
+    other nodes, worth ``abroad`` each. Both are in falling order of worth per work, and none is
+    heavier than the capacity. The lists of a node may be ``room`` long.
     """
-    taken = np.zeros(len(weights), dtype=np.bool_)
-    most = np.zeros(len(first) - 1, dtype=np.int64)
+    nodes = len(first) - 1
     trace = np.empty(room, dtype=np.int64)
     pairs = np.empty((4, room + 2), dtype=np.int64)
-    for node in range(len(most)):
-        begin, end = first[node], first[node + 1]
-        taken[begin:end], most[node] = fill(
-            weights[begin:end], profits[begin:end], capacity, trace, pairs
+    contents = np.empty(len(own) + nodes * len(guests), dtype=np.int64)
+    ends = np.zeros(nodes + 1, dtype=np.int64)
+    most = np.zeros(nodes, dtype=np.int64)
+    tasks = np.empty(len(own) + len(guests), dtype=np.int64)
+    worth = np.empty(len(own) + len(guests), dtype=np.int64)
+    seen = np.full(len(work), -1)  # the last node that a task is at home on
+    steps = 0
+    for node in range(nodes):
+        count, a, b = 0, first[node], 0
+        seen[own[first[node] : first[node + 1]]] = node
+        while a < first[node + 1] or b < len(guests):
+            if a == first[node + 1]:
+                stays = False
+            elif b == len(guests):
+                stays = True
+            else:
+                inside, outside = own[a], guests[b]
+                stays = float(at_home[inside]) * work[outside] >= (
+                    float(abroad[outside]) * work[inside]
+                )
+            task = own[a] if stays else guests[b]
+            value = at_home[task] if stays else abroad[task]
+            a, b = a + stays, b + (not stays)
+            if value > 0 and (stays or seen[task] != node):
+                tasks[count], worth[count] = task, value
+                count += 1
+        taken, _, most[node], used = fill(
+            work[tasks[:count]], worth[:count], capacity, least[node], trace, pairs
         )
-    return taken, most
+        steps += used + len(guests) + count
+        end = ends[node]
+        for item in range(count):
+            if taken[item]:
+                contents[end] = tasks[item]
+                end += 1
+        ends[node + 1] = end
+    return contents[: ends[nodes]], ends, most, steps
 
 
 @kernel
 def fill(
-    weights: Ints, profits: Ints, capacity: int, trace: Ints, pairs: Ints
-) -> tuple[NDArray[np.bool_], np.int64]:
-    """Solve one knapsack; see :func:`knapsacks`.
+    weights: Ints, profits: Ints, capacity: int, least: int, trace: Ints, pairs: Ints
+) -> tuple[NDArray[np.bool_], np.int64, np.int64, int]:
+    """Solve the knapsack of items in falling order of efficiency; see :func:`knapsack`.
 
-    ``trace`` and the four rows of ``pairs`` are scratch space of the maximum list length.
+    Nothing is chosen if no profit above ``least`` is found: some set is known to have that. The
+    total length of the lists is returned as well. ``trace`` and the four rows of ``pairs`` are
+    scratch space of the maximum list length.
     """
     n, room = len(weights), len(trace)
     weight_of_first = np.zeros(n + 1, dtype=np.int64)
@@ -59,6 +134,9 @@ def fill(
             taken[t] = True
             left -= weights[t]
             best += profits[t]
+    if best <= least:
+        taken[:] = False
+        best = np.int64(least)
 
     old, new = pairs[:2], pairs[2:]  # lists: weights, ascending, and profits
     old[0, 0], old[1, 0] = 0, 0
@@ -129,4 +207,4 @@ def fill(
         link = trace[starts[stage] + best_pair]
         taken[stage - 1] = link % 2 == 1
         best_pair = link // 2
-    return taken, max(best, bound)
+    return taken, best, max(best, bound), used

@@ -90,6 +90,15 @@ class WholeStep:
         """The tasks that have a copy somewhere."""
         return np.asarray((self.copies != NOWHERE).any(axis=1))
 
+    @property
+    def first_price(self) -> Ints:
+        """Initial price of each task: its state, or 0 if it has a copy.
+
+        Several nodes would keep a task that has copies, and a bound would count it for each. At
+        price 0 it counts for none, as if it found room at one of them.
+        """
+        return np.where(self.copied, 0, self.state)
+
     def away(self, tasks: Ints, nodes: Ints | int) -> NDArray[np.bool_]:
         """Return whether each of the tasks has to load its state on its node."""
         away = np.asarray(self.home[tasks] != nodes)

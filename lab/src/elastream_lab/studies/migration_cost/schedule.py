@@ -19,7 +19,7 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.even_spread import even_bounds, even_max_load
-from elastream.placement.free_step.planner import QUICK_EFFORT, free_step
+from elastream.placement.free_step.planner import free_step
 from elastream_lab.studies.figure import Curves, Figure, Value
 from elastream_lab.studies.migration_cost.load import Load
 from elastream_lab.studies.migration_cost.study import CostStudy
@@ -93,7 +93,7 @@ def _by_schedule(step: StepProblem, later: Sequence[Target]) -> StepPlan | Infea
 
 
 def _by_free_steps(step: StepProblem, later: Sequence[Target]) -> StepPlan | Infeasible:  # noqa: ARG001
-    return free_step(step, effort=QUICK_EFFORT)
+    return free_step(step, effort=0)
 
 
 def _by_sequence(step: StepProblem, later: Sequence[Target]) -> StepPlan | Infeasible:

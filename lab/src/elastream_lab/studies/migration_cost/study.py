@@ -10,7 +10,7 @@ from typing import Final
 from elastream.foresight.ssm.single_step import single_step
 from elastream.model.errors import ProblemError
 from elastream.model.plan import StepPlanner
-from elastream.placement.free_step.planner import QUICK_EFFORT, free_step
+from elastream.placement.free_step.planner import free_step
 from elastream_lab.rivals.even_split import even_split
 from elastream_lab.rivals.redist import redist
 from elastream_lab.studies.migration_cost.load import Load
@@ -42,7 +42,7 @@ SINGLE_STEPS: Final[Mapping[str, StepPlanner]] = {
 }
 """Single-step by how it breaks ties."""
 OTHERS: Final[Mapping[str, StepPlanner]] = {
-    FREE: partial(free_step, effort=QUICK_EFFORT),
+    FREE: partial(free_step, effort=0),
     "redist": redist,
     EVEN: even_split,
 }
