@@ -110,7 +110,12 @@ def test_importing_a_package_loads_neither_java_nor_a_compiler_nor_a_solver(
     assert run.stdout == "[]\n"
 
 
-def test_importing_elastream_loads_no_numpy() -> None:
-    script = "import sys, elastream; print('numpy' in sys.modules)"
+def test_importing_elastream_and_its_goals_and_planners_loads_no_numpy() -> None:
+    script = (
+        "import sys, elastream; from elastream.registry import GOALS, PLANNERS, installed, load\n"
+        "for group in (GOALS, PLANNERS):\n"
+        "    for name in installed(group): load(group, name, field='name')\n"
+        "print('numpy' in sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"

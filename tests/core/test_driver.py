@@ -14,6 +14,7 @@ from elastream.core.decisions import Decision
 from elastream.core.driver import Controller
 from elastream.core.events import Fact, Tick
 from elastream.core.goal import Goal, Probe, Question, Wanted
+from elastream.core.lanes import Inline
 from elastream.core.learning import Learning, Learnt, Lesson, Size
 from elastream.core.policy import Policy, Timeouts
 from elastream.core.ports import DelayProbe, Learner, Placed, Runtime, Ticket
@@ -322,6 +323,22 @@ def test_a_fault_of_the_loop_detaches_it_and_the_queries_run_on(
     bench.controller.detach()
     assert (len(bench.decisions), len(bench.cluster.executors())) == (before, 2)
     Bench(bench.cluster).controller.start().detach()
+
+
+def test_a_loop_that_can_start_no_thread_any_more_leaves_and_the_queries_run_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    bench.controller.start()
+    bench.cluster.run_batches(1)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Inline, "submit", refuse)
+    bench.cluster.run_batches(2)
+    assert bench.controller.ended.is_set()
+    assert isinstance(bench.controller.state.phase, Detached)
 
 
 @dataclass(frozen=True)

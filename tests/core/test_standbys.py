@@ -430,6 +430,16 @@ def test_copies_that_do_not_come_are_tried_again_much_later() -> None:
     assert len(of_kind(run, Copy)) == asked + 1
 
 
+def test_copies_left_by_a_failure_are_dropped_where_none_are_wanted_any_more() -> None:
+    run = run_of_unanswered()
+    run.fail("no room")
+    run.cluster.end_query(QUERY)
+    run.cluster.begin_query(even_workload(4, lambda _: 100.0, name="other", state_bytes=0))
+    run.batches(3)
+    run.feed(Tick(round(run.cluster.now_ms + 70_000)))
+    assert len(of_kind(run, DropCopies)) == 1
+
+
 def run_of_unanswered() -> Harness:
     workload = even_workload(6, lambda _: 100.0, name=QUERY, state_bytes=2 * MIB)
     run = Harness(SimulatedCluster(workload, ClusterSettings(executors=3, copy_s=0.0)), STANDING)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
@@ -259,8 +260,9 @@ class Controller:
         except Exception:  # what it knows is at fault
             _logger.debug("the failed loop could not detach in a step", exc_info=True)
             self._state = replace(before, phase=Detached())
-            self._write(note(self._state, "detach", reason, figures={"failed": 1}))
-            self._write(RecordScene(self._state))
+            with suppress(Exception):  # such as where no thread can be started for the log
+                self._write(note(self._state, "detach", reason, figures={"failed": 1}))
+                self._write(RecordScene(self._state))
 
     def _leave_failed(self) -> None:
         try:

@@ -235,6 +235,8 @@ def _overdue(state: LoopState) -> Transition:
 
 
 def _failed(state: LoopState, why: str) -> Transition:
-    standbys = replace(state.standbys, wanted={}, there=frozenset(), failed_ms=state.now_ms)
+    standbys = replace(
+        state.standbys, wanted={}, there=frozenset(), failed_ms=state.now_ms, leftover=True
+    )
     reason = f"no copies that follow: {why}; tried again in {_TRY_AGAIN_S:.0f} s at the earliest"
     return replace(state, standbys=standbys), (note(state, "standby", reason),)

@@ -19,8 +19,6 @@ from elastream.model.plan import Infeasible
 from elastream.replication.goal.problem import SOURCE, is_newcomer
 from elastream.replication.model.plan import Evaluation, ReplicationPlan
 from elastream.replication.model.problem import Bounds, Deployment, ReplicationProblem, Weights
-from elastream.replication.planner.evaluation import evaluate
-from elastream.replication.planner.exact import plan_of, replication
 
 _AS_GOOD: Final = 1e-9
 _WIDE: Final = 1000.0
@@ -50,6 +48,9 @@ class Solve:
 
     def __call__(self) -> Solved:
         """Return the best deployment."""
+        from elastream.replication.planner.evaluation import evaluate  # imports NumPy
+        from elastream.replication.planner.exact import replication
+
         problem = self.problem
         stay = evaluate(problem, problem.current or {})
         plan = replication(problem, effort=self.effort)
@@ -88,6 +89,8 @@ def prefer_live_executors(
     That is the plan itself if it has no such newcomer, or if nothing else meets the bounds. The
     plan keeps its lower bound.
     """
+    from elastream.replication.planner.exact import plan_of, replication
+
     living = {each.name for each in problem.nodes if not is_newcomer(each.name)} - {SOURCE}
     used = _used(plan.deployment)
     idle = living - used
@@ -114,6 +117,9 @@ def _with_idle(
     Newcomers are replaced one at a time, each by the executor that is best in its place. Returns
     ``None`` if none can be replaced.
     """
+    from elastream.replication.planner.evaluation import evaluate
+    from elastream.replication.planner.exact import plan_of
+
     unused = sorted(idle)
     for newcomer in sorted(filter(is_newcomer, _used(plan.deployment)))[: len(unused)]:
         swaps = {name: _renamed(plan.deployment, newcomer, name) for name in unused}
