@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
 
 from elastream.model.assignment import MOST_NODES, Assignment
-from elastream.model.checks import Number, Numbers, abbreviate, count, non_negative, non_negatives
+from elastream.model.checks import (
+    Number,
+    Numbers,
+    abbreviate,
+    count,
+    non_negative,
+    non_negatives,
+    positive,
+)
 from elastream.model.errors import ProblemError
 
 LOAD_TOLERANCE = 1e-9
@@ -15,6 +24,10 @@ LOAD_TOLERANCE = 1e-9
 
 Copies = frozenset[tuple[int, int]]
 """Pairs of a task and a node that has a copy of its state."""
+
+Within = Literal["batch", "stage"]
+"""What the threshold holds for: the stages of a query together, or each of them."""
+_WITHIN: Final = get_args(Within)
 
 
 def exact_sum(numbers: Iterable[Number]) -> Number:
@@ -60,6 +73,21 @@ class StepProblem:
     copies: Copies = frozenset()
     """Where copies of state are: a task that goes to one loads nothing. None is on its task's own
     node, and all nodes are in ``range(nodes_after)``."""
+    stages: tuple[int, ...] = ()
+    """The stage of each task, numbered from 0 without gaps; empty: one stage. Tasks of one stage
+    run at the same time, stages of one query one after another."""
+    queries: tuple[int, ...] = ()
+    """The query of each stage, numbered from 0 without gaps; empty: one query."""
+    slots: tuple[Number, ...] = ()
+    """How many tasks each of ``nodes_after`` nodes runs at a time; empty: one. A node with none
+    must be left empty."""
+    memory: tuple[Number, ...] = ()
+    """The most state each of ``nodes_after`` nodes may hold; empty: no limit."""
+    within: Within = "batch"
+    most_batch: tuple[Number, ...] = ()
+    """The longest that a batch of each query may take, in place of ``tau``'s limit."""
+    most_busy: Number | None = None
+    """The most work of all stages together on a slot of any node."""
 
     @classmethod
     def of(
@@ -81,10 +109,56 @@ class StepProblem:
         known = _copies(copies, assignment, max(assignment.nodes, target.nodes))
         return cls(loads, sizes, assignment, target, known)
 
+    @classmethod
+    def of_stages(
+        cls,
+        work: Numbers,
+        state: Numbers,
+        current: Sequence[int],
+        nodes: int,
+        tau: Number,
+        *,
+        stages: Sequence[int] = (),
+        slots: Numbers = (),
+        memory: Numbers = (),
+        within: object = "batch",
+    ) -> StepProblem:
+        """Return the checked problem of one query with several stages.
+
+        ``slots`` and ``memory`` are of the nodes that remain, the first ``nodes``.
+        """
+        plain = cls.of(work, state, current, nodes, tau)
+        remaining, after = plain.target.nodes, plain.nodes_after
+        leaving = (0,) * (after - remaining)
+        if within not in _WITHIN:
+            raise ProblemError("within", f"{abbreviate(within)} is not one of {', '.join(_WITHIN)}")
+        each: tuple[Number, ...] = (1,) * remaining
+        if len(slots):
+            each = tuple(
+                positive(f"slots[{i}]", number)
+                for i, number in enumerate(non_negatives("slots", slots, length=remaining))
+            )
+        most = non_negatives("memory", memory, length=remaining) if len(memory) else ()
+        uneven = len(slots) or most
+        return replace(
+            plain,
+            stages=_stages(stages, len(plain.work)),
+            slots=(*each, *leaving) if uneven else (),
+            memory=(*most, *leaving) if most else (),
+            within="stage" if within == "stage" else "batch",
+        )
+
     @property
     def limit(self) -> float:
         """The most work a node may hold."""
         return self.target.limit(exact_sum(self.work))
+
+    @property
+    def plain(self) -> bool:
+        """Whether one limit on the work of a node is all there is: the papers' problem."""
+        single = not self.stages or max(self.stages) == 0
+        limits = self.memory or self.most_batch or self.most_busy is not None
+        return single and not limits and all(slots == 1 for slots in self.slots)
 
     @property
     def nodes_after(self) -> int:
@@ -119,6 +193,18 @@ def _current(
         held = len(assignment.nodes_of_tasks)
         raise ProblemError("current", f"places {held} tasks where there are {tasks}")
     return assignment
+
+
+def _stages(stages: Sequence[int], tasks: int) -> tuple[int, ...]:
+    if not len(stages):
+        return ()
+    if len(stages) != tasks:
+        raise ProblemError("stages", f"has {len(stages)} entries where {tasks} are needed")
+    checked = tuple(count(f"stages[{j}]", stage, most=tasks - 1) for j, stage in enumerate(stages))
+    missing = set(range(max(checked) + 1)) - set(checked)
+    if missing:
+        raise ProblemError("stages", f"has no task of stage {min(missing)}: number them from 0")
+    return checked
 
 
 def _copies(copies: object, current: Assignment, nodes: int) -> Copies:

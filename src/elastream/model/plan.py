@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from elastream.model.assignment import Assignment
+from elastream.model.batch import Limits, Spread
 from elastream.model.checks import Number
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 
@@ -43,6 +44,11 @@ class StepPlan:
     """The most work a node holds afterwards."""
     lower_bound: Number
     """No plan for the same problem moves less; equal to ``cost`` where that is proven optimal."""
+    batch: Number = 0
+    """How long the stages of a batch take after it, in the unit of work: of the query that is
+    nearest to its limit."""
+    batch_limit: float = 0.0
+    """The longest they may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,38 @@ def step_plan(
     limit = problem.limit
     max_load = max(assignment.loads(problem.work))
     bound = cost if optimal else min(lower_bound, cost)
-    if max_load > limit * (1 + 2 * LOAD_TOLERANCE):
-        status: Status = "unbalanced"
+    if problem.plain:
+        batch, batch_limit = max_load, limit
+        within = max_load <= limit * (1 + 2 * LOAD_TOLERANCE)
     else:
+        batch, batch_limit, within = _staged(problem, assignment)
+    status: Status = "unbalanced"
+    if within:
         status = "optimal" if bound == cost else "feasible"
-    return StepPlan(status, cost, assignment, moves, limit, max_load, bound)
+    return StepPlan(status, cost, assignment, moves, limit, max_load, bound, batch, batch_limit)
+
+
+def _staged(problem: StepProblem, assignment: Assignment) -> tuple[Number, float, bool]:
+    """Return the batch nearest to its limit, that limit, and whether all limits are kept."""
+    spread = Spread.of(problem, assignment.nodes_of_tasks)
+    limits = Limits.of(problem)
+    more = 1 + 2 * LOAD_TOLERANCE
+    pairs = list(zip(spread.batches, limits.batches, strict=True))
+    batch, limit = max(pairs, key=lambda pair: pair[0] / pair[1] if pair[1] else 0.0)
+    within = (
+        all(length <= most * more for length, most in pairs)
+        and all(
+            length <= most * more for length, most in zip(spread.stages, limits.stages, strict=True)
+        )
+        and spread.busiest <= limits.busiest * more
+        and len(set(assignment.nodes_of_tasks)) <= problem.target.nodes
+    )
+    if problem.memory:
+        held = assignment.loads(problem.state)
+        within = within and all(
+            size <= most for size, most in zip(held, problem.memory, strict=True)
+        )
+    return batch, limit, within
 
 
 StepPlanner = Callable[[StepProblem], StepPlan | Infeasible]

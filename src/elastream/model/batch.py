@@ -1,0 +1,122 @@
+"""How long a batch takes: the one model that goals, planners, forecasts and the log share.
+
+A query's batch runs its stages one after another; a stage ends when the last executor has done its
+part of it; and besides there is a fixed cost (planning, reading offsets, commit):
+
+    batch = fixed + sum over stages of max over executors of stage(work there, slots there)
+
+The part of an executor takes its work over its slots, and at least its longest task. Batches of
+different queries overlap, so an executor's slots are shared by what all queries do on it. In
+Real-time Mode all stages run at once, and what counts is the sum.
+
+Executors and nodes are the same here; work is in any one unit of time of a slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from elastream.model.checks import Number
+from elastream.model.migration import StepProblem, exact_sum
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def stage_length(
+    tasks: Iterable[tuple[Node, Number]], slots: Mapping[Node, Number] | Sequence[Number]
+) -> float:
+    """Return how long a stage takes whose tasks are given by node and work.
+
+    A node without slots cannot work, which takes for ever.
+    """
+    work: dict[Node, Number] = {}
+    longest: dict[Node, Number] = {}
+    for node, amount in tasks:
+        work[node] = work.get(node, 0) + amount
+        longest[node] = max(longest.get(node, 0), amount)
+    each = slots if isinstance(slots, Mapping) else dict(enumerate(slots))
+    return max((_part(work[node], each.get(node, 0), longest[node]) for node in work), default=0.0)  # type: ignore[call-overload]
+
+
+def _part(work: Number, slots: Number, longest: Number) -> float:
+    if not slots:
+        return float("inf") if work else 0.0
+    return float(max(work / slots, longest))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a placement spreads the work of a problem, in the terms of its limits."""
+
+    batches: tuple[Number, ...]
+    """Of each query: the sum over its stages of the most work on a slot."""
+    stages: tuple[Number, ...]
+    """Of each stage the most work on a slot."""
+    busiest: Number
+    """The most work of all stages together on a slot."""
+
+    @classmethod
+    def of(cls, problem: StepProblem, nodes_of_tasks: Sequence[int]) -> Spread:
+        """Return the spread of a placement. O(tasks)."""
+        stage_of = problem.stages or (0,) * len(nodes_of_tasks)
+        loads: dict[tuple[int, int], Number] = {}
+        totals: dict[int, Number] = {}
+        for stage, node, work in zip(stage_of, nodes_of_tasks, problem.work, strict=True):
+            loads[stage, node] = loads.get((stage, node), 0) + work
+            totals[node] = totals.get(node, 0) + work
+        slots = problem.slots or (1,) * problem.nodes_after
+        queries = problem.queries or (0,) * (max(stage_of) + 1)
+        fullest: list[Number] = [0] * len(queries)
+        for (stage, node), load in loads.items():
+            fullest[stage] = max(fullest[stage], _a_slot(load, slots[node]))
+        batches: list[Number] = [0] * (max(queries) + 1)
+        for query, length in zip(queries, fullest, strict=True):
+            batches[query] += length
+        busiest = max(_a_slot(load, slots[node]) for node, load in totals.items())
+        return cls(tuple(batches), tuple(fullest), busiest)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a placement of a problem must keep."""
+
+    batches: tuple[float, ...]
+    """Of each query; see :class:`Spread`."""
+    stages: tuple[float, ...]
+    """Of each stage; infinite where the threshold holds for batches."""
+    busiest: float
+
+    @classmethod
+    def of(cls, problem: StepProblem) -> Limits:
+        """Return the limits. O(tasks)."""
+        stage_of = problem.stages or (0,) * len(problem.work)
+        queries = problem.queries or (0,) * (max(stage_of) + 1)
+        of_stage: list[list[Number]] = [[] for _ in queries]
+        for stage, work in zip(stage_of, problem.work, strict=True):
+            of_stage[stage].append(work)
+        shares = (1 + problem.target.tau) / total_slots(problem)
+        stages = [shares * exact_sum(works) for works in of_stage]
+        batches = [0.0] * (max(queries) + 1)
+        for query, limit in zip(queries, stages, strict=True):
+            batches[query] += limit
+        if problem.most_batch:
+            batches = [float(most) for most in problem.most_batch]
+        if problem.within == "batch":
+            stages = [float("inf")] * len(stages)
+        most_busy = float("inf") if problem.most_busy is None else float(problem.most_busy)
+        return cls(tuple(batches), tuple(stages), most_busy)
+
+
+def total_slots(problem: StepProblem) -> Number:
+    """Return the slots of the nodes that may hold tasks: of those with most, if some must not."""
+    if not problem.slots:
+        return problem.target.nodes
+    return exact_sum(sorted(problem.slots)[-problem.target.nodes :])
+
+
+def _a_slot(work: Number, slots: Number) -> Number:
+    if not slots:
+        return float("inf") if work else 0
+    return work if slots == 1 else work / slots
