@@ -4,15 +4,26 @@ import heapq
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import combinations, pairwise, product
+from dataclasses import replace
+from itertools import combinations, groupby, pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.strategies import staged_problems, step_problems
 
+from elastream.model.batch import Limits
+from elastream.model.migration import StepProblem, Target
+from elastream.model.plan import step_plan
 from elastream.placement import even_spread
-from elastream.placement.even_spread import even_bounds, even_max_load
+from elastream.placement.even_spread import (
+    attainable,
+    attainable_tau,
+    even_bounds,
+    even_max_load,
+    even_placement,
+)
 
 works = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.3, 1.0, 2.5]), min_size=1, max_size=7)
 any_works = st.one_of(
@@ -148,3 +159,52 @@ def test_a_few_tasks_need_no_compiler() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "False"
+
+
+@given(step_problems(), st.booleans())
+def test_a_plain_problem_gets_the_attainable_threshold(
+    problem: StepProblem, contiguous: bool
+) -> None:
+    work = tuple(map(float, problem.work))
+    tau = attainable_tau(work, problem.target.nodes, problem.target.tau, contiguous=contiguous)
+    assert attainable(problem, contiguous=contiguous).target.tau == tau
+
+
+@given(staged_problems(max_tasks=12, max_nodes=5), st.booleans())
+def test_an_even_placement_keeps_the_limits_that_are_attainable(
+    problem: StepProblem, contiguous: bool
+) -> None:
+    problem = replace(problem, memory=())
+    if problem.plain:
+        return
+    wider = attainable(problem, contiguous=contiguous)
+    before, after = Limits.of(problem), Limits.of(wider)
+    assert replace(wider, target=problem.target, most_batch=(), most_busy=None) == replace(
+        problem, most_batch=(), most_busy=None
+    )
+    assert all(a >= b for a, b in zip(after.batches, before.batches, strict=True))
+    assert all(a >= b for a, b in zip(after.stages, before.stages, strict=True))
+    assert after.busiest >= before.busiest
+    ways = [even_placement(problem, contiguous=contiguous)]
+    if not contiguous:
+        ways.append(problem.current.nodes_of_tasks)
+    assert any(step_plan(wider, way).status != "unbalanced" for way in ways)
+    if contiguous:
+        for stage in set(problem.stages):
+            nodes = [n for n, s in zip(ways[0], problem.stages, strict=True) if s == stage]
+            assert len([1 for _ in groupby(nodes)]) == len(set(nodes))
+
+
+def test_limits_that_are_kept_now_or_by_light_tasks_are_unchanged() -> None:
+    light = StepProblem.of_stages([1] * 40, [1] * 40, [0] * 40, 4, 0.3, stages=[0] * 20 + [1] * 20)
+    assert attainable(light) is light
+    heavy = StepProblem.of_stages([4, 1, 2, 2], [1] * 4, [0, 1, 0, 1], 2, 0.5, stages=[0, 0, 1, 1])
+    assert attainable(heavy) is heavy
+    assert attainable(replace(heavy, target=Target(2, 0.1))).target.tau == pytest.approx(1 / 3)
+
+
+def test_memory_is_kept_where_the_work_can_be_spread_all_the_same() -> None:
+    problem = StepProblem.of_stages(
+        [3, 3, 1, 1], [5, 5, 1, 1], [0] * 4, 2, 0, stages=[0, 0, 1, 1], memory=[5, 7]
+    )
+    assert sorted(even_placement(problem)) == [0, 1, 1, 1]
