@@ -19,7 +19,11 @@ def task(partition: int, query: str = QUERY) -> TaskId:
 
 
 def executors(
-    *ids: str, cores: int = 1, cold: Sequence[str] = (), hosts: Mapping[str, str] | None = None
+    *ids: str,
+    cores: int = 1,
+    task_cpus: float = 1.0,
+    cold: Sequence[str] = (),
+    hosts: Mapping[str, str] | None = None,
 ) -> tuple[Executor, ...]:
     return tuple(
         Executor(
@@ -28,6 +32,7 @@ def executors(
             since_ms=0,
             warm=name not in cold,
             cores=cores,
+            task_cpus=task_cpus,
         )
         for name in ids
     )

@@ -201,9 +201,12 @@ def test_the_overhead_is_the_time_that_the_busiest_executor_runs_no_task() -> No
     assert load.overhead_ms == 200
 
 
-def test_cores_share_an_executors_run_time() -> None:
+@pytest.mark.parametrize(("cores", "task_cpus"), [(2, 1), (4, 2), (1, 0.5)])
+def test_slots_share_an_executors_run_time(cores: int, task_cpus: float) -> None:
     seen = batch(0, ["a", "a"], run_ms=[200, 200], duration_ms=500)
-    load = smooth(QueryLoad(), seen, executors("a", cores=2), half_life_s=10)
+    load = smooth(
+        QueryLoad(), seen, executors("a", cores=cores, task_cpus=task_cpus), half_life_s=10
+    )
     assert load.overhead_ms == 300
 
 

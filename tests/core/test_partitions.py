@@ -47,7 +47,7 @@ def test_cores_that_can_hold_no_state_make_partitions_too_few() -> None:
     assert report is not None
     assert (report.kind, report.partitions, report.enough) == ("too few", 4, 8)
     assert report.reason == (
-        "4 partitions, so that 2 of 6 cores can hold none of its state: 8 partitions would do"
+        "4 partitions, so that 2 of 6 slots can hold none of its state: 8 partitions would do"
     )
 
 

@@ -303,6 +303,7 @@ SCENES = st.builds(
             SceneExecutor,
             NAMES,
             st.integers(1, 4),
+            st.integers(1, 8),
             st.booleans(),
             st.booleans(),
             st.none() | FLOATS,

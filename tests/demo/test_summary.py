@@ -48,7 +48,7 @@ QUERY = SceneQuery(3, 1000, False, 1, 300, 100, 100, 0, 0)
 
 
 def executor(busy: float | None, *, warm: bool = True, spare: bool = False) -> SceneExecutor:
-    return SceneExecutor("host", 1, warm, spare, busy)
+    return SceneExecutor("host", 1, 1, warm, spare, busy)
 
 
 def decision(at_s: float, kind: Kind, **more: Any) -> Decision:

@@ -97,7 +97,7 @@ class Attachment:
         return explained(self.state)
 
     def executors(self) -> tuple[Executor, ...]:
-        """Return those alive, oldest first, each with ``id``, ``host``, ``cores``, ``warm``."""
+        """Return those alive, oldest first: ``id``, ``host``, ``cores``, ``slots``, ``warm``."""
         return self.state.all_executors
 
     def where(self) -> dict[TaskId, str]:

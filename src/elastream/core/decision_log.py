@@ -45,12 +45,12 @@ class DecisionLog:
                 raise
 
     def _line(self, entry: LogEntry) -> str:
+        if self._lines.full:  # the next file shall not need this one
+            self._scenes.start_over()
         if isinstance(entry, Decision):
             return line_of(entry)
         if isinstance(entry, Sample):
             return sample_line(entry)
-        if self._lines.full:  # the next file shall not need this one
-            self._scenes.start_over()
         _, line = self._scenes.encode(entry)
         return line
 

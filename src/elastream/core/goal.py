@@ -157,13 +157,13 @@ class Goal(ABC):
 
 
 def mean_utilisation(observed: Observed) -> float | None:
-    """Return the share of its cores' time that an executor is busy, in the mean."""
+    """Return the share of its slots' time that an executor is busy, in the mean."""
     queries = observed.queries.values()
-    cores = sum(executor.cores for executor in observed.executors)
-    if not cores or not any(query.load.measured for query in queries):
+    slots = sum(executor.slots for executor in observed.executors)
+    if not slots or not any(query.load.measured for query in queries):
         return None
     outside = sum(observed.outside(executor.id) for executor in observed.executors)
-    return (sum(query.load.work for query in queries) + outside) / cores
+    return (sum(query.load.work for query in queries) + outside) / slots
 
 
 def within_bounds(observed: Observed) -> Wanted | None:

@@ -105,7 +105,7 @@ class QueryLoad:
 def smooth(
     load: QueryLoad, batch: BatchObservation, executors: Sequence[Executor], *, half_life_s: float
 ) -> QueryLoad:
-    """Return ``load`` with ``batch`` taken in; ``executors`` have the cores that share the work."""
+    """Return ``load`` with ``batch`` taken in; ``executors`` have the slots that share the work."""
     if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
         return load
     interval_s = _covered_s(load, batch)
@@ -246,9 +246,9 @@ def _limit(load: QueryLoad, batch: BatchObservation) -> int | None:
 
 
 def _overhead_ms(batch: BatchObservation, executors: Sequence[Executor]) -> float:
-    cores = {executor.id: executor.cores for executor in executors}
+    slots = {executor.id: executor.slots for executor in executors}
     busy: dict[str, float] = {}
     for task in batch.tasks:
         busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
-    longest = max((ms / cores.get(executor, 1) for executor, ms in busy.items()), default=0.0)
+    longest = max((ms / slots.get(executor, 1) for executor, ms in busy.items()), default=0.0)
     return max(0.0, batch.duration_ms - longest)

@@ -1,13 +1,13 @@
 """Too few partitions: what neither more executors nor another placement can mend.
 
 A key's state is in one partition, and a partition is worked on by one core at a time. So a query of
-m partitions keeps at most m cores busy with its state, and a partition that needs more than what a
+m partitions keeps at most m slots busy with its state, and a partition that needs more than what a
 core bears (the goal's high mark) falls behind wherever it is:
 
-- *bottleneck*: the heaviest task needs ``w`` cores, above the mark. With k times as many partitions
+- *bottleneck*: the heaviest task needs ``w`` slots, above the mark. With k times as many partitions
   each has ``w / k`` if its keys are alike; ``k = ceil(w / target)`` is enough.
-- *too few*: the executors have more cores than all queries have partitions. The least multiple of
-  m that the cores do not exceed is enough.
+- *too few*: the executors have more slots than all queries have partitions. The least multiple of
+  m that the slots do not exceed is enough.
 
 A multiple, as Spark hashes a key modulo the number of partitions: every partition is then split in
 k. Which keys a partition has is not known. If one key alone is hot, no number of partitions helps;
@@ -135,16 +135,16 @@ def find_shortage(
 
 
 def _too_few(observed: Observed, query: Query, partitions: int) -> Shortage | None:
-    """Return the shortage where cores are left without state wherever tasks are."""
-    cores = sum(executor.cores for executor in observed.executors)
+    """Return the shortage where slots are left without state wherever tasks are."""
+    slots = sum(executor.slots for executor in observed.executors)
     others = [each for each in observed.queries.values() if each.name != query.name]
     together = partitions + sum(len(each.load.tasks) or each.tasks for each in others)
     busiest = all(each.load.work <= query.load.work for each in others)
-    if cores <= together or not busiest:
+    if slots <= together or not busiest:
         return None
-    enough = partitions * math.ceil(cores / partitions)
-    figures: dict[str, Number] = {"partitions": partitions, "cores": cores, "enough": enough}
-    idle = f"{cores - together} of {pluralize(cores, 'core')} can hold none of its state"
+    enough = partitions * math.ceil(slots / partitions)
+    figures: dict[str, Number] = {"partitions": partitions, "slots": slots, "enough": enough}
+    idle = f"{slots - together} of {pluralize(slots, 'slot')} can hold none of its state"
     why = f"{pluralize(partitions, 'partition')}, so that {idle}: {enough} partitions would do"
     if partitions == 1:
         why += ", unless it has no key: then one is all there can be"
@@ -160,8 +160,8 @@ def resumed_places(observed: Observed, query: Query, partitions: int) -> dict[Ta
     """
     if not observed.executors:
         return {}
-    cores = {executor.id: executor.cores for executor in observed.executors}
-    held = {executor: (observed.outside(executor), 0) for executor in cores}
+    slots = {executor.id: executor.slots for executor in observed.executors}
+    held = {executor: (observed.outside(executor), 0) for executor in slots}
     for other in observed.queries.values():
         for executor, work in other.load.held.items():
             if other.name != query.name and executor in held:
@@ -170,7 +170,7 @@ def resumed_places(observed: Observed, query: Query, partitions: int) -> dict[Ta
     expected = _expected_work(query, partitions)
     for task in sorted(expected, key=lambda each: -expected[each]):
         work = expected[task]
-        chosen = min(held, key=lambda each: ((held[each][0] + work) / cores[each], held[each][1]))
+        chosen = min(held, key=lambda each: ((held[each][0] + work) / slots[each], held[each][1]))
         places[task] = chosen
         held[chosen] = (held[chosen][0] + work, held[chosen][1] + 1)
     return places

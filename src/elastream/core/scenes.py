@@ -61,10 +61,12 @@ class SceneExecutor:
 
     host: str
     cores: int
+    slots: int
+    """How many tasks it runs at once."""
     warm: bool
     spare: bool
     busy: float | None
-    """Share of its cores' time that it works; ``None`` while that is not known."""
+    """Share of its slots' time that it works; ``None`` while that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +191,10 @@ def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Sc
             each.id: SceneExecutor(
                 host=each.host,
                 cores=each.cores,
+                slots=each.slots,
                 warm=each.warm,
                 spare=each.id in state.spare_ids,
-                busy=executor_utilisation(state, each.id, each.cores),
+                busy=executor_utilisation(state, each.id, each.slots),
             )
             for each in state.all_executors
         },
@@ -211,13 +214,13 @@ def take_scene(state: LoopState, batches: Iterable[BatchObservation] = ()) -> Sc
     )
 
 
-def executor_utilisation(state: LoopState, executor: str, cores: int) -> float | None:
-    """Return the share of its cores' time that an executor works; ``None`` while unknown."""
+def executor_utilisation(state: LoopState, executor: str, slots: int) -> float | None:
+    """Return the share of its slots' time that an executor works; ``None`` while unknown."""
     loads = [query.load for query in state.queries.values()]
     if not any(load.measured for load in loads):
         return None
     held = sum(load.held.get(executor, 0.0) for load in loads)
-    return (held + state.observed.outside(executor)) / cores
+    return (held + state.observed.outside(executor)) / slots
 
 
 def expected_left_s(state: LoopState) -> float | None:

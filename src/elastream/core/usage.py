@@ -23,12 +23,12 @@ class Usage:
     ) -> None:
         executors, queries = observed.executors, observed.queries.values()
         self._queries = tuple(queries)
-        cores = sum(executor.cores for executor in executors) / len(executors)
+        slots = sum(executor.slots for executor in executors) / len(executors)
         demands = [demand(query, catch_up_s, grown) for query in queries]
         self.limited = tuple(query for query in queries if _limits(query, catch_up_s))
         """Whose source gives a trigger fewer rows than are asked for."""
         self._scales = tuple(
-            asked / (cores * (_usable_share(query) if keep_triggers else 1.0))
+            asked / (slots * (_usable_share(query) if keep_triggers else 1.0))
             for query, asked in zip(queries, demands, strict=True)
         )
         worked = sum(query.load.work for query in queries)
@@ -36,8 +36,8 @@ class Usage:
         self.demand = asked / worked if worked > 0 else 1.0
         """Work asked for over work done."""
         self.cores_needed = asked
-        held = {executor.id: observed.other.get(executor.id, 0.0) / cores for executor in executors}
-        self.outside = sum(observed.other.values()) / cores
+        held = {executor.id: observed.other.get(executor.id, 0.0) / slots for executor in executors}
+        self.outside = sum(observed.other.values()) / slots
         """Of everything but stateful tasks, all executors together."""
         for query, scale, more in zip(queries, self._scales, demands, strict=True):
             for executor, work in query.load.held.items():
@@ -45,8 +45,8 @@ class Usage:
                     held[executor] += work * scale
             for executor, work in query.load.outside.items():
                 if executor in held:
-                    held[executor] += work * more / cores
-            self.outside += sum(query.load.outside.values()) * more / cores
+                    held[executor] += work * more / slots
+            self.outside += sum(query.load.outside.values()) * more / slots
         self.held = held
         """Of each executor that is alive, with all that it does."""
         self.tasks = sum(q.load.work * s for q, s in zip(queries, self._scales, strict=True))

@@ -1,10 +1,10 @@
 """Utilisation: as many executors as keep each of them busy for a set share of its time.
 
 The papers take the number of nodes from outside, proportional to the rate of the stream (paper
-000, section 6); here it follows from measured work. Let ``W`` be the cores that the stateful tasks
-of all queries need, ``O`` those that everything else on the executors needs and ``c`` the cores of
+000, section 6); here it follows from measured work. Let ``W`` be the slots that the stateful tasks
+of all queries need, ``O`` those that everything else on the executors needs and ``c`` the slots of
 an executor. The utilisation of n executors is ``u(n) = (W + O) / (n c)``; O is taken to spread
-evenly over the n, as work without state goes wherever a core is free.
+evenly over the n, as work without state goes wherever a slot is free.
 
 - W of a query is what its tasks used, scaled by its demand: rows that arrive, and the backlog to
   be worked off within ``catch_up_s``, over rows worked off. A saturated query works off less than
@@ -66,7 +66,7 @@ class Utilisation(Goal):
     """The default goal: executors busy for ``target`` of their time."""
 
     target: float = 0.7
-    """Share of its cores' time that an executor should be busy."""
+    """Share of its slots' time that an executor should be busy."""
     hysteresis: float = 0.1
     """Half the width of the band around the target: scale out above target plus this, scale in
     only to where the utilisation stays below target minus this."""

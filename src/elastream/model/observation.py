@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_ROUNDING: Final = 1e-9
+"""Spark divides decimals exactly: three cores have ten slots of 0.3."""
 
 
 class TaskId(NamedTuple):
@@ -33,6 +37,18 @@ class Executor:
     warm: bool
     """Whether it has run stateful tasks before, so that a move to it costs no cold start."""
     cores: int = 1
+    task_cpus: float = 1.0
+    """Cores that Spark sets aside for a task (``spark.task.cpus``), a fraction too."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks it runs at once."""
+        return slots_of(self.cores, self.task_cpus)
+
+
+def slots_of(cores: int, task_cpus: float) -> int:
+    """Return how many tasks run at once on this number of cores: at least one."""
+    return max(1, math.floor(cores / task_cpus + _ROUNDING))
 
 
 @dataclass(frozen=True, slots=True)

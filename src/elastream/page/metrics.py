@@ -150,7 +150,7 @@ def _of_utilisation(counted: Counted, view: View) -> Iterator[Metric]:
         yield _gauge(name, what, value)
     yield _gauge(
         "executor_utilisation_ratio",
-        "Share of its cores' time that an executor works.",
+        "Share of its slots' time that an executor works.",
         view.of_executors("busy"),
         _EXECUTOR,
     )

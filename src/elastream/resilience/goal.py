@@ -2,9 +2,9 @@
 
 It places (query, operator, partition) triples so that no executor is overloaded for as many
 combinations of input rates as possible: at the start, after an executor was lost or added, and
-after a restart of a query. *Costs* come from the running queries (section 7.1): the number of cores
+after a restart of a query. *Costs* come from the running queries (section 7.1): the number of slots
 that a task keeps busy over the rows per second that its query reads. *Capacity* is an executor's
-cores minus its work outside stateful tasks.
+slots minus its work outside stateful tasks.
 
 *Heavy stays, light moves* (section 1). The tasks with the largest states, ``heavy_share`` of all
 state together, stay where ROD placed them. The others may move away from an executor busier than
@@ -36,7 +36,7 @@ from elastream.placement.live_planners import FREE_STEP
 from elastream.resilience.model.problem import ResilientProblem
 
 _LEAST_CAPACITY: Final = 0.1
-"""At least this share of an executor's cores counts as free, whatever else it does."""
+"""At least this share of an executor's slots counts as free, whatever else it does."""
 _AS_GOOD: Final = 0.98
 """A placement that keeps more state in place is used if it tolerates this share of the planned
 one."""
@@ -188,7 +188,7 @@ class Resilient(Goal):
             row[place[stream]] = max(each.work / max(rate, _NOTHING), 0.0)
             load.append(row)
         capacity = [
-            max(_LEAST_CAPACITY * executor.cores, executor.cores - observed.outside(executor.id))
+            max(_LEAST_CAPACITY * executor.slots, executor.slots - observed.outside(executor.id))
             for executor in observed.executors
         ]
         return ResilientProblem.of(_equal_if_unmeasured(load), capacity)
@@ -327,7 +327,7 @@ def _utilisations(observed: Observed) -> dict[str, float]:
         where = observed.where(task)
         if where in utilisation:
             utilisation[where] += load.work
-    return {each.id: utilisation[each.id] / each.cores for each in observed.executors}
+    return {each.id: utilisation[each.id] / each.slots for each in observed.executors}
 
 
 def _difference(memory: ResilientMemory, observed: Observed) -> str:

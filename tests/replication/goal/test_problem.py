@@ -356,13 +356,13 @@ def test_a_line_is_fitted_once_the_rates_have_differed_enough() -> None:
     last = looked(21, {1: "01"}, run_ms={1: 1100}, rows={1: 500})
     loads = operator_loads(observed([batch, last], nodes))
     assert loads is not None
-    model = latency_of(loads[0], points, "fitted", interval_ms=1000, demand=1, cores=1)
+    model = latency_of(loads[0], points, "fitted", interval_ms=1000, demand=1, slots=1)
     assert isinstance(model, Polynomial)
     assert model.coefficients == pytest.approx((50, 2))
-    few = latency_of(loads[0], {}, "fitted", interval_ms=1000, demand=1, cores=1)
+    few = latency_of(loads[0], {}, "fitted", interval_ms=1000, demand=1, slots=1)
     assert isinstance(few, Polynomial)
     assert few.coefficients[0] == 0
-    queue = latency_of(loads[0], points, "queue", interval_ms=1000, demand=1, cores=1)
+    queue = latency_of(loads[0], points, "queue", interval_ms=1000, demand=1, slots=1)
     assert isinstance(queue, Queue)
     assert queue.service_rate == pytest.approx(loads[0].rows_per_s / loads[0].work)
 
@@ -371,7 +371,7 @@ def test_an_operator_without_rows_takes_no_time_that_replicas_could_share() -> N
     nodes = executors(2)
     loads = operator_loads(observed(scene({1: "01"}, run_ms={1: 0.0}, rows={1: 0}), nodes))
     assert loads is not None
-    model = latency_of(loads[0], {}, "queue", interval_ms=1000, demand=1, cores=1)
+    model = latency_of(loads[0], {}, "queue", interval_ms=1000, demand=1, slots=1)
     assert model == Polynomial((0.0,))
 
 

@@ -3,7 +3,7 @@
  * Pure; the same rules as `laid_over` of the Python side.
  *
  * @typedef {{executor: string, work: number, bytes: number, standby: ?string, heading: ?string}} Task
- * @typedef {{host: string, cores: number, warm: boolean, spare: boolean, busy: ?number}} Executor
+ * @typedef {{host: string, cores: number, slots: number, warm: boolean, spare: boolean, busy: ?number}} Executor
  * @typedef {{query: string, batch: number, atMs: number, ms: number, rows: number}} Batch
  * @typedef {object} Scene
  * @property {number} atMs

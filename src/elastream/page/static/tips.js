@@ -22,7 +22,7 @@ export function executorTip(scene, { name, executor, keys, copies }) {
   const size = keys.reduce((sum, key) => sum + (scene.tasks.get(key)?.bytes ?? 0), 0);
   const limit = busyLimit(scene);
   const rows = [
-    `on ${executor.host}, ${counted(executor.cores, "core")}`,
+    `on ${executor.host}, ${counted(executor.cores, "core")}, ${counted(slotsOf(executor), "slot")}`,
     executor.busy === null ? "how busy is not known yet" : `${percent(executor.busy)} busy`,
     `${counted(keys.length, "partition")}, ${bytes(size)}`,
   ];
@@ -42,7 +42,12 @@ export function executorTip(scene, { name, executor, keys, copies }) {
 export function busyLimit({ executors, loop }) {
   const known = [...executors.values()].filter((each) => !each.spare && each.busy !== null);
   if (!known.length || loop.tau == null) return null;
-  const cores = known.reduce((sum, each) => sum + each.cores, 0);
-  const mean = known.reduce((sum, each) => sum + each.busy * each.cores, 0) / cores;
+  const slots = known.reduce((sum, each) => sum + slotsOf(each), 0);
+  const mean = known.reduce((sum, each) => sum + each.busy * slotsOf(each), 0) / slots;
   return (1 + loop.tau) * mean;
+}
+
+/** How many tasks an executor runs at once; a log that lacks it has one a core. */
+function slotsOf(executor) {
+  return executor.slots ?? executor.cores;
 }

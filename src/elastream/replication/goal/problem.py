@@ -6,7 +6,7 @@ paper                     here
 operator i                a stateful operator of a query
 its deployment U          the executors that hold a share of its partitions, each once
 node u                    a live executor, or one that could be added (a newcomer)
-its speed-up              its cores over the mean, times its measured speed
+its speed-up              its slots over the mean, times its measured speed
 rate of a stream          rows per second read by its target, times the demand
 response time R_i         milliseconds of its stage, by :mod:`~.response`
 delay d(u, v)             the round trip between the hosts: a shuffle is fetched, not sent
@@ -95,12 +95,12 @@ def problem_of(
     if any(ms is None for ms in intervals.values()) or not queries <= inputs.outside_ms.keys():
         return None
     demands = {name: demand(observed.queries[name], goal.catch_up_s) for name in queries}
-    cores = fmean(executor.cores for executor in observed.executors)
-    nodes = list(_nodes(observed, inputs, goal, len(loads), cores))
+    slots = fmean(executor.slots for executor in observed.executors)
+    nodes = list(_nodes(observed, inputs, goal, len(loads), slots))
     operators = [
         _source(observed.queries[name], inputs.outside_ms[name]) for name in sorted(queries)
     ]
-    operators += [_operator(load, observed, inputs, goal, nodes, demands, cores) for load in loads]
+    operators += [_operator(load, observed, inputs, goal, nodes, demands, slots) for load in loads]
     replicas = sum(operator.max_replicas for operator in operators)
     price = sum(node.price for node in nodes) + replicas * goal.replica_price
     return ReplicationProblem(
@@ -145,7 +145,7 @@ def _operator(
     goal: ReplicationSettings,
     nodes: list[Node],
     demands: Mapping[str, float],
-    cores: float,
+    slots: float,
 ) -> Operator:
     hosts = goal.hosts_of(load.query, load.operator)
     on = {executor.id: executor.host for executor in observed.executors}
@@ -161,7 +161,7 @@ def _operator(
         goal.latency,
         interval_ms=query.load.interval_ms or 0.0,
         demand=demands[load.query],
-        cores=cores,
+        slots=slots,
     )
     if isinstance(latency, Polynomial):
         latency = Polynomial(tuple(part * _wait_factor(query) for part in latency.coefficients))
@@ -194,7 +194,7 @@ def _nodes(
     inputs: ProblemInputs,
     goal: ReplicationSettings,
     operators: int,
-    cores: float,
+    slots: float,
 ) -> Iterator[Node]:
     yield Node(SOURCE, resources=0)
     room = goal.replicas_an_executor or operators
@@ -205,7 +205,7 @@ def _nodes(
         yield Node(
             executor.id,
             resources=room,
-            speedup=executor.cores / cores * speeds.get(executor.id, 1.0) / mean,
+            speedup=executor.slots / slots * speeds.get(executor.id, 1.0) / mean,
             spawn_ms=0 if executor.warm else cold_ms,
             price=goal.price_of(executor.host),
         )

@@ -72,13 +72,13 @@ def latency_of(
     *,
     interval_ms: float,
     demand: float,
-    cores: float,
+    slots: float,
 ) -> Latency:
-    """Return the response time of one replica on an executor with ``cores`` cores.
+    """Return the response time of one replica on an executor with ``slots`` slots.
 
     ``demand`` is required work over work done: a saturated operator would be slower than it was.
     """
-    rate, work = load.rows_per_s * demand, load.work * demand / cores
+    rate, work = load.rows_per_s * demand, load.work * demand / slots
     if rate <= 0 or work <= 0:
         return Polynomial((work * interval_ms,))
     if model == "queue":
@@ -91,12 +91,12 @@ def busy_ms(
     batch: BatchObservation, executors: tuple[Executor, ...]
 ) -> dict[OperatorKey, dict[str, float]]:
     """Return how long each operator kept each executor busy."""
-    cores = {executor.id: executor.cores for executor in executors}
+    slots = {executor.id: executor.slots for executor in executors}
     busy: dict[OperatorKey, dict[str, float]] = {}
     for task in batch.tasks:
         spent = busy.setdefault((task.task.query, task.task.operator), {})
         ran = task.executor
-        spent[ran] = spent.get(ran, 0.0) + task.run_ms / cores.get(ran, 1)
+        spent[ran] = spent.get(ran, 0.0) + task.run_ms / slots.get(ran, 1)
     return busy
 
 

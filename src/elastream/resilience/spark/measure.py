@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
-from elastream.model.observation import BatchObservation, TaskId
+from elastream.model.observation import BatchObservation, TaskId, slots_of
 from elastream.model.words import printable
 from elastream.resilience.model.graph import GraphOperator, QueryGraph
 from elastream.resilience.model.problem import ResilientProblem
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.5
 _LEAST_CAPACITY: Final = 0.1
-"""At least this many of an executor's cores count as free, whatever else it does."""
+"""At least this many of an executor's slots count as free, whatever else it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Measured:
     graph: QueryGraph
     """An operator for each task, query by query in the given order."""
     capacity: tuple[float, ...]
-    """Seconds of run time per second of each executor: its cores minus the load of tasks without
+    """Seconds of run time per second of each executor: its slots minus the load of tasks without
     state at any rates."""
     rates: tuple[float, ...]
     """Rows per second of each input in the trial."""
@@ -164,8 +164,10 @@ def measure(
             )
             for trial in trials
         ]
-        cores = {each.id: each.cores for each in running.internals.executors()}
-        return _measured(cores, readings)
+        slots = {
+            each.id: slots_of(each.cores, each.task_cpus) for each in running.internals.executors()
+        }
+        return _measured(slots, readings)
 
 
 class _Trial(NamedTuple):
@@ -261,7 +263,7 @@ def _join_states(internals: SparkInternals, watched: WatchedQuery) -> Mapping[in
     return rows_by_join
 
 
-def _measured(cores: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measured:
+def _measured(slots: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measured:
     from elastream.resilience.spark.trial_costs import operators_of, outside_costs
     from elastream.spark.observe.task_events import tasks_of
 
@@ -277,7 +279,7 @@ def _measured(cores: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measu
                 _LEAST_CAPACITY * number,
                 number - sum(costs.at_any_rate.get(executor, 0.0) for _, costs in outside),
             )
-            for executor, number in cores.items()
+            for executor, number in slots.items()
         ),
         tuple(rates[stream] for stream in inputs),
         tuple(
@@ -285,11 +287,11 @@ def _measured(cores: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measu
                 sum(c.by_row.get(executor, 0.0) for streams, c in outside if stream in streams)
                 for stream in inputs
             )
-            for executor in cores
+            for executor in slots
         ),
         tuple(least[stream] for stream in inputs),
         tuple(task for each in readings for task in tasks_of(each.name, each.operators)),
-        tuple(cores),
+        tuple(slots),
     )
 
 

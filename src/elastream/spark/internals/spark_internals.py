@@ -53,6 +53,8 @@ class ExecutorEntry:
     cores: int
     added_ms: int
     """When it registered, in milliseconds since the epoch."""
+    task_cpus: float = 1.0
+    """Cores that the application sets aside for a task."""
     port: int = 0
     """Where it serves shuffle blocks to the others."""
 
@@ -69,6 +71,8 @@ class SparkInternals(JvmValues):
         self.context = context
         """For this package alone, as are the next two."""
         self.coordinator = coordinator
+        self.task_cpus = float(context.conf().get("spark.task.cpus", "1"))
+        """Cores that the application sets aside for a task."""
         self.running_jobs = context.dagScheduler().activeJobs()
         self._own: dict[str, SparkSession] = {}
         """The sessions for elastream's own jobs, by purpose."""
@@ -166,7 +170,9 @@ class SparkInternals(JvmValues):
         passed_over = set() if leaving else self._without_tasks(entries)
         passed_over |= self._gone(entries)  # afterwards: one may go meanwhile
         found = [
-            ExecutorEntry(entry["id"], host, entry["totalCores"], entry["addTime"], int(port))
+            ExecutorEntry(
+                entry["id"], host, entry["totalCores"], entry["addTime"], self.task_cpus, int(port)
+            )
             for entry in entries
             # One that has just registered has no address yet, and runs no task before it has.
             for host, _, port in [entry["hostPort"].rpartition(":")]

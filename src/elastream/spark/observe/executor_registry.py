@@ -21,7 +21,14 @@ class ExecutorRegistry:
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
         return tuple(
-            Executor(entry.id, entry.host, entry.added_ms, entry.id in self.warm, entry.cores)
+            Executor(
+                entry.id,
+                entry.host,
+                entry.added_ms,
+                entry.id in self.warm,
+                entry.cores,
+                entry.task_cpus,
+            )
             for entry in self._internals.executors()
         )
 
