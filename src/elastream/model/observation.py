@@ -97,6 +97,9 @@ class BatchObservation:
     """Executor run time of its tasks without state (source, parsing, sink), by executor."""
     source_rows: tuple[int, ...] = ()
     """Input rows of each source, in Spark's order; empty where that is not known."""
+    waited_ms: float = 0.0
+    """How much later its stages ended because tasks of other work held slots that its tasks waited
+    for; part of the duration, and of no task's run time."""
 
 
 @dataclass(frozen=True, slots=True)
