@@ -58,9 +58,52 @@ def test_free_step_prints_the_fields_of_the_contract(plan: Any) -> None:
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert list(found) == [
-        "status", "cost", "lower_bound", "nodes_of_tasks", "moves", "limit", "max_load",
+        "status", "cost", "lower_bound", "nodes_of_tasks", "moves", "limit", "max_load", "batch",
+        "batch_limit",
     ]  # fmt: skip
     assert (found["status"], found["cost"], found["lower_bound"]) == ("optimal", 0, 0)
+    assert (found["batch"], found["batch_limit"]) == (found["max_load"], found["limit"])
+
+
+STAGED = STEP | {
+    "current": [0, 0, 0, 1], "stages": [0, 0, 1, 1], "slots": [1, 1, 2], "memory": [20, 20, 20],
+}  # fmt: skip
+
+
+def test_free_step_takes_stages_slots_and_memory(plan: Any) -> None:
+    code, out, _ = plan("free-step", STAGED)
+    found = json.loads(out)
+    assert (code, found["status"], found["nodes_of_tasks"]) == (0, "optimal", [2, 0, 0, 2])
+    assert (found["batch"], found["batch_limit"]) == (3.5, pytest.approx(3.5))
+
+
+def test_each_stage_may_be_limited_by_itself(plan: Any) -> None:
+    code, out, _ = plan("free-step", STAGED | {"within": "stage"})
+    assert code == 3
+    assert (
+        "stage 0 takes at least 1.5 (task 0 with work 3), and may take 1.4"
+        in json.loads(out)["reason"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"slots": 5}, "slots: 5 is not a list of numbers"),
+        ({"slots": [1, 1]}, "slots: has 2 entries where 3 are needed"),
+        ({"slots": [1, 1, 0]}, "slots[2]: 0 is not positive"),
+        ({"stages": [0, 0, 2, 2]}, "stages: has no task of stage 1"),
+        ({"stages": []}, "stages: [] is not a list of numbers"),
+        ({"memory": [1, 1, None]}, "memory[2]: None is not a number"),
+        ({"within": []}, "within: [] is not one of batch, stage"),
+    ],
+)
+def test_a_wrong_field_of_a_free_step_is_named_in_one_line(
+    plan: Any, wrong: dict[str, Any], line: str
+) -> None:
+    code, out, err = plan("free-step", STAGED | wrong)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
 
 
 def test_sequence_prints_the_fields_of_the_contract(plan: Any) -> None:

@@ -52,3 +52,40 @@ def cheapest_placement(problem: StepProblem) -> Number | None:
 @cache
 def _placements(tasks: int, nodes: int) -> NDArray[np.int64]:
     return np.array(list(product(range(nodes), repeat=tasks)))
+
+
+def cheapest_within(problem: StepProblem) -> Number | None:
+    """Return the least cost of any placement that keeps all limits; None if none does."""
+    tasks, nodes = len(problem.work), problem.nodes_after
+    placed = _placements(tasks, nodes)
+    costs = np.array([[state] * nodes for state in problem.state])
+    costs[np.arange(tasks), problem.current.nodes_of_tasks] = 0
+    for task, node in problem.copies:
+        costs[task, node] = 0
+    more = 1 + LOAD_TOLERANCE
+    held = placed[None] == np.arange(nodes)[:, None, None]
+    slots = np.array(problem.slots or (1,) * nodes, dtype=float)
+    fits = held.any(axis=2).sum(axis=0) <= problem.target.nodes
+    fits &= ~(held.any(axis=2) & (slots == 0)[:, None]).any(axis=0)
+    each = np.where(slots > 0, slots, 1)[:, None]
+    stages = np.array(problem.stages or (0,) * tasks)
+    queries = problem.queries or (0,) * (stages.max() + 1)
+    work = np.array(problem.work, dtype=float)
+    whole = np.sort(slots)[-problem.target.nodes :].sum() if problem.slots else problem.target.nodes
+    batches = np.zeros((max(queries) + 1, len(placed)))
+    limits = np.zeros(max(queries) + 1)
+    for stage, query in enumerate(queries):
+        longest = (held[:, :, stages == stage] @ work[stages == stage] / each).max(axis=0)
+        limit = (1 + problem.target.tau) * work[stages == stage].sum() / whole
+        batches[query] += longest
+        limits[query] += limit
+        if problem.within == "stage":
+            fits &= longest <= limit * more
+    limits = np.array(problem.most_batch or limits)
+    fits &= (batches <= limits[:, None] * more).all(axis=0)
+    if problem.most_busy is not None:
+        fits &= (held @ work / each <= problem.most_busy * more).all(axis=0)
+    if problem.memory:
+        fits &= (held @ np.array(problem.state) <= np.array(problem.memory)[:, None]).all(axis=0)
+    found = costs[np.arange(tasks), placed].sum(axis=1)[fits]
+    return found.min().item() if len(found) else None

@@ -18,6 +18,9 @@ from elastream.model.migration import StepProblem
 _MOST_BYTES: Final = 64 << 20
 """A file that is larger, or never ends, is not read to its end."""
 
+_STEP: Final = ("work", "state", "current", "nodes", "tau")
+_LISTS: Final = ("stages", "slots", "memory")
+
 Fields = dict[str, Any]
 """The members of one JSON object, not yet checked."""
 
@@ -61,9 +64,19 @@ def _read(path: Path) -> bytes:
 
 
 def step_problem(data: Fields) -> StepProblem:
-    """Return the problem of a free step: ``current`` is intervals or the node of each task."""
-    expect_fields("", data, required=("work", "state", "current", "nodes", "tau"))
-    return StepProblem.of(data["work"], data["state"], data["current"], data["nodes"], data["tau"])
+    """Return the problem of one limit: ``current`` is intervals or the node of each task."""
+    expect_fields("", data, required=_STEP)
+    return StepProblem.of(*(data[name] for name in _STEP))
+
+
+def staged_problem(data: Fields) -> StepProblem:
+    """Return the problem of a free step, with stages, slots and memory where they are given."""
+    expect_fields("", data, required=_STEP, optional=(*_LISTS, "within"))
+    for name in _LISTS:
+        if name in data and (not isinstance(data[name], list) or not data[name]):
+            raise ProblemError(name, f"{abbreviate(data[name])} is not a list of numbers")
+    more = {name: data[name] for name in (*_LISTS, "within") if name in data}
+    return StepProblem.of_stages(*(data[name] for name in _STEP), **more)
 
 
 def expect_fields(

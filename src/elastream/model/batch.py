@@ -118,5 +118,5 @@ def total_slots(problem: StepProblem) -> Number:
 
 def _a_slot(work: Number, slots: Number) -> Number:
     if not slots:
-        return float("inf") if work else 0
+        return float("inf")
     return work if slots == 1 else work / slots

@@ -22,7 +22,7 @@ from elastream.cli.plan.printing import (
     print_plan,
     refuse,
 )
-from elastream.cli.problem_files import read_fields, step_problem
+from elastream.cli.problem_files import read_fields, staged_problem
 from elastream.model.plan import Infeasible
 
 BRANCHES_A_SECOND: Final = 100_000
@@ -55,14 +55,15 @@ def free_step(
 
     A node may hold any tasks, as on Spark.
 
-    Fields as for single-step; current may also be the node of each task. A plan that is not
-    proven optimal has the status "feasible" and a proven lower bound. --bytes-per-s as for
-    single-step.
+    Fields as for single-step; current may also be the node of each task. Optional: stages (of
+    each task; they run one after another), slots and memory (of each node), within ("batch", the
+    default, or "stage"). A plan that is not proven optimal has the status "feasible" and a proven
+    lower bound. --bytes-per-s as for single-step.
     """
     from elastream.placement.free_step.planner import EFFORT
     from elastream.placement.free_step.planner import free_step as planner
 
-    problem = step_problem(read_fields(file))
+    problem = staged_problem(read_fields(file))
     outcome = planner(problem, effort=effort_of(seconds, BRANCHES_A_SECOND, EFFORT))
     if isinstance(outcome, Infeasible):
         refuse(outcome)
@@ -77,6 +78,8 @@ def free_step(
             "moves": moves_of(outcome),
             "limit": outcome.limit,
             "max_load": outcome.max_load,
+            "batch": outcome.batch,
+            "batch_limit": outcome.batch_limit,
         }
         | forecast_fields(problem, outcome, bytes_per_s, moves_per_batch, bytes_per_batch)
     )

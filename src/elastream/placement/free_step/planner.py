@@ -30,6 +30,9 @@ the rungs leave open is compared with the plan that they find without copies, so
 make a plan dearer. No task goes to a copy whose own node stays in use and has room for it below
 the load of the fullest.
 
+*Other limits.* One stage on nodes with equal slots is the same problem with another limit. All else
+is planned by :mod:`~elastream.placement.staged.planner`.
+
 Whether the tasks fit at all can be as hard as the rest. Should neither a plan nor a proof be found
 the plan comes back ``unbalanced``: nearly balanced, and not called feasible.
 """
@@ -44,7 +47,7 @@ from numpy.typing import NDArray
 
 from elastream.model.checks import non_negative
 from elastream.model.migration import StepProblem
-from elastream.model.plan import Infeasible, StepPlan
+from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.free_step.annealing import anneal
 from elastream.placement.free_step.assignment_milp import assignment_milp
 from elastream.placement.free_step.content_choice import content_choice
@@ -54,6 +57,8 @@ from elastream.placement.free_step.misfit import heavy_task, misfit, no_packing
 from elastream.placement.free_step.packing import crowd, level, return_home, settle
 from elastream.placement.free_step.scarce_room import scarce_room
 from elastream.placement.free_step.whole_step import Answer, Ints, WholeStep, whole_step
+from elastream.placement.staged.planner import misfit as staged_misfit
+from elastream.placement.staged.planner import single_limit, staged_step
 from elastream.placement.state_ticks import PROVEN, plan_with_bound
 from elastream.registry import PLANNERS, installed
 
@@ -76,6 +81,8 @@ def free_step(problem: StepProblem, *, effort: float = EFFORT) -> StepPlan | Inf
     counted (:mod:`~elastream.placement.branches`): equal problems have equal plans.
     """
     effort = non_negative("effort", effort)
+    if not problem.plain:
+        return _not_plain(problem, effort)
     reason = heavy_task(problem)
     if reason is not None:
         return Infeasible(reason)
@@ -87,6 +94,19 @@ def free_step(problem: StepProblem, *, effort: float = EFFORT) -> StepPlan | Inf
     if found.place is None and found.gap(step) == 0:
         return Infeasible(no_packing(problem))
     return _refined(problem, step, _plan(problem, step, found), effort)
+
+
+def _not_plain(problem: StepProblem, effort: float) -> StepPlan | Infeasible:
+    """Plan with several limits, or with one that is not the papers'."""
+    plain = single_limit(problem)
+    if plain is None:
+        return staged_step(problem, effort=effort)
+    reason = staged_misfit(problem)
+    outcome = Infeasible(reason) if reason else free_step(plain, effort=effort)
+    if isinstance(outcome, Infeasible):
+        return outcome
+    place, optimal = outcome.assignment.nodes_of_tasks, outcome.status == "optimal"
+    return step_plan(problem, place, optimal=optimal, lower_bound=outcome.lower_bound)
 
 
 def _refined(problem: StepProblem, step: WholeStep, plan: StepPlan, effort: float) -> StepPlan:

@@ -164,7 +164,7 @@ def whole_step(problem: StepProblem, *, ceiling: Number | None = None) -> WholeS
     allowed = min(problem.target.nodes, len(nodes))
     work, capacity, work_unit = _whole_work(problem.work, problem.limit, allowed)
     sizes = problem.state if ceiling is None else [min(size, ceiling) for size in problem.state]
-    state, state_unit, size = _whole_state(sizes)
+    state, state_unit, size = whole_state(sizes)
     return WholeStep(
         work=work,
         state=state,
@@ -203,7 +203,7 @@ def _whole_work(work: Sequence[Number], limit: float, allowed: int) -> tuple[Int
     return array, capacity // divisor, unit * divisor
 
 
-def _whole_state(sizes: Sequence[Number]) -> tuple[Ints, Fraction, Fraction]:
+def whole_state(sizes: Sequence[Number]) -> tuple[Ints, Fraction, Fraction]:
     """Return state in units, the unit, and the size of all in bytes."""
     exact, units_in_one = in_units(sizes)
     ticks = Ticks.of(sizes, bits=_STATE_BITS)

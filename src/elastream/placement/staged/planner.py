@@ -1,0 +1,228 @@
+"""The least state moved in one migration with several stages, queries, slots and memory.
+
+What a placement must keep is in :mod:`elastream.model.batch`. A problem with one stage and equal
+slots is one with a single limit on the work of a node, and is not planned here.
+
+1. *Shed*: what nodes must shed if tasks could be cut is a lower bound, and gives each stage the
+   length at which it is reached (:mod:`~elastream.placement.staged.shedding`).
+2. *Pack*: each node keeps whole tasks up to these lengths and the others are packed into the room
+   that is left; once with these lengths, then with shorter ones, which leaves room for what whole
+   tasks need. An even spread of all stages is another start: where limits are attainable, it keeps
+   them (:func:`~elastream.placement.even_spread.even_placement`).
+3. *Return*: what moved goes back where there is room, or where a cheaper task makes room.
+4. *Solve*: a mixed-integer program, up to some thousand pairs of task and node
+   (:mod:`~elastream.placement.staged.program`).
+
+Equal problems have equal plans. A plan is optimal if its cost meets a bound. Where neither a plan
+nor a proof that there is none is found, the plan is ``unbalanced``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from elastream.model.batch import Limits
+from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact_sum
+from elastream.model.plan import Infeasible, StepPlan
+from elastream.placement.even_spread import even_placement
+from elastream.placement.matchings import most_valuable
+from elastream.placement.staged.piles import Piles, level, pack, return_home
+from elastream.placement.staged.program import solve
+from elastream.placement.staged.shedding import Shares, kept_tasks, shed
+from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep, least_length
+from elastream.placement.state_ticks import plan_with_bound
+
+_SHORTER = (1.0, 0.95, 0.85, 0.7, 0.5, 0.25, 0.0)
+"""Parts of the best lengths, above the least, with which tasks are packed."""
+_MATCHED, _MATCHINGS = 200, 2_000_000
+"""Nodes to which an even spread is matched, and the steps it may take to match each stage."""
+_LARGE = 1_000_000
+"""Pairs of task and node from which only the first of these are tried."""
+
+
+def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible:
+    """Return a plan that moves little state, with a proven bound, or why none exists."""
+    reason = misfit(problem)
+    if reason is not None:
+        return Infeasible(reason)
+    step = StagedStep.of(problem)
+    shares = shed(step)
+    bound = int(np.ceil(float(shares.bound)))
+    best = _packed(problem, step, shares)
+    if best is None or step.cost(best.place) > bound:
+        place, proven = solve(step, effort=effort)
+        if proven > step.state.sum() and best is None:
+            return Infeasible(_no_placement(problem))
+        bound = max(bound, proven)
+        if place is not None and (best is None or step.cost(place) < step.cost(best.place)):
+            best = Piles(step, place, _open_nodes(step, place))
+    if best is None:
+        piles = _attempt(step, shares.lengths, _most_kept(step, shares.kept))
+        return plan_with_bound(problem, _numbered(step, piles.place), Fraction(0))
+    cost = step.cost(best.place)
+    place = level(best)
+    return plan_with_bound(problem, _numbered(step, place), min(bound, cost) * step.state_unit)
+
+
+def single_limit(problem: StepProblem) -> StepProblem | None:
+    """Return the plain problem where one stage on equal slots has only a limit on its work."""
+    slots = set(problem.slots or (1,))
+    total = exact_sum(problem.work)
+    several = problem.stages and max(problem.stages) > 0
+    if several or problem.memory or len(slots) > 1 or 0 in slots or total == 0:
+        return None
+    each, limits = slots.pop(), Limits.of(problem)
+    most = min(limits.batches[0], limits.stages[0], limits.busiest)
+    work = problem.work if each == 1 else tuple(amount / each for amount in problem.work)
+    tau = max(0.0, most * each * problem.target.nodes / total - 1)
+    target = Target(problem.target.nodes, tau)
+    return StepProblem(work, problem.state, problem.current, target, problem.copies)
+
+
+def _packed(problem: StepProblem, step: StagedStep, shares: Shares) -> Piles | None:
+    """Return the cheapest placement of all starts that keeps the limits, if one does."""
+    found: list[Piles] = []
+    large = len(step.work) * len(step.nodes) > _LARGE
+    is_open = _most_kept(step, shares.kept)
+    for part in _SHORTER:
+        if not (large and found):
+            lengths = step.least + part * (shares.lengths - step.least)
+            found += _improved(_attempt(step, lengths, is_open))
+    if not (large and found):
+        place = _even_start(problem, step)
+        found += _improved(Piles(step, place, _open_nodes(step, place)))
+    return min(found, key=lambda piles: step.cost(piles.place), default=None)
+
+
+def _improved(piles: Piles) -> list[Piles]:
+    """Return the placement with what can return home, or none if it does not keep its limits."""
+    if not piles.keeps():
+        return []
+    return_home(piles)
+    return [piles]
+
+
+def _attempt(step: StagedStep, lengths: Floats, is_open: Flags) -> Piles:
+    """Return the placement that is packed with these lengths."""
+    piles = Piles(step, kept_tasks(step, lengths, is_open), is_open)
+    pack(piles, lengths)
+    return piles
+
+
+def _even_start(problem: StepProblem, step: StagedStep) -> Ints:
+    """Return an even spread, on the nodes where most of its state is."""
+    number = {int(node): index for index, node in enumerate(step.nodes)}
+    place = np.array([number[node] for node in even_placement(problem)])
+    n = len(step.nodes)
+    if n > _MATCHED:
+        return place
+    kinds = np.unique(np.stack([step.slots, step.memory]), axis=1, return_inverse=True)[1].ravel()
+    every = np.ones(len(place), dtype=np.bool_)
+    parts = [every, *(step.stage == stage for stage in range(len(step.query)))]
+    for part in parts if len(parts) * n**3 <= _MATCHINGS else parts[:1]:
+        matched = place.copy()
+        used = np.unique(place)
+        for kind in np.unique(kinds):
+            piles = np.intersect1d(np.flatnonzero(kinds == kind), used)
+            hosts = np.flatnonzero(kinds == kind) if part is every else piles
+            stays = np.zeros((n, n))
+            tasks = np.flatnonzero(part & (step.home >= 0))
+            np.add.at(stays, (place[tasks], step.home[tasks]), step.state[tasks])
+            if len(piles):
+                nodes = hosts[most_valuable(stays[np.ix_(piles, hosts)])[1]]
+                for pile, node in zip(piles, nodes, strict=True):
+                    matched[part & (place == pile)] = node
+        if Piles(step, matched, np.ones(n, dtype=np.bool_)).keeps():
+            place = matched
+    return place
+
+
+def _most_kept(step: StagedStep, kept: Floats) -> Flags:
+    """Return which nodes are open: those that keep the most, then those with the most slots."""
+    order = np.lexsort((np.arange(len(kept)), -step.memory, -step.slots, -kept))
+    is_open = np.zeros(len(kept), dtype=np.bool_)
+    is_open[order[: step.allowed]] = True
+    return is_open
+
+
+def _open_nodes(step: StagedStep, place: Ints) -> Flags:
+    """Return the nodes that a placement uses, and others while more are allowed."""
+    used = np.bincount(place, minlength=len(step.nodes)) > 0
+    spare = np.flatnonzero(~used)[: step.allowed - int(used.sum())]
+    used[spare] = True
+    return np.asarray(used)
+
+
+def _numbered(step: StagedStep, place: Ints) -> tuple[int, ...]:
+    return tuple(step.nodes[place].tolist())
+
+
+def misfit(problem: StepProblem) -> str | None:
+    """Return why the tasks cannot fit if counting shows it, else ``None``."""
+    count, more = problem.nodes_after, 1 + LOAD_TOLERANCE
+    slots = np.array(problem.slots or (1,) * count, dtype=np.float64)
+    usable, allowed = slots > 0, problem.target.nodes
+    if not usable.any():
+        return "no node has a slot"
+    if problem.memory:
+        room = np.sort(np.array(problem.memory, dtype=np.float64)[usable])[-allowed:]
+        total, task = sum(problem.state), int(np.argmax(problem.state))
+        if problem.state[task] > room[-1]:
+            return f"task {task} has {problem.state[task]:g} bytes and a node holds {room[-1]:g}"
+        if total > room.sum() * more:
+            return f"the state has {total:g} bytes and {len(room)} nodes hold {room.sum():g}"
+    work = np.array(problem.work, dtype=np.float64)
+    stage = np.array(problem.stages or (0,) * len(work))
+    limits, slots = Limits.of(problem), slots[usable]
+    needs = [_Need.of(stage == s, work, slots, allowed) for s in range(int(stage.max()) + 1)]
+    for s, (need, most) in enumerate(zip(needs, limits.stages, strict=True)):
+        if need.length > most * more:
+            return f"stage {s} takes at least {need}, and may take {most:.6g}"
+    queries = problem.queries or (0,) * len(needs)
+    for query, most in enumerate(limits.batches):
+        parts = [need for need, q in zip(needs, queries, strict=True) if q == query]
+        if sum(need.length for need in parts) > most * more:
+            terms = " + ".join(map(str, parts))
+            return f"a batch of query {query} takes at least {terms}, and may take {most:.6g}"
+    busiest = _Need.of(work >= 0, work, slots, allowed)
+    if busiest.length > limits.busiest * more:
+        return f"some slot is busy for at least {busiest}, and may be for {limits.busiest:.6g}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """How long a stage takes at least, and why."""
+
+    length: float
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.length:.6g} ({self.why})"
+
+    @classmethod
+    def of(cls, part: Flags, work: Floats, slots: Floats, allowed: int) -> _Need:
+        """Return the need of the tasks that are in ``part``."""
+        length, together = least_length(work[part], slots, allowed)
+        if together == 0:
+            total = np.sort(slots)[-allowed:].sum()
+            return cls(length, f"work {work[part].sum():.6g} on {total:g} slots")
+        tasks = np.flatnonzero(part)
+        if together == 1:
+            task = tasks[work[tasks].argmax()]
+            return cls(length, f"task {task} with work {work[task]:.6g}")
+        crowd = (together - 1) * allowed + 1
+        return cls(length, f"of its {crowd} longest tasks {together} share a node")
+
+
+def _no_placement(problem: StepProblem) -> str:
+    limits = Limits.of(problem)
+    batches = ", ".join(f"{most:.6g}" for most in limits.batches[:5])
+    rest = ", ..." if len(limits.batches) > 5 else ""
+    return (
+        f"no placement of the {len(problem.work)} tasks on {problem.target.nodes} nodes keeps all "
+        f"limits, by search; a batch of each query may take {batches}{rest}"
+    )

@@ -1,0 +1,109 @@
+"""Problems with several stages, queries, slots, memory and limits, against exhaustive search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from tests.placement.exhaustive import cheapest_within
+from tests.strategies import staged_problems
+
+from elastream.model.migration import StepProblem
+from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.certificate import certify_step
+from elastream.placement.free_step.planner import free_step
+from elastream.placement.staged.planner import misfit
+from elastream.placement.staged.shedding import shed
+from elastream.placement.staged.step import StagedStep
+
+
+@given(staged_problems())
+@settings(max_examples=settings().max_examples)
+def test_free_step_equals_exhaustive_search(problem: StepProblem) -> None:
+    best = cheapest_within(problem)
+    plan = free_step(problem)
+    if best is None:
+        assert isinstance(plan, Infeasible)
+        return
+    assert isinstance(plan, StepPlan)
+    assert certify_step(problem, plan).faults == ()
+    assert plan.cost == pytest.approx(best, rel=1e-9, abs=1e-12)
+    assert plan.status == "optimal"
+
+
+@given(staged_problems())
+def test_without_a_program_the_bound_is_below_every_plan(problem: StepProblem) -> None:
+    best = cheapest_within(problem)
+    if misfit(problem) is not None:
+        assert best is None
+    elif best is not None:
+        step = StagedStep.of(problem)
+        assert shed(step).bound * step.state_unit <= Fraction(best) * (1 + Fraction(1, 10**9))
+
+
+def two_stages(state: list[int], current: list[int], nodes: int, **fields: Any) -> StepProblem:
+    work, stages = [3, 1, 2, 2], [0, 0, 1, 1]
+    return StepProblem.of_stages(work, state, current, nodes, 0.25, stages=stages, **fields)
+
+
+def test_a_stage_may_be_uneven_where_another_makes_up_for_it() -> None:
+    problem = two_stages([9, 1, 4, 4], [0, 0, 0, 0], 2)
+    plan = free_step(problem)
+    assert isinstance(plan, StepPlan)
+    assert plan.assignment.nodes_of_tasks[2] != plan.assignment.nodes_of_tasks[3]
+    assert (plan.status, plan.cost, plan.batch, plan.batch_limit) == ("optimal", 5, 5, 5.0)
+
+
+def test_one_stage_on_equal_slots_is_planned_as_ever() -> None:
+    plain = StepProblem.of([4, 2, 2, 4, 2], [9, 1, 1, 9, 2], [0, 0, 0, 1, 1], 3, 0.3)
+    slots, purpose = replace(plain, slots=(2, 2, 2)), replace(plain, most_busy=6.1)
+    plan = free_step(plain)
+    assert isinstance(plan, StepPlan)
+    for other in (slots, purpose):
+        found = free_step(other)
+        assert isinstance(found, StepPlan)
+        assert (found.status, found.assignment) == (plan.status, plan.assignment)
+        assert certify_step(other, found).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        (two_stages([1] * 4, [0] * 4, 2, slots=[0.5, 0.5], within="stage"), "task 0 with work 3"),
+        (two_stages([5] * 4, [0] * 4, 2, memory=[9, 9]), "the state has 20 bytes"),
+        (two_stages([5, 5, 2, 2], [0] * 4, 2, memory=[5, 9]), "no placement of the 4 tasks"),
+        (replace(two_stages([1] * 4, [0] * 4, 2), most_busy=3.9), "work 8 on 2 slots"),
+        (replace(two_stages([1] * 4, [0] * 4, 2), most_batch=(4.9,)), "a batch of query 0"),
+        (replace(two_stages([1] * 4, [0] * 4, 2), slots=(0, 0)), "no node has a slot"),
+    ],
+)
+def test_what_cannot_fit_is_named(problem: StepProblem, reason: str) -> None:
+    outcome = free_step(problem)
+    assert isinstance(outcome, Infeasible)
+    assert reason in outcome.reason
+
+
+def test_the_certificate_names_each_limit_that_is_not_kept() -> None:
+    problem = replace(
+        two_stages([5] * 4, [0] * 4, 2, slots=[1, 2], memory=[9, 30], within="stage"), most_busy=2.5
+    )
+    plan = step_plan(problem, (0, 0, 1, 0))
+    assert plan.status == "unbalanced"
+    faults = " ".join(certify_step(problem, plan).faults)
+    for name in ("a batch of query 0 takes 6.0", "4.0 of stage 0", "busy for 6.0", "15.0 bytes"):
+        assert name in faults
+    assert certify_step(problem, plan, balanced=False).faults == ()
+    wrong = replace(plan, batch=5, batch_limit=3.0)
+    assert "takes 5 of 3.0" in " ".join(certify_step(problem, wrong, balanced=False).faults)
+    left = step_plan(replace(problem, slots=(0, 3)), (0, 1, 1, 1))
+    assert "has no slot" in " ".join(certify_step(replace(problem, slots=(0, 3)), left).faults)
+
+
+def test_consecutive_tasks_are_of_each_stage() -> None:
+    problem = two_stages([0] * 4, [0, 1, 0, 1], 2)
+    plan = step_plan(problem, (0, 1, 0, 1))
+    assert certify_step(problem, plan, contiguous=True).faults == ()
+    assert certify_step(replace(problem, stages=()), plan, contiguous=True, balanced=False).faults
