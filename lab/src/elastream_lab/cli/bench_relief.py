@@ -65,8 +65,8 @@ def relief(
         tuple(SHAPES) if shape is None else tuple(filter(None, map(str.strip, shape.split(","))))
     )
     settings = ReliefSettings(
-        shapes=names,
-        changes=_changes(change),
+        shape=names,
+        change=_changes(change),
         planner=planner,
         tau=tau,
         row_ms=row_ms,

@@ -73,7 +73,7 @@ def run_relief(
     ``done`` is called with each result as it is there, ``failed`` with a line about each shape that
     came to none; the others go on.
     """
-    for name in settings.shapes:
+    for name in settings.shape:
         try:
             for result in _run_shape(name, SHAPES[name], settings, say):
                 done(result)
@@ -129,13 +129,13 @@ class _Stream:
 def _run_shape(
     name: str, shape: Shape, settings: ReliefSettings, say: Callable[[str], None]
 ) -> list[ReliefResult]:
-    most, memory = settings.max_executors, settings.executor_memory_mb
     cluster = StreamCluster(
-        executors=settings.changes[0][0],
-        max_executors=most,
-        executor_memory_mb=memory,
+        executors=settings.change[0][0],
+        max_executors=settings.max_executors,
+        executor_cores=shape.cores,
+        executor_memory_mb=settings.executor_memory_mb,
         in_memory=True,
-        config=shape.config(most, memory),
+        config=shape.config,
     )
     say(f"{name}: starting Spark")
     with stream_session(cluster) as spark:
@@ -203,7 +203,7 @@ def _changed(
         stream.next_batches(_FIRST, skip=0)
         attachment.move(_spread_by_stage(attachment))
         stream.await_change()
-        for change in settings.changes:
+        for change in settings.change:
             if len(attachment.executors()) != change[0]:
                 attachment.scale_to(change[0])
                 stream.await_change()

@@ -18,8 +18,8 @@ CHANGES: Final = ((2, 4), (4, 2), (2, 3))
 class ReliefSettings:
     """What shall be measured; checked when made."""
 
-    shapes: tuple[str, ...] = tuple(SHAPES)
-    changes: tuple[tuple[int, int], ...] = CHANGES
+    shape: tuple[str, ...] = tuple(SHAPES)
+    change: tuple[tuple[int, int], ...] = CHANGES
     """From how many executors to how many, in the order in which a stream goes through them."""
     planner: str = "free-step"
     tau: float = 0.1
@@ -30,14 +30,14 @@ class ReliefSettings:
     executor_memory_mb: int = 700
 
     def __post_init__(self) -> None:
-        check_known("shapes", self.shapes, tuple(SHAPES))
-        if not self.changes:
-            raise ProblemError("changes", "name at least one, as 2-4")
-        for before, after in self.changes:
+        check_known("shape", self.shape, tuple(SHAPES))
+        if not self.change:
+            raise ProblemError("change", "name at least one, as 2-4")
+        for before, after in self.change:
             for number in (before, after):
-                count("changes", number, least=1, most=16)
+                count("change", number, least=1, most=16)
             if before == after:
-                raise ProblemError("changes", f"{before}-{after} changes nothing")
+                raise ProblemError("change", f"{before}-{after} changes nothing")
         non_negative("tau", self.tau)
         positive("row_ms", self.row_ms)
         count("batches", self.batches, least=5, most=1000)
@@ -46,13 +46,13 @@ class ReliefSettings:
     @property
     def max_executors(self) -> int:
         """How many there are at most."""
-        return max(max(change) for change in self.changes)
+        return max(max(each) for each in self.change)
 
     def as_json(self) -> dict[str, object]:
         """Return them in the names of the run summaries."""
         return {
-            "shapes": list(self.shapes),
-            "changes": [list(change) for change in self.changes],
+            "shapes": list(self.shape),
+            "changes": [list(each) for each in self.change],
             "planner": self.planner,
             "tau": self.tau,
             "row_ms": self.row_ms,

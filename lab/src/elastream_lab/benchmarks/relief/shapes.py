@@ -50,11 +50,10 @@ class Shape:
         """Of each operator."""
         return len(self.layout.keys)
 
-    def config(self, executors: int, memory_mb: int) -> dict[str, str]:
-        """Return the settings of its session."""
+    @property
+    def config(self) -> dict[str, str]:
+        """The settings of its session."""
         return {
-            "spark.master": f"local-cluster[{executors},{self.cores},{memory_mb}]",
-            "spark.executor.cores": str(self.cores),
             "spark.task.cpus": self.task_cpus,
             "spark.sql.shuffle.partitions": str(self.partitions),
             "spark.sql.streaming.noDataMicroBatches.enabled": "false",
