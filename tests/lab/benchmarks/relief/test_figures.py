@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -102,12 +103,12 @@ def test_bytes_moved_are_those_of_tasks_that_run_elsewhere() -> None:
 
 
 def test_what_elastream_predicted_is_taken_from_its_decisions() -> None:
-    def decision(query: str | None, **figures: float) -> Decision:
-        return Decision(0, None, "done", "it is", 4, figures=figures, query=query)
+    def decision(**figures: Any) -> Decision:
+        return Decision(0, None, "done", "it is", 4, figures=figures)
 
-    assert predicted_ms([decision(None)], "q") is None
-    assert predicted_ms([decision("q", predicted_batch_ms=7.0), decision(None)], "q") == 7.0
-    assert predicted_ms([decision("p", predicted_batch_ms=7.0)], "q") is None
+    assert predicted_ms([decision()], "q") is None
+    assert predicted_ms([decision(predicted_batch_ms={"q": 7.0}), decision()], "q") == 7.0
+    assert predicted_ms([decision(predicted_batch_ms={"p": 7.0})], "q") is None
 
 
 def test_the_summary_has_what_the_contract_names() -> None:

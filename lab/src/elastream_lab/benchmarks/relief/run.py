@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from elastream.attachment import Attachment, attach
 from elastream.core.decisions import Decision
@@ -256,11 +256,9 @@ def _one_change(
 def predicted_ms(decisions: Sequence[Decision], query: str) -> float | None:
     """Return how long elastream expected a batch of the query to take after the change."""
     for decision in reversed(decisions):
-        for figure in (f"predicted_batch_ms {query}", f"predicted_batch_ms.{query}"):
-            if figure in decision.figures:
-                return float(decision.figures[figure])
-        if "predicted_batch_ms" in decision.figures and decision.query in (None, query):
-            return float(decision.figures["predicted_batch_ms"])
+        figures: Any = decision.figures.get("predicted_batch_ms", {})
+        if query in figures:
+            return float(figures[query])
     return None
 
 
