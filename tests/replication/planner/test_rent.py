@@ -109,7 +109,7 @@ def test_what_is_certain_of_the_rent_is_never_more_than_the_rent(seed: int) -> N
     rent, last = Rent(instance), len(instance.domains)
     for rows in allowed_rows(problem, instance):
         counts = [domain.count[row] for domain, row in zip(instance.domains, rows, strict=True)]
-        used = np.array([c * r for c, r in zip(counts, instance.resources, strict=True)])
+        used = np.array([d.taken[row] for d, row in zip(instance.domains, rows, strict=True)])
         total = float(rent.paid(np.any(counts, axis=0)[None])[0])
         for t in range(last + 1):
             occupied = np.any([np.zeros_like(counts[0]), *counts[:t]], axis=0)[None]
@@ -144,7 +144,8 @@ def allowed_rows(problem: ReplicationProblem, instance: Instance) -> Iterator[li
             np.flatnonzero((domain.count == count).all(axis=1))
             for domain, count in zip(instance.domains, counts, strict=True)
         ]
-        pairs = zip(counts, instance.resources, strict=True)
-        taken = np.sum([count * need for count, need in pairs], axis=0)
-        if all(len(row) for row in rows) and (taken <= instance.capacity).all():
+        if not all(len(row) for row in rows):
+            continue
+        taken = [d.taken[row[0]] for d, row in zip(instance.domains, rows, strict=True)]
+        if (np.sum(taken, axis=0) <= instance.capacity).all():
             yield [row[0] for row in rows]

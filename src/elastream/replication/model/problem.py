@@ -48,6 +48,12 @@ class Operator:
     max_replicas: int = 1
     nodes: tuple[str, ...] | None = None
     """The nodes it may run on; None: all of them."""
+    busy: tuple[Number, ...] = ()
+    """Slots that the fullest of 1, 2, ... replicas keeps busy; empty: none."""
+
+    def busy_by(self, replicas: int) -> Number:
+        """Return the slots that the fullest of so many replicas keeps busy."""
+        return self.busy[min(replicas, len(self.busy)) - 1] if self.busy else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,18 @@ class Node:
     """Time to start replicas."""
     price: Number = 0
     """Cost per hour of the node while it holds any replica, however many operators share it."""
+    slots: Number = 1
+    """Slots that all replicas on it together may keep busy (equation 18)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Operators that run one after another, as the stages of a batch do."""
+
+    operators: tuple[str, ...]
+    most: Number
+    """Upper bound on the sum of what their fullest replicas keep busy, each per slot of its
+    node; above zero. Beyond 1 a batch would take longer than the time whose rows it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +153,7 @@ class ReplicationProblem:
     distinct: bool = False
     """No operator may have two replicas on one node, as on Spark, where an executor either holds a
     share of an operator's state or holds none."""
+    batches: tuple[Batch, ...] = ()
 
     def __post_init__(self) -> None:
         """Reject an invalid problem with the path of the field."""
@@ -181,7 +200,7 @@ def _check_nodes(problem: ReplicationProblem) -> None:
         raise ProblemError("nodes", "is empty; give at least one")
     _check_names("nodes", [node.name for node in problem.nodes])
     for i, node in enumerate(problem.nodes):
-        _check_numbers(f"nodes[{i}]", node, "resources", "spawn_ms", "price")
+        _check_numbers(f"nodes[{i}]", node, "resources", "spawn_ms", "price", "slots")
         positive(f"nodes[{i}].speedup", node.speedup)
     size = len(problem.nodes)
     for name, matrix in (("delay_ms", problem.links.delay_ms), ("cost", problem.links.cost)):
@@ -208,12 +227,18 @@ def _check_operators(problem: ReplicationProblem) -> None:
         _check_numbers(field, operator, "state_bytes", "code_bytes", "cost")
         zero_or_more(f"{field}.resources", operator.resources)
         count(f"{field}.max_replicas", operator.max_replicas, least=1)
+        non_negatives(f"{field}.busy", operator.busy)
         if operator.nodes is not None:
             _check_names(f"{field}.nodes", list(operator.nodes))
             if not operator.nodes:
                 raise ProblemError(f"{field}.nodes", "is empty; leave it out to allow every node")
             for j, node in enumerate(operator.nodes):
                 _check_known(f"{field}.nodes[{j}]", node, names, "node")
+    known = {operator.name for operator in problem.operators}
+    for i, batch in enumerate(problem.batches):
+        positive(f"batches[{i}].most", batch.most)
+        for j, name in enumerate(batch.operators):
+            _check_known(f"batches[{i}].operators[{j}]", name, known, "operator")
 
 
 def _check_streams(problem: ReplicationProblem) -> None:

@@ -45,10 +45,14 @@ class Configurations:
     latency_ms: Floats
     price: Floats
     """Cost of the replicas themselves."""
+    use: Floats
+    """What one replica takes of its node, a column for each kind of room; 0 once it is booked."""
+    busy: Floats
+    """What the fullest replica keeps busy, per slot of the smallest node."""
     downtime_ms: Floats
     rent: Floats
-    """Share of the prices of its nodes, proportional to the resources used: never more than the
-    price."""
+    """Share of the prices of its nodes, proportional to the room taken of the last kind: never
+    more than the price."""
     least: Floats
     """Lower bound on the objective of a deployment with it, without downtime, as far as is
     known."""
@@ -59,6 +63,11 @@ class Configurations:
     def where(self, chosen: NDArray[np.bool_] | Ints) -> Configurations:
         """Return the chosen rows."""
         return Configurations(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    @property
+    def taken(self) -> Floats:
+        """What each takes of each kind of room of each node."""
+        return np.asarray(self.use[:, :, None] * self.count[:, None, :])
 
     def mean(self, of_node: Floats) -> Floats:
         """Return the mean over the replicas of ``of_node``, one entry or row per node."""
@@ -80,6 +89,17 @@ class Configurations:
         return np.repeat(np.arange(self.count.shape[1]), self.count[row]).tolist()
 
 
+def rooms(problem: ReplicationProblem) -> Floats:
+    """Return the room of each node (equation 18), a row for each kind.
+
+    The kinds are resources and, if operators keep any busy, slots.
+    """
+    kinds = [[node.resources for node in problem.nodes]]
+    if any(operator.busy for operator in problem.operators):
+        kinds.append([node.slots for node in problem.nodes])
+    return np.array(kinds, dtype=float) * (1 + _TOLERANCE)
+
+
 def configurations_of(problem: ReplicationProblem, operator: int) -> Configurations | Infeasible:
     """Return the configurations of an operator, or the reason why it has none."""
     spec = problem.operators[operator]
@@ -91,11 +111,17 @@ def configurations_of(problem: ReplicationProblem, operator: int) -> Configurati
         change = ", the most within one change" if most < spec.max_replicas else ""
         by = f"{pluralize(most, 'replica')}{change if problem.restricted else ''}"
         return Infeasible(f"operator {spec.name} is saturated at {rate:g} tuples a second by {by}")
-    capacity = np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE)
-    found = _arrays(problem, operator, _rows(problem, operator, base_ms, capacity), base_ms)
-    found = found.where(np.all(found.count * float(spec.resources) <= capacity, axis=1))
+    capacity = rooms(problem)
+    found = _arrays(problem, operator, _rows(problem, operator, base_ms, capacity[0]), base_ms)
+    fits = np.all(found.taken <= capacity, axis=(1, 2))
+    for batch in problem.batches:
+        if spec.name in batch.operators:
+            fits &= found.busy <= batch.most * (1 + _TOLERANCE)
+    found = found.where(fits)
     if not len(found):
         need = f"{pluralize(min(base_ms), 'replica')} of {spec.resources:g} resources"
+        if spec.busy:
+            need = f"{spec.busy[0]:.3g} slots in {pluralize(spec.max_replicas, 'replica')}"
         why = "its nodes have no room for that"
         if problem.restricted:
             why = "no deployment within one replica of the current one gives it that"
@@ -203,15 +229,22 @@ def _arrays(
         start += len(each)
     speedup = np.array([node.speedup for node in problem.nodes], dtype=float)
     base = np.array([base_ms[each] for each in size.tolist()], dtype=float)
-    full = [(node.price, node.resources * (1 + _TOLERANCE)) for node in problem.nodes]
-    price_of_a_resource = np.array([price / most if most else 0.0 for price, most in full])
+    capacity = rooms(problem)
+    full = zip((node.price for node in problem.nodes), capacity[-1], strict=True)
+    price_of_room = np.array([price / most if most else 0.0 for price, most in full])
+    slots = np.array([node.slots for node in problem.nodes], dtype=float)[nodes].min(axis=1)
+    used = np.array([spec.busy_by(each) for each in size.tolist()], dtype=float)
+    busy = np.divide(used, slots, out=np.where(used > 0, np.inf, 0.0), where=slots > 0)
+    use = np.column_stack([np.full(len(size), float(spec.resources)), used])[:, : len(capacity)]
     return Configurations(
         nodes,
         count,
         size,
         latency_ms=base / speedup[nodes].min(axis=1),
         price=size.astype(float) * (float(spec.cost) * float(spec.resources)),
+        use=use,
+        busy=busy,
         downtime_ms=downtimes_ms(problem, operator, nodes, count, size),
-        rent=float(spec.resources) * (count * price_of_a_resource).sum(axis=1),
+        rent=use[:, -1] * (count * price_of_room).sum(axis=1),
         least=np.zeros(len(size)),
     )

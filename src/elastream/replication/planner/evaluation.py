@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from itertools import product
+from math import inf
 
 from elastream.replication.model.plan import Evaluation
 from elastream.replication.model.problem import Deployment, Operator, ReplicationProblem
@@ -26,7 +27,7 @@ TOLERANCE = 1e-9
 
 def evaluate(problem: ReplicationProblem, deployment: Deployment) -> Evaluation:
     """Return the metrics of ``deployment`` and every rule of ``problem`` that it breaks."""
-    faults = list(_placement_faults(problem, deployment))
+    faults = list(placement_faults(problem, deployment))
     latencies = {o.name: _latency_ms(problem, o, deployment[o.name]) for o in problem.operators}
     faults += [f"operator {name} is saturated" for name, ms in latencies.items() if ms is None]
     response_ms = _response_ms(problem, deployment, latencies)
@@ -51,8 +52,10 @@ def evaluate(problem: ReplicationProblem, deployment: Deployment) -> Evaluation:
     return Evaluation(objective, response_ms, cost, down_ms, tuple(faults))
 
 
-def _placement_faults(problem: ReplicationProblem, deployment: Deployment) -> Iterator[str]:
+def placement_faults(problem: ReplicationProblem, deployment: Deployment) -> Iterator[str]:
+    """Yield every rule that the deployment breaks, its bounds aside."""
     taken = dict.fromkeys((node.name for node in problem.nodes), 0.0)
+    busy = dict(taken)
     for operator in problem.operators:
         name, replicas = operator.name, deployment[operator.name]
         if not 1 <= len(replicas) <= operator.max_replicas:
@@ -67,9 +70,27 @@ def _placement_faults(problem: ReplicationProblem, deployment: Deployment) -> It
             yield f"operator {name} has two replicas on one node"
         for node in replicas:
             taken[node] += operator.resources
+            busy[node] += operator.busy_by(len(replicas))
     for place in problem.nodes:
         if taken[place.name] > place.resources * (1 + TOLERANCE):
             yield f"node {place.name} has {place.resources:g} resources, not {taken[place.name]:g}"
+        if busy[place.name] > place.slots * (1 + TOLERANCE):
+            yield f"node {place.name} has {place.slots:g} slots, not {busy[place.name]:.3g}"
+    for batch in problem.batches:
+        share = sum(stage_share(problem, name, deployment[name]) for name in batch.operators)
+        if share > batch.most * (1 + TOLERANCE):
+            stages = ", ".join(batch.operators)
+            yield f"batches of {stages} are busy {share:.3g}, above {batch.most:g}"
+
+
+def stage_share(problem: ReplicationProblem, name: str, replicas: tuple[str, ...]) -> float:
+    """Return what an operator's fullest replica keeps busy, per slot of the smallest node."""
+    operator = next(each for each in problem.operators if each.name == name)
+    slots = min(node.slots for node in problem.nodes if node.name in replicas)
+    busy = operator.busy_by(len(replicas))
+    if not busy:
+        return 0.0
+    return float(busy / slots) if slots else inf
 
 
 def _latency_ms(

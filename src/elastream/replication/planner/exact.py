@@ -148,9 +148,13 @@ def _why_infeasible(problem: ReplicationProblem, solve: Callable[[Objective], Mi
     fastest = solve(response)
     if fastest.best is None and np.isinf(fastest.lower_bound):
         total = sum(node.resources for node in problem.nodes)
+        slots = sum(node.slots for node in problem.nodes)
+        have = f"{total:g} resources in all"
+        if any(operator.busy for operator in problem.operators):
+            have += f", and {slots:g} slots"
         return (
             "the operators do not fit on the nodes they may run on, each with as few replicas as "
-            f"it can bear: the nodes have {total:g} resources in all"
+            f"it can bear: the nodes have {have}"
         )
     if fastest.lower_bound > 1:
         return _above("response_ms", fastest, bounds.response_ms, "responds faster than", "ms")

@@ -47,10 +47,14 @@ class Form:
     rent: float = 0.0
     """Weight of the rent by shares, which is then not added separately: 0 or the weight of the
     costs."""
+    busy: Floats | None = None
+    """Weight of what each operator keeps busy; None: 0."""
 
     def unary(self, operator: int, domain: Configurations) -> Floats:
         """Return the part of an operator for each of its configurations."""
         costs = self.money * domain.price + self.rent * domain.rent
+        if self.busy is not None:
+            costs = costs + self.busy[operator] * domain.busy
         return np.asarray(self.latency[operator] * domain.latency_ms + costs)
 
     @property
@@ -86,15 +90,20 @@ def limit_forms(
 
     A limit that every deployment worth less than ``below`` meets anyway gets no form.
     """
+    nothing = np.zeros(len(instance.domains)), np.zeros(len(instance.flows))
     forms = []
+    for operators, most in instance.batches:
+        if len(operators) > 1:
+            busy = np.zeros(len(instance.domains))
+            busy[list(operators)] = 1 / most
+            forms.append(Form(*nothing, 0.0, busy=busy))
     least_price = sum(float(domain.price.min()) for domain in instance.domains)
     least_ms = [float(domain.latency_ms.min()) for domain in instance.domains]
     fastest_ms = max(sum(least_ms[i] for i in path) for path in paths)
     if below - goal.response * fastest_ms > goal.cost * goal.cost_limit:
-        nothing = np.zeros(len(instance.domains)), np.zeros(len(instance.flows))
         forms.append(Form(*nothing, 1 / goal.cost_limit))
         if instance.node_price.any():
-            forms.append(forms[0].with_shares())
+            forms.append(forms[-1].with_shares())
     if below - goal.cost * least_price > goal.response * goal.response_limit_ms:
         for latency, delay in (_even(instance, [path]) for path in paths):
             forms.append(Form(latency / goal.response_limit_ms, delay / goal.response_limit_ms, 0))

@@ -19,9 +19,8 @@ from elastream.replication.planner.configurations import (
     Floats,
     Ints,
     configurations_of,
+    rooms,
 )
-
-_TOLERANCE = 1e-9
 
 
 class Flow(NamedTuple):
@@ -58,15 +57,20 @@ class Instance:
 
     names: tuple[str, ...]
     domains: tuple[Configurations, ...]
-    resources: tuple[float, ...]
-    """Resources of one replica of each operator; 0 once its place is booked."""
     flows: tuple[Flow, ...]
     capacity: Floats
-    """Resources of each node that are still free."""
+    """Room of each node that is still free, a row for each kind."""
     delay_ms: Floats
     link_cost: Floats
     node_price: Floats
     """Cost per hour of each node that holds a replica."""
+    batches: tuple[tuple[tuple[int, ...], float], ...]
+    """Operators whose stages follow each other, and what they may keep busy together."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.node_price)
 
     def fitted(self) -> Instance | None:
         """Book the operators with one configuration left; None if an operator has none.
@@ -74,24 +78,24 @@ class Instance:
         Their resources are no longer free, which may rule out configurations of the others. This is
         repeated until nothing changes.
         """
-        domains, resources = list(self.domains), list(self.resources)
-        capacity = self.capacity
+        domains, capacity = list(self.domains), self.capacity
         changed = True
         while changed:
             changed = False
             for i, domain in enumerate(domains):
-                if resources[i] == 0:
+                if not domain.use.any():
                     continue
-                fits = np.all(domain.count * resources[i] <= capacity, axis=1)
+                taken = domain.taken
+                fits = np.all(taken <= capacity, axis=(1, 2))
                 if not fits.all():
                     domains[i] = domain = domain.where(fits)
                 if len(domain) == 1:
-                    capacity = capacity - domain.count[0] * resources[i]
-                    resources[i] = 0.0
+                    capacity = capacity - taken[fits][0]
+                    domains[i] = replace(domain, use=np.zeros_like(domain.use))
                     changed = True
         if not all(len(domain) for domain in domains):
             return None
-        return replace(self, domains=tuple(domains), resources=tuple(resources), capacity=capacity)
+        return replace(self, domains=tuple(domains), capacity=capacity)
 
     def narrowed(self, keep: Sequence[Ints | NDArray[np.bool_]]) -> Instance:
         """Return the instance with the chosen configurations of each operator."""
@@ -152,10 +156,13 @@ def instance_of(problem: ReplicationProblem) -> Instance | Infeasible:
     return Instance(
         names,
         tuple(domains),
-        tuple(float(problem.operators[number[name]].resources) for name in names),
         flows,
-        np.array([node.resources for node in problem.nodes], dtype=float) * (1 + _TOLERANCE),
+        rooms(problem),
         np.array(problem.links.delay_ms, dtype=float),
         np.array(problem.links.cost, dtype=float),
         np.array([node.price for node in problem.nodes], dtype=float),
+        tuple(
+            (tuple(position[name] for name in batch.operators), float(batch.most))
+            for batch in problem.batches
+        ),
     )

@@ -41,7 +41,7 @@ from elastream.replication.planner.rent import Rent
 
 def drawn_bounds(instance: Instance, forms: list[Form], effort: Effort) -> list[Floats]:
     """Return what ``relaxed_bounds`` returns, less tight and almost for free."""
-    sizes = [len(instance.capacity)] * len(instance.domains)
+    sizes = [instance.nodes] * len(instance.domains)
 
     def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
         others = relaxed.others(kept)
@@ -57,7 +57,7 @@ def relaxed_bounds(instance: Instance, forms: list[Form], effort: Effort) -> lis
     own = [_OwnTables(instance, kept) for kept in range(len(instance.domains))]
 
     def bound(relaxed: _Relaxed, kept: int, order: list[int]) -> Floats:
-        sizes = [len(instance.capacity)] * len(instance.domains)
+        sizes = [instance.nodes] * len(instance.domains)
         sizes[kept] = len(instance.domains[kept])
         factors = relaxed.factors(own[kept])
         return least_over_others(factors, order, sizes, kept, relaxed.memo, effort)
@@ -70,7 +70,7 @@ def _with_rent(
 ) -> list[Floats]:
     relaxed = [_Relaxed(instance, form) for form in forms]
     scopes = [(flow.source, flow.target) for flow in instance.flows]
-    nodes = [len(instance.capacity)] * len(instance.domains)
+    nodes = [instance.nodes] * len(instance.domains)
     rent, money = Rent(instance), np.array([form.on_top for form in forms])
     bounds = []
     for kept in range(len(instance.domains)):
@@ -83,9 +83,9 @@ def _with_rent(
 
 def _least_rent(instance: Instance, rent: Rent, kept: int) -> Floats:
     """Return a lower bound on the rent of a deployment with each configuration of one operator."""
-    count = instance.domains[kept].count.astype(float)
+    domain = instance.domains[kept]
     others = rent.rest(i for i in range(len(instance.domains)) if i != kept)
-    return rent.least(others, count > 0, count * instance.resources[kept])
+    return rent.least(others, domain.count > 0, domain.taken)
 
 
 class _Relaxed:
@@ -119,7 +119,7 @@ def _single_nodes(instance: Instance, form: Form) -> list[Floats]:
     cheapest = []
     for operator, domain in enumerate(instance.domains):
         unary = form.unary(operator, domain)
-        least = np.full(len(instance.capacity), np.inf)
+        least = np.full(instance.nodes, np.inf)
         for slot in range(domain.nodes.shape[1]):
             np.minimum.at(least, domain.nodes[:, slot], unary)
         cheapest.append(least)
@@ -129,8 +129,9 @@ def _single_nodes(instance: Instance, form: Form) -> list[Floats]:
 def _node_table(instance: Instance, form: Form, e: int) -> Floats:
     flow = instance.flows[e]
     table = form.delay[e] * instance.delay_ms + form.money * flow.rate * instance.link_cost
-    together = instance.resources[flow.source] + instance.resources[flow.target]
-    crowded = np.diag(together > instance.capacity)
+    source, target = instance.domains[flow.source], instance.domains[flow.target]
+    together = source.use.min(axis=0) + target.use.min(axis=0)
+    crowded = np.diag((together[:, None] > instance.capacity).any(axis=0))
     return np.where(crowded, np.inf, table)
 
 
@@ -147,7 +148,7 @@ class _OwnTables:
             self._towards[True] = domain.worst(delay), domain.mean(cost)
         if any(flow.target == operator for flow in instance.flows):
             self._towards[False] = domain.worst(delay.T), domain.mean(cost.T)
-        self._taken = domain.count * instance.resources[operator]
+        self._taken = domain.taken
 
     def unary(self, form: Form) -> Factor:
         """Return the operator's own part."""
@@ -160,6 +161,7 @@ class _OwnTables:
         other = flow.target if outgoing else flow.source
         farthest, cost = self._towards[outgoing]
         table = form.delay[e] * farthest + form.money * flow.rate * cost
-        full = self._taken + self._instance.resources[other] > capacity
-        table[(self._taken > 0) & full] = np.inf
+        least = self._instance.domains[other].use.min(axis=0)[:, None]
+        full = (self._taken > 0) & (self._taken + least > capacity)
+        table[full.any(axis=1)] = np.inf
         return Factor((self.operator, other), table)

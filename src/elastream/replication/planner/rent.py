@@ -42,8 +42,8 @@ class Rest:
     """Nodes that one of them uses in every case."""
     reachable: Nodes
     """Nodes that one of them may use."""
-    need: float
-    """Lower bound on their total resources."""
+    need: Floats
+    """Lower bound on the room that they take together, of each kind."""
     rent: float
     """Lower bound on the prices of the nodes of any one of them."""
 
@@ -65,14 +65,13 @@ class Rent:
         self._capacity = instance.capacity
         self.due = bool(self._price.any())
         """Whether any node has a price; otherwise every rent is 0."""
-        pairs = zip(instance.domains, instance.resources, strict=True)
-        self._each = [self._rest_of(domain, need) for domain, need in pairs] if self.due else []
+        self._each = [self._rest_of(domain) for domain in instance.domains] if self.due else []
 
     def rest(self, operators: Iterable[int]) -> Rest:
         """Return what these operators will use."""
         none = np.zeros(len(self._price), dtype=bool)
         known = (self._each[i] for i in operators) if self.due else ()
-        return reduce(Rest.joined, known, Rest(none, none, 0.0, 0.0))
+        return reduce(Rest.joined, known, Rest(none, none, np.zeros(len(self._capacity)), 0.0))
 
     def paid(self, occupied: Nodes) -> Floats:
         """Return the prices of the nodes in use, one entry per row."""
@@ -87,29 +86,32 @@ class Rent:
             return np.zeros(len(occupied))
         certain = occupied | rest.sure
         there = certain & rest.reachable
-        room = np.where(there, self._capacity * (1 + _TOLERANCE) - used, 0.0).sum(axis=1)
-        lacking = rest.need * (1 - _TOLERANCE) - room
-        short = np.flatnonzero(lacking > 0)
-        paid = self.paid(certain)
-        paid[short] += self._cheapest(rest.reachable & ~certain[short], lacking[short])
-        return np.maximum(paid, rest.rent)
+        further = np.zeros(len(certain))
+        for kind, capacity in enumerate(self._capacity):
+            room = np.where(there, capacity * (1 + _TOLERANCE) - used[:, kind], 0.0).sum(axis=1)
+            lacking = rest.need[kind] * (1 - _TOLERANCE) - room
+            short = np.flatnonzero(lacking > 0)
+            free = rest.reachable & ~certain[short]
+            least = self._cheapest(capacity, free, lacking[short])
+            further[short] = np.maximum(further[short], least)
+        return np.maximum(self.paid(certain) + further, rest.rent)
 
-    def _cheapest(self, further: Nodes, lacking: Floats) -> Floats:
+    def _cheapest(self, capacity: Floats, further: Nodes, lacking: Floats) -> Floats:
         """Return the price of the cheapest of ``further``, as many as of the largest would do."""
-        order = np.argsort(-self._capacity, kind="stable")
+        order = np.argsort(-capacity, kind="stable")
         large = further[:, order]
-        room = np.where(large, self._capacity[order], 0.0).cumsum(axis=1)
+        room = np.where(large, capacity[order], 0.0).cumsum(axis=1)
         fewest = 1 + (large & (room < lacking[:, None])).sum(axis=1)
         order = np.argsort(self._price, kind="stable")
         cheap = further[:, order]
         taken = cheap & (cheap.cumsum(axis=1) <= fewest[:, None])
         return np.asarray(np.where(taken, self._price[order], 0.0).sum(axis=1))
 
-    def _rest_of(self, domain: Configurations, resources: float) -> Rest:
+    def _rest_of(self, domain: Configurations) -> Rest:
         there = domain.count > 0
         return Rest(
             np.all(there, axis=0),
             np.any(there, axis=0),
-            float(domain.size.min()) * resources,
+            (domain.size[:, None] * domain.use).min(axis=0),
             float(self.paid(there).min()),
         )

@@ -52,7 +52,7 @@ class _Partial:
     bounds: Floats
     """One column per form, including the rent added to it."""
     used: Floats
-    """Resources taken on each node."""
+    """Room taken, of each kind and node."""
     occupied: NDArray[np.bool_]
     """Nodes with replicas."""
     downtime_ms: Floats
@@ -151,11 +151,11 @@ class Search:
         return np.inf
 
     def _nothing(self) -> _Partial:
-        nodes = len(self._instance.capacity)
+        nodes = self._instance.nodes
         nothing = _Partial(
             np.zeros((1, 0), dtype=np.int32),
             np.array([[cost.root for cost in self._costs]]),
-            np.zeros((1, nodes)),
+            np.zeros((1, *self._instance.capacity.shape)),
             np.zeros((1, nodes), dtype=bool),
             np.array([self._instance.least_downtime_ms]),
         )
@@ -178,7 +178,7 @@ class Search:
         """Return every partial deployment with each configuration of operator t that survives."""
         domain = self._instance.domains[t]
         rows, cols, first = self._first_bounds(partial, t, below)
-        self._effort.spend(_EACH_NODE * len(rows) * len(self._instance.capacity))
+        self._effort.spend(_EACH_NODE * len(rows) * self._instance.capacity.size)
         fits = np.flatnonzero(self._fits(partial, t, rows, cols))
         rows, cols, first = rows[fits], cols[fits], first[fits]
         downtime = np.maximum(partial.downtime_ms[rows], domain.downtime_ms[cols])
@@ -196,7 +196,7 @@ class Search:
         after = _Partial(
             np.column_stack([partial.choice[rows], cols.astype(np.int32)]),
             np.column_stack([bound[kept] for bound in bounds]),
-            partial.used[rows] + domain.count[cols] * self._instance.resources[t],
+            partial.used[rows] + domain.use[cols][:, :, None] * domain.count[cols][:, None],
             occupied[ordered],
             downtime[kept],
         )
@@ -245,14 +245,14 @@ class Search:
     def _fits(
         self, partial: _Partial, t: int, rows: NDArray[np.int64], cols: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        domain, need = self._instance.domains[t], self._instance.resources[t]
+        domain = self._instance.domains[t]
         fits = np.ones(len(rows), dtype=bool)
-        if need == 0:
-            return fits
-        for slot in range(domain.nodes.shape[1]):
-            node = domain.nodes[cols, slot]
-            taken = partial.used[rows, node] + domain.count[cols, node] * need
-            fits &= taken <= self._instance.capacity[node]
+        for kind, capacity in enumerate(self._instance.capacity):
+            need = domain.use[:, kind]
+            for slot in range(domain.nodes.shape[1]) if need.any() else ():
+                node = domain.nodes[cols, slot]
+                taken = partial.used[rows, kind, node] + domain.count[cols, node] * need[cols]
+                fits &= taken <= capacity[node]
         return fits
 
     def _best_complete(self, partial: _Partial, t: int, below: float) -> ValuedDeployment | None:

@@ -1,7 +1,7 @@
 """Interchangeable nodes: placements that differ only in the names of nodes.
 
-Two nodes are interchangeable if swapping them changes nothing: same resources, speed, times and
-price, same delays and costs of links, same operators that may run or do run there. Of all
+Two nodes are interchangeable if swapping them changes nothing: same resources, slots, speed, times
+and price, same delays and costs of links, same operators that may run or do run there. Of all
 placements that differ by such swaps one is enough: the one that uses the nodes of a class in their
 order, operator by operator. On a cluster with equal delays that reduces n^5 placements to a
 handful.
@@ -62,7 +62,7 @@ def _marks(problem: ReplicationProblem) -> Iterator[tuple[object, ...]]:
     swap = problem.local_bytes_per_s or [None] * len(problem.nodes)
     for u, node in enumerate(problem.nodes):
         yield (
-            *(node.resources, node.speedup, node.spawn_ms, node.price, swap[u]),
+            *(node.resources, node.slots, node.speedup, node.spawn_ms, node.price, swap[u]),
             *(problem.datastore.delay_ms[u], problem.datastore.bytes_per_s[u]),
             tuple(node.name in names for names in allowed),
             tuple(replicas[node.name] for replicas in current),

@@ -26,7 +26,7 @@ class StreamTables:
     cost: Floats
     """Equation 4."""
     crowded: NDArray[np.bool_]
-    """Pairs that together exceed the capacity of a node."""
+    """Pairs that together exceed the room of a node."""
 
 
 def stream_tables(instance: Instance) -> list[StreamTables]:
@@ -35,13 +35,13 @@ def stream_tables(instance: Instance) -> list[StreamTables]:
     for flow in instance.flows:
         source, target = instance.domains[flow.source], instance.domains[flow.target]
         farthest, paid = source.worst(instance.delay_ms), source.mean(instance.link_cost)
-        taken = source.count * instance.resources[flow.source]
-        need = instance.resources[flow.target]
         crowded = np.zeros((len(source), len(target)), dtype=bool)
-        for slot in range(target.nodes.shape[1]) if need and taken.any() else ():
-            node = target.nodes[:, slot]
-            added = target.count[np.arange(len(target)), node] * need
-            crowded |= (taken[:, node] > 0) & (taken[:, node] + added > instance.capacity[node])
+        for kind, capacity in enumerate(instance.capacity):
+            taken = source.taken[:, kind]
+            for slot in range(target.nodes.shape[1]) if taken.any() else ():
+                node = target.nodes[:, slot]
+                added = target.count[np.arange(len(target)), node] * target.use[:, kind]
+                crowded |= (taken[:, node] > 0) & (taken[:, node] + added > capacity[node])
         cost = flow.rate * target.mean(paid.T).T
         tables.append(StreamTables(target.worst(farthest.T).T, cost, crowded))
     return tables

@@ -7,7 +7,8 @@ ends of stream e have U and V; r and t are the response time and the downtime::
     such that  r >= delay of every path from a source to a sink             (13)
                t >= downtime of every operator                              (14)
                r <= Rmax, C(x, y) <= Cmax, t <= Dmax                        (15-17)
-               replicas on a node take at most its resources                (18)
+               replicas on a node take at most its resources and slots      (18)
+               stages of a batch keep at most so much busy together
                sum_U x[i, U] = 1                                            (19)
                x[i, U] = sum_V y[e, U, V],  x[j, V] = sum_U y[e, U, V]      (20, 21)
                sum of x[i, U] with u in U <= z[u]  for every i              (ours)
@@ -189,12 +190,17 @@ class ReplicationProgram:
 
     def _capacity_rows(self) -> list[tuple[Floats, float, float]]:
         made = []
-        for node, capacity in enumerate(self._instance.capacity.tolist()):
+        for (kind, node), capacity in np.ndenumerate(self._instance.capacity):
             row = np.zeros(self._columns)
-            for i, domain in enumerate(self._instance.domains):
-                start, need = self.x_start[i], self._instance.resources[i]
-                row[start : start + len(domain)] = domain.count[:, node] * need
-            made.append((row, -np.inf, capacity))
+            for domain, start in zip(self._instance.domains, self.x_start, strict=True):
+                row[start : start + len(domain)] = domain.count[:, node] * domain.use[:, kind]
+            made.append((row, -np.inf, float(capacity)))
+        for operators, most in self._instance.batches:
+            row = np.zeros(self._columns)
+            for i in operators:
+                domain, start = self._instance.domains[i], self.x_start[i]
+                row[start : start + len(domain)] = domain.busy
+            made.append((row, -np.inf, most * (1 + 1e-9)))
         return made
 
     def _pairing_rows(self) -> Iterator[Rows]:
