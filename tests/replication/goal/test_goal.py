@@ -399,6 +399,83 @@ def test_one_host_needs_no_probe_and_none_is_made_where_none_is_wanted() -> None
     assert probes(none, none.memory(), apart) == []
 
 
+# Slots
+
+
+def test_operators_that_together_keep_an_executor_too_busy_get_another() -> None:
+    batches = scene({0: "0000", 1: "0000"}, run_ms={0: 600.0, 1: 500.0}, rows=ROWS)
+    memory, wanted = answered(CHEAP, batches, executors(1), most=2)
+    assert (wanted.need, wanted.executors) == ("scale-out", 2)
+    assert memory.deployment is not None
+    both = ("0", "newcomer 0")
+    assert (memory.deployment["query/0"], memory.deployment["query/1"]) == (both, both), (
+        "stages run one after another: one on each would take as long"
+    )
+
+
+def test_queries_that_together_keep_an_executor_too_busy_get_another() -> None:
+    both = [
+        batch
+        for name in ("q", "r")
+        for batch in scene({0: "00"}, run_ms={0: 600.0}, rows=ROWS, query=name)
+    ]
+    one_each = replace(CHEAP, max_replicas=1)
+    memory, wanted = answered(one_each, both, executors(1), most=2)
+    assert (wanted.need, wanted.executors) == ("scale-out", 2)
+    assert memory.deployment is not None
+    places = {memory.deployment["q/0"], memory.deployment["r/0"]}
+    assert places == {("0",), ("newcomer 0",)}
+
+
+@pytest.mark.parametrize(("busy_ms", "need"), [(860.0, "hold"), (940.0, "scale-out")])
+def test_what_is_there_may_use_the_room_that_a_change_leaves_free(
+    busy_ms: float, need: str
+) -> None:
+    batches = scene({0: "0000"}, run_ms={0: busy_ms}, rows=ROWS)
+    assert answered(CHEAP, batches, executors(1), most=2)[1].need == need
+    again = scene({0: "0011"}, run_ms={0: busy_ms}, rows=ROWS)
+    assert answered(CHEAP, again, executors(2))[1].need == "hold", "no way back for a little less"
+
+
+@pytest.mark.parametrize("latency", ["fitted", "queue"])
+def test_too_few_executors_are_used_as_well_as_can_be(latency: Any) -> None:
+    goal = replace(CHEAP, latency=latency)
+    batches = scene({0: "0000", 1: "0000"}, run_ms={0: 950.0, 1: 950.0}, rows=ROWS)
+    memory, wanted = answered(goal, batches, executors(1), most=2)
+    assert (wanted.need, wanted.executors) == ("scale-out", 2)
+    assert "; as fast as can be, for the operators do not fit" in wanted.reason
+    assert memory.deployment is not None
+    assert memory.deployment["query/0"] == memory.deployment["query/1"] == ("0", "newcomer 0")
+
+
+# What always holds
+
+
+@pytest.mark.parametrize("response_ms", [10, 2000])
+@pytest.mark.parametrize(
+    ("rule", "where"),
+    [
+        ({"pins": {"query/1": ["host1"]}}, {0: "0", 1: "0011"}),
+        ({"max_replicas": {"query/1": 1}}, {0: "0", 1: "0011"}),
+        ({"replicas_an_executor": 1}, {0: "0", 1: "0000"}),
+    ],
+)
+def test_a_rule_that_is_broken_is_repaired_whatever_the_bound(
+    rule: dict[str, Any], where: Mapping[int, str], response_ms: int
+) -> None:
+    goal = replace(FAST, response_ms=response_ms, **rule)
+    batches = scene(where, run_ms={0: 50.0, 1: 400.0}, rows=ROWS)
+    memory, wanted = answered(goal, batches, executors(2, hosts=True))
+    assert wanted.need in ("rebalance", "scale-in")
+    assert memory.deployment is not None
+    places = [memory.deployment[f"query/{operator}"] for operator in (0, 1)]
+    assert len(places[1]) == 1
+    if "pins" in rule:
+        assert places[1] == ("1",)
+    if "replicas_an_executor" in rule:
+        assert not set(places[0]) & set(places[1])
+
+
 # In the loop
 
 
@@ -522,6 +599,8 @@ def test_pins_hold_in_the_loop() -> None:
     goal = replace(QUICK, pins={"query/0": ["b"]})
     hosts = ClusterSettings(executors=2, hosts=("a", "b"))
     run = Run(goal, settings=hosts).until(100)
+    while not run.controller.wait(0.0):
+        run.until(run.cluster.now_ms / 1000 + 1)
     run.controller.detach()
     on_b = {each.id for each in run.cluster.executors() if each.host == "b"}
     assert run.holders(0) <= on_b

@@ -7,11 +7,13 @@ from tests.replication.goal.scenes import executors, observed, scene
 from elastream.core.application import Observed
 from elastream.model.migration import StepProblem
 from elastream.model.plan import StepPlan
+from elastream.replication.goal.goal import Replication
 from elastream.replication.goal.placing import ReplicaPlanner, replica_planner
 
 BATCHES = scene({0: "00", 1: "0011"}, run_ms={0: 100.0, 1: 800.0}, rows={0: 40, 1: 200})
 OPERATORS = ("query/0",) * 2 + ("query/1",) * 4
 KNOWN = frozenset({"0", "1"})
+GOAL = Replication(response_ms=2000, tau=0.25)
 
 
 def on(number: int, *ids: str) -> Observed:
@@ -30,14 +32,15 @@ def planner(
     to_be: int = 4,
 ) -> ReplicaPlanner | None:
     whole = {"query/source": ("source",), **deployment}
-    made = replica_planner(whole, known, seen, to_be, tau=0.25)
+    made = replica_planner(whole, known, seen, to_be, GOAL)
     assert made is None or isinstance(made, ReplicaPlanner)
     return made
 
 
 def test_a_deployment_names_the_nodes_of_each_operator() -> None:
     made = planner({"query/0": ("1",), "query/1": ("0", "1")}, on(2))
-    assert made == ReplicaPlanner(OPERATORS, {"query/0": (1,), "query/1": (0, 1)}, 0.25)
+    replicas = {"query/0": (1,), "query/1": (0, 1)}
+    assert made == ReplicaPlanner(OPERATORS, replicas, (1, 1), 0.25, 0.9)
 
 
 def test_executors_that_came_take_the_places_of_those_that_were_to_come() -> None:
@@ -78,6 +81,22 @@ def test_each_operators_tasks_go_to_its_replicas_and_the_least_moves() -> None:
     assert isinstance(plan, StepPlan)
     assert plan.assignment.nodes_of_tasks == (1, 1, 0, 2, 1, 1)
     assert plan.cost == 20
+
+
+def test_operators_are_spread_evenly_where_an_executor_would_be_too_busy() -> None:
+    made = planner({"query/0": ("0", "1"), "query/1": ("0", "1")}, on(2))
+    assert made is not None
+    current = [0, 1, 0, 0, 0, 1]
+    light = made(StepProblem.of([0.1] * 6, [9] * 6, current, 2, 1.0))
+    assert isinstance(light, StepPlan)
+    assert light.assignment.nodes_of_tasks == (0, 1, 0, 0, 1, 1), "within tau"
+    uneven = replace(made, tau=0.5)
+    light = uneven(StepProblem.of([0.1] * 6, [9] * 6, current, 2, 1.0))
+    busy = uneven(StepProblem.of([0.25] * 6, [9] * 6, current, 2, 1.0))
+    assert isinstance(light, StepPlan)
+    assert isinstance(busy, StepPlan)
+    assert light.moves == (), "three of four tasks are within this threshold"
+    assert len(busy.moves) == 1, "and too many where they make 1.0 of an executor"
 
 
 def test_within_an_unchanged_set_of_replicas_tasks_move_for_balance() -> None:

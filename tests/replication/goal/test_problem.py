@@ -22,7 +22,7 @@ from elastream.replication.goal.experience import Experience
 from elastream.replication.goal.goal import Replication
 from elastream.replication.goal.operators import operator_loads
 from elastream.replication.goal.problem import SOURCE, problem_of
-from elastream.replication.goal.response import latency_of, with_batch
+from elastream.replication.goal.response import latency_of, outside_ms, with_batch
 from elastream.replication.goal.settings import ReplicationSettings
 from elastream.replication.model.latency import Polynomial, Queue
 from elastream.replication.model.problem import (
@@ -91,9 +91,13 @@ def test_operators_are_those_with_state_and_one_a_query_that_no_one_steers() -> 
     assert operator(found, "query/source").nodes == (SOURCE,)
 
 
-def test_operators_that_no_one_feeds_read_the_source() -> None:
+def test_operators_that_no_one_feeds_read_the_source_one_after_the_other() -> None:
     found = problem(graph=OperatorGraph({0: None, 1: None}))
-    assert streams(found) == [("query/source", "query/0", 40), ("query/source", "query/1", 200)]
+    assert streams(found) == [
+        ("query/source", "query/0", 40),
+        ("query/source", "query/1", 200),
+        ("query/0", "query/1", 0),
+    ]
 
 
 def test_an_operator_that_several_feed_gets_an_equal_share_of_each() -> None:
@@ -168,9 +172,11 @@ def test_an_operator_never_has_more_replicas_than_partitions_or_executors() -> N
     assert [each.max_replicas for each in problem().operators] == [1, 2, 3]
 
 
-def test_what_is_there_may_stay_where_fewer_replicas_are_allowed() -> None:
-    few = Replication(response_ms=2000, max_replicas=1)
-    assert [each.max_replicas for each in problem(few).operators] == [1, 1, 2]
+def test_replicas_beyond_the_most_count_as_moved() -> None:
+    few = problem(Replication(response_ms=2000, max_replicas=1))
+    assert [each.max_replicas for each in few.operators] == [1, 1, 1]
+    assert few.current is not None
+    assert few.current["query/1"] == ("0",)
 
 
 def test_the_most_replicas_may_be_said_by_query_or_by_operator() -> None:
@@ -193,6 +199,60 @@ def test_deployments_too_many_to_be_listed_change_by_one_replica_a_time() -> Non
     assert found is not None
     assert found.restricted
     assert not problem().restricted
+
+
+# What keeps executors busy
+
+
+def test_a_replica_keeps_busy_the_fullest_share_of_an_even_spread() -> None:
+    found = problem()
+    assert operator(found, "query/source").busy == ()
+    assert operator(found, "query/1").busy == pytest.approx((0.8, 0.4, 0.4)), "four tasks on three"
+    assert [each.slots for each in found.nodes[1:]] == pytest.approx([0.9] * 3)
+
+
+def test_slots_and_measured_speeds_say_how_much_an_executor_can_do() -> None:
+    known = Experience(speeds={"0": 0.5, "1": 1.5})
+    nodes = executors(3, cores=[1, 1, 4])
+    found = problem(Replication(response_ms=2000, busiest=0.8), nodes=nodes, experience=known)
+    assert [each.slots for each in found.nodes[1:]] == pytest.approx([0.4, 1.2, 3.2])
+
+
+def test_work_outside_stateful_tasks_goes_with_the_replicas() -> None:
+    nodes = executors(2)
+    seen_now = replace(observed(BATCHES, nodes), other={"0": 0.3, "1": 0.15})
+    found = problem_of(seen_now, seen(BATCHES, nodes), GOAL)
+    assert found is not None
+    assert operator(found, "query/1").busy == pytest.approx((0.8 * 1.5, 0.4 * 1.5))
+    assert found.batches[0].most == pytest.approx(1.5), "but the batch does not wait for it"
+
+
+@pytest.mark.parametrize(
+    ("trigger_ms", "usable"), [(None, 0.9), (10_000, 0.9), (2000, 0.75), (500, 0.2)]
+)
+def test_the_stages_of_a_query_may_work_for_what_its_trigger_leaves(
+    trigger_ms: float | None, usable: float
+) -> None:
+    nodes = executors(2)
+    found = observed(BATCHES, nodes)
+    queries = {name: replace(each, trigger_ms=trigger_ms) for name, each in found.queries.items()}
+    made = problem_of(replace(found, queries=queries), seen(BATCHES, nodes), GOAL)
+    assert made is not None
+    (batch,) = made.batches
+    assert batch.operators == ("query/0", "query/1")
+    assert batch.most == pytest.approx(usable / 0.9), "500 ms of a batch are outside its stages"
+
+
+def test_the_wait_for_slots_of_others_is_not_time_outside_the_stages() -> None:
+    nodes = executors(1)
+    batches = [
+        looked(number, {0: "0"}, run_ms={0: 400.0}, rows={0: 40}, duration_ms=ms, query=query)
+        for number in range(4)
+        for query, ms in (("first", 500.0), ("second", 900.0))
+    ]
+    alone = observed(batches[1::2], nodes)
+    assert outside_ms(batches[1], alone) == pytest.approx(500)
+    assert outside_ms(batches[1], observed(batches, nodes)) == pytest.approx(900 - 400 / 0.6)
 
 
 # Executors that might come, and what they cost
@@ -281,10 +341,14 @@ def test_replicas_outside_their_hosts_go_and_those_inside_may_stay() -> None:
     assert operator(found, "query/1").max_replicas == 1
 
 
-def test_pinned_replicas_may_stay_where_fewer_are_allowed() -> None:
+def test_of_too_many_pinned_replicas_the_one_with_most_state_stays() -> None:
     goal = Replication(response_ms=2000, pins={"query/1": ["host0", "host1"]}, max_replicas=1)
-    found = problem(goal, nodes=executors(3, hosts=True))
-    assert operator(found, "query/1").max_replicas == 2
+    nodes = executors(3, hosts=True)
+    batches = scene({0: "0", 1: "0111"}, run_ms=RUN_MS, rows=ROWS)
+    found = problem_of(observed(batches, nodes), seen(batches, nodes), goal)
+    assert found is not None
+    assert found.current is not None
+    assert found.current["query/1"] == ("1",)
 
 
 def test_an_operator_whose_hosts_are_gone_may_be_anywhere_until_one_is_back() -> None:

@@ -1,4 +1,4 @@
-"""Equation 18 with slots: what all operators on a node keep busy, and what batches of a query do."""
+"""Equation 18 with slots: what operators on a node keep busy, and the stages of a batch."""
 
 from __future__ import annotations
 

@@ -28,8 +28,9 @@ from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 from elastream.model.plan import Infeasible
 from elastream.model.words import join_names
+from elastream.placement.even_spread import even_max_load
 from elastream.replication.goal.experience import Experience
-from elastream.replication.goal.operators import OperatorLoad, operator_loads
+from elastream.replication.goal.operators import OperatorLoad, operator_loads, stateful_share
 from elastream.replication.goal.placing import replica_planner
 from elastream.replication.goal.problem import ProblemInputs, problem_of
 from elastream.replication.goal.response import (
@@ -46,6 +47,8 @@ from elastream.replication.model.plan import ReplicationPlan
 from elastream.replication.model.problem import Deployment, ReplicationProblem
 
 _SMOOTHING_S: Final = 10.0
+_CLEARLY: Final = 1.05
+"""A share must be above its limit by this factor before partitions move for it."""
 _AS_FAST: Final = 0.95
 """When the bounds cannot be met, a new plan must cut the response time to this share or less."""
 
@@ -105,7 +108,7 @@ class Replication(ReplicationSettings):
         if disturbed or not batch.interval_ms:
             return memory
         weight = weight_of(batch.interval_ms / 1000, _SMOOTHING_S)
-        outside = outside_ms(batch, observed.executors)
+        outside = outside_ms(batch, observed)
         previous_ms = memory.outside_ms.get(batch.query)
         return replace(
             memory,
@@ -134,7 +137,8 @@ class Replication(ReplicationSettings):
             unknown = self._hold(observed, "; not every task has been measured yet")
             return memory, unknown, questions
         memory = replace(memory, solving=True, plans=memory.plans + 1)
-        solve = Think(Solve(problem, self.effort))
+        repairs = _changes(operator_loads(observed) or (), problem.current or {})
+        solve = Think(Solve(problem, self.effort, tuple(repairs)))
         return memory, self._hold(observed, f"; {why}: solved anew"), (*questions, solve)
 
     def after_answer(
@@ -163,7 +167,7 @@ class Replication(ReplicationSettings):
         """Return the planner that carries out the last plan, if that still fits the executors."""
         if memory.deployment is None:
             return None
-        return replica_planner(memory.deployment, memory.known, observed, executors, tau=self.tau)
+        return replica_planner(memory.deployment, memory.known, observed, executors, self)
 
     def after_change(
         self,
@@ -249,7 +253,8 @@ class Replication(ReplicationSettings):
         before_text = "saturated" if was is None else f"{was:.0f} ms"
         gain = f"response {before_text} to {plan.response_ms:.0f} ms, cost {solved.stay.cost:g} to "
         gain += f"{plan.cost:g}, downtime {plan.downtime_ms:.0f} ms{unmet}"
-        if solved.unmet is not None and was is not None and plan.response_ms > _AS_FAST * was:
+        slower = was is not None and plan.response_ms > _AS_FAST * was
+        if solved.unmet is not None and slower and not solved.broken:
             reason = f"; no deployment is much faster than the current {was:.0f} ms{unmet}"
             return replace(memory, deployment=None), self._hold(observed, reason)
         if changes or number != alive:
@@ -259,7 +264,7 @@ class Replication(ReplicationSettings):
             figures["wanted"] = number
             what = "; ".join(changes) or "executors without replicas"
             return memory, Wanted(need, number, f"{what}: {gain}", figures=figures, firm=True)
-        uneven = _uneven(loads, observed, self.tau)
+        uneven = _uneven(loads, observed, self)
         if uneven is not None:
             return memory, Wanted("rebalance", alive, uneven, figures=figures, firm=True)
         reason = f"; the deployment is the best there is, {plan.response_ms:.0f} ms{unmet}"
@@ -295,18 +300,34 @@ def _changes(loads: tuple[OperatorLoad, ...], after: Deployment) -> list[str]:
     ]
 
 
-def _uneven(loads: tuple[OperatorLoad, ...], observed: Observed, tau: float) -> str | None:
-    """Return the replica whose share is too large, if another distribution would help."""
+def _uneven(
+    loads: tuple[OperatorLoad, ...], observed: Observed, goal: ReplicationSettings
+) -> str | None:
+    """Return the replica or executor whose share is too large, if another spread would help."""
+    busy = dict.fromkeys(observed.alive, 0.0)
+    even = dict(busy)
     for load in loads:
         held = dict.fromkeys(load.replicas, 0.0)
         for task, each in load.tasks.items():
             held[observed.where(task)] += each.work
+        fullest_even = even_max_load(
+            [each.work for each in load.tasks.values()], len(held), contiguous=False
+        )
+        for holding, work in held.items():
+            busy[holding] += work
+            even[holding] += fullest_even
         mean_work = load.work / len(held)
         fullest = max(held, key=lambda executor: held[executor])
-        heaviest = max(each.work for each in load.tasks.values())
-        if held[fullest] > max((1 + tau) * mean_work, heaviest) * 1.05 and len(load.tasks) > 1:
+        most = max((1 + goal.tau) * mean_work, fullest_even)
+        if held[fullest] > most * _CLEARLY and len(load.tasks) > 1:
             share = held[fullest] / mean_work
             return f"executor {fullest} holds {share:.2f} times the mean share of {load.name}"
+    stateful = stateful_share(observed)
+    for executor in observed.executors:
+        share = busy[executor.id] / executor.slots / stateful
+        spread = even[executor.id] / executor.slots / stateful
+        if share > goal.busiest and share > spread * _CLEARLY:
+            return f"executor {executor.id} is {share:.2f} busy, {spread:.2f} in an even spread"
     return None
 
 

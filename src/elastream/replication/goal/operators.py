@@ -25,8 +25,13 @@ class OperatorLoad:
     query: str
     operator: int
     tasks: Mapping[TaskId, TaskLoad]
-    replicas: tuple[str, ...]
-    """The executors that hold a share of it, in the order of the executors."""
+    state_on: Mapping[str, float]
+    """State on each executor that holds a share of it, in the order of the executors."""
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The executors that hold a share of it."""
+        return tuple(self.state_on)
 
     @property
     def key(self) -> OperatorKey:
@@ -72,7 +77,17 @@ def operator_loads(observed: Observed) -> tuple[OperatorLoad, ...] | None:
         tasks_of.setdefault((task.query, task.operator), {})[task] = load
     loads = []
     for (query, operator), tasks in sorted(tasks_of.items()):
-        holding = {observed.where(task) for task in tasks}
-        replicas = tuple(executor for executor in alive if executor in holding)
-        loads.append(OperatorLoad(query, operator, tasks, replicas))
+        state_on: dict[str, float] = {}
+        for task, load in tasks.items():
+            where = observed.where(task)
+            state_on[where] = state_on.get(where, 0.0) + load.state_bytes
+        in_order = {executor: state_on[executor] for executor in alive if executor in state_on}
+        loads.append(OperatorLoad(query, operator, tasks, in_order))
     return tuple(loads) or None
+
+
+def stateful_share(observed: Observed) -> float:
+    """Return the share of stateful tasks in all work of the executors; 1 where none works."""
+    stateful = sum(query.load.work for query in observed.queries.values())
+    outside = sum(observed.outside(executor.id) for executor in observed.executors)
+    return stateful / (stateful + outside) if stateful > 0 else 1.0

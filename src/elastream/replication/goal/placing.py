@@ -15,18 +15,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elastream.core.application import Observed
 from elastream.core.goal import MadePlanner
 from elastream.core.routes import RouteOrder, route
 from elastream.model.assignment import Assignment
+from elastream.model.batch import Spread
+from elastream.model.checks import Number
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.even_spread import attainable_tau
 from elastream.placement.live_planners import FREE_STEP
-from elastream.replication.goal.operators import operator_name
+from elastream.replication.goal.operators import operator_name, stateful_share
 from elastream.replication.goal.problem import SOURCE, is_newcomer
+from elastream.replication.goal.settings import ReplicationSettings
 from elastream.replication.model.problem import Deployment
 
 
@@ -38,12 +41,35 @@ class ReplicaPlanner:
     """The operator of each task."""
     replicas: Mapping[str, tuple[int, ...]]
     """The nodes of each operator's replicas."""
+    slots: tuple[Number, ...]
+    """Slots of each node."""
     tau: float
+    most_busy: float
+    """Most work of all operators together on a slot of any node, if a spread attains it."""
     name: str = "replication"
     contiguous: bool = False
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
-        """Return the plan that moves the least state onto these replicas."""
+        """Return the plan that moves the least state onto these replicas.
+
+        If an executor would be too busy for it, each operator is spread evenly.
+        """
+        nodes = self._placed(problem, self.tau)
+        names = {name: stage for stage, name in enumerate(dict.fromkeys(self.operators))}
+        spread = Spread.of(
+            replace(
+                problem,
+                stages=tuple(names[operator] for operator in self.operators),
+                queries=(),
+                slots=self.slots,
+            ),
+            nodes,
+        )
+        if spread.busiest > self.most_busy:
+            nodes = self._placed(problem, 0.0)
+        return step_plan(problem, nodes)
+
+    def _placed(self, problem: StepProblem, tau: float) -> tuple[int, ...]:
         nodes = list(problem.current.nodes_of_tasks)
         for operator, replicas in self.replicas.items():
             tasks = [task for task, of in enumerate(self.operators) if of == operator]
@@ -52,15 +78,19 @@ class ReplicaPlanner:
                 [problem.state[task] for task in tasks],
                 [nodes[task] for task in tasks],
                 replicas,
-                tau=self.tau,
+                tau=tau,
             )
             for task, node in zip(tasks, placed, strict=True):
                 nodes[task] = node
-        return step_plan(problem, tuple(nodes))
+        return tuple(nodes)
 
 
 def replica_planner(
-    deployment: Deployment, known: Set[str], observed: Observed, executors: int, *, tau: float
+    deployment: Deployment,
+    known: Set[str],
+    observed: Observed,
+    executors: int,
+    goal: ReplicationSettings,
 ) -> MadePlanner | None:
     """Return the planner for the deployment, or ``None`` if the deployment no longer fits.
 
@@ -84,7 +114,15 @@ def replica_planner(
     if beyond > max(len(alive), executors):
         return None
     replicas = {name: tuple(number[node] for node in deployment[name]) for name in set(operators)}
-    return ReplicaPlanner(operators, dict(sorted(replicas.items())), tau)
+    slots = [executor.slots for executor in observed.executors]
+    slots += [max(slots, default=1)] * max(0, beyond - len(slots))
+    return ReplicaPlanner(
+        operators,
+        dict(sorted(replicas.items())),
+        tuple(slots),
+        goal.tau,
+        goal.busiest * stateful_share(observed),
+    )
 
 
 def share_out(

@@ -7,12 +7,20 @@ operator i                a stateful operator of a query
 its deployment U          the executors that hold a share of its partitions, each once
 node u                    a live executor, or one that could be added (a newcomer)
 its speed-up              its slots over the mean, times its measured speed
+its resources (18)        slots, times measured speed, for what replicas of all queries keep busy;
+                          and a number of operators, ``replicas_an_executor``
 rate of a stream          rows per second read by its target, times the demand
 response time R_i         milliseconds of its stage, by :mod:`~.response`
 delay d(u, v)             the round trip between the hosts: a shuffle is fetched, not sent
 cost                      a price for each executor that holds any state, and for each replica
 t_sync, r(u, DS), t_s     extra time of a batch with a move; loading speed; cost of a first state
 ========================  ====================================================================
+
+What a replica keeps busy is the fullest share of an even spread, with the work outside stateful
+tasks charged to replicas in proportion: it goes where executors are. The stages of a query run one
+after another: streams without rows keep them in order where no other stream does, and together they
+may be as busy as ``busiest`` and the trigger allow. A queue or a fitted line alone would not know
+when a batch no longer ends before the next should begin.
 
 The number of executors is part of the answer. Newcomers are nodes too, all alike, and an executor
 without a replica costs nothing because it can be released.
@@ -31,17 +39,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from itertools import pairwise
 from math import comb
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from elastream.core.application import Observed, Query
 from elastream.core.usage import demand
+from elastream.placement.even_spread import even_max_load
 from elastream.replication.goal.experience import Experience
-from elastream.replication.goal.operators import OperatorLoad, operator_loads, operator_name
+from elastream.replication.goal.operators import (
+    OperatorLoad,
+    operator_loads,
+    operator_name,
+    stateful_share,
+)
 from elastream.replication.goal.response import WAITS_HALF, Points, latency_of
 from elastream.replication.model.latency import Polynomial
 from elastream.replication.model.problem import (
+    Batch,
     Bounds,
     Datastore,
     Deployment,
@@ -62,6 +79,8 @@ SOURCE: Final = "source"
 state."""
 _NEWCOMER: Final = "newcomer "
 """Prefix of the names of nodes that represent newcomers."""
+_LEAST_USABLE: Final = 0.2
+"""A trigger shorter than the time outside the stages cannot be kept by adding executors."""
 _MOST_NEWCOMERS: Final = 8
 _MOST_DEPLOYMENTS: Final = 100_000
 """Per operator; above this only one replica at a time may change."""
@@ -100,7 +119,10 @@ def problem_of(
     operators = [
         _source(observed.queries[name], inputs.outside_ms[name]) for name in sorted(queries)
     ]
-    operators += [_operator(load, observed, inputs, goal, nodes, demands, slots) for load in loads]
+    others = 1 / stateful_share(observed)
+    operators += [
+        _operator(load, observed, inputs, goal, nodes, demands, slots, others) for load in loads
+    ]
     replicas = sum(operator.max_replicas for operator in operators)
     price = sum(node.price for node in nodes) + replicas * goal.replica_price
     return ReplicationProblem(
@@ -118,7 +140,30 @@ def problem_of(
         restricted=goal.restricted or _too_many(operators),
         downtime=goal.downtime,
         distinct=True,
+        batches=tuple(
+            Batch(
+                tuple(load.name for load in loads if load.query == name),
+                _usable_share(observed.queries[name], inputs, goal) * others / goal.busiest,
+            )
+            for name in sorted(queries)
+        ),
     )
+
+
+def _interval_ms(query: Query, outside_ms: float) -> float:
+    """Return the time whose rows a batch reads: of a trigger that is not kept now, but can be."""
+    interval_ms, trigger_ms = query.load.interval_ms or 0.0, query.trigger_ms or 0.0
+    late = (query.load.batch_ms or 0.0) > trigger_ms
+    can_keep = outside_ms < (1 - _LEAST_USABLE) * trigger_ms
+    return min(interval_ms, trigger_ms) if late and can_keep else interval_ms
+
+
+def _usable_share(query: Query, inputs: ProblemInputs, goal: ReplicationSettings) -> float:
+    """Return the share of its time for which the stages of a query may work."""
+    if not query.trigger_ms:
+        return goal.busiest
+    left = max(_LEAST_USABLE, 1 - inputs.outside_ms[query.name] / query.trigger_ms)
+    return min(goal.busiest, left)
 
 
 def is_newcomer(node: str) -> bool:
@@ -146,20 +191,21 @@ def _operator(
     nodes: list[Node],
     demands: Mapping[str, float],
     slots: float,
+    others: float,
 ) -> Operator:
     hosts = goal.hosts_of(load.query, load.operator)
     on = {executor.id: executor.host for executor in observed.executors}
     every = tuple(node.name for node in nodes if node.name != SOURCE)
     pinned = tuple(name for name in every if hosts is not None and on.get(name) in hosts)
     allowed = pinned or every  # if none of its hosts is alive, any executor will do
-    current_replicas = sum(executor in allowed for executor in load.replicas)
-    most = goal.most_replicas(load.query, load.operator)
+    most = min(goal.most_replicas(load.query, load.operator), len(load.tasks), len(allowed))
     query = observed.queries[load.query]
+    works = [task.work for task in load.tasks.values()]
     latency = latency_of(
         load,
         inputs.points,
         goal.latency,
-        interval_ms=query.load.interval_ms or 0.0,
+        interval_ms=_interval_ms(query, inputs.outside_ms[query.name]),
         demand=demands[load.query],
         slots=slots,
     )
@@ -170,8 +216,12 @@ def _operator(
         latency=latency,
         state_bytes=round(load.state_bytes),
         cost=goal.replica_price,
-        max_replicas=max(min(most, len(load.tasks), len(allowed)), current_replicas, 1),
+        max_replicas=most,
         nodes=allowed,
+        busy=tuple(
+            even_max_load(works, replicas, contiguous=False) * demands[load.query] * others
+            for replicas in range(1, most + 1)
+        ),
     )
 
 
@@ -187,6 +237,13 @@ def _streams(
         for name in names:
             rate = load.rows_per_s * demands[load.query] / len(names)
             yield Stream(name, load.name, rate)
+    for name in demands:
+        feeds = observed.queries[name].graph.sources_of
+        before = {one: feeds(one) for query, one in sorted(known) if query == name}
+        stages = [one for one in TopologicalSorter(before).static_order() if (name, one) in known]
+        for one, next_one in pairwise(stages):
+            if one not in before[next_one]:
+                yield Stream(operator_name(name, one), operator_name(name, next_one), 0)
 
 
 def _nodes(
@@ -205,6 +262,7 @@ def _nodes(
         yield Node(
             executor.id,
             resources=room,
+            slots=goal.busiest * executor.slots * speeds.get(executor.id, 1.0) / mean,
             speedup=executor.slots / slots * speeds.get(executor.id, 1.0) / mean,
             spawn_ms=0 if executor.warm else cold_ms,
             price=goal.price_of(executor.host),
@@ -212,7 +270,11 @@ def _nodes(
     missing = observed.bounds.most - len(observed.executors)
     for number in range(min(max(0, missing), operators * goal.most_of_all, _MOST_NEWCOMERS)):
         yield Node(
-            f"{_NEWCOMER}{number}", resources=room, spawn_ms=cold_ms, price=goal.price_of(None)
+            f"{_NEWCOMER}{number}",
+            resources=room,
+            slots=goal.busiest * slots,
+            spawn_ms=cold_ms,
+            price=goal.price_of(None),
         )
 
 
@@ -242,15 +304,21 @@ def _links(
 
 
 def _current(loads: tuple[OperatorLoad, ...], operators: list[Operator]) -> Deployment:
-    """Return where operators are; a replica on a forbidden node counts as already moved."""
+    """Return where operators are, with what breaks a rule already moved.
+
+    That is a replica on a node that is not allowed, or one too many: those with least state go.
+    """
     queries = {load.query for load in loads}
-    allowed = {operator.name: operator.nodes or () for operator in operators}
+    known = {operator.name: operator for operator in operators}
     deployment: dict[str, tuple[str, ...]] = {
         f"{name}/{SOURCE}": (SOURCE,) for name in sorted(queries)
     }
     for load in loads:
-        replicas = tuple(executor for executor in load.replicas if executor in allowed[load.name])
-        deployment[load.name] = replicas or allowed[load.name][:1]
+        allowed, most = known[load.name].nodes or (), known[load.name].max_replicas
+        replicas = [executor for executor in load.replicas if executor in allowed]
+        largest = sorted(replicas, key=lambda each: -load.state_on[each])[:most]
+        kept = tuple(each for each in replicas if each in largest)
+        deployment[load.name] = kept or allowed[:1]
     return deployment
 
 

@@ -26,7 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from elastream.core.application import Query
+from elastream.core.application import Observed, Query
+from elastream.model.batch import stage_length
 from elastream.model.observation import BatchObservation, Executor
 from elastream.replication.goal.operators import OperatorKey, OperatorLoad
 from elastream.replication.model.latency import Latency, Polynomial, Queue, fit_polynomial
@@ -39,6 +40,8 @@ Points = Mapping[OperatorKey, tuple[tuple[float, float], ...]]
 
 _MOST_POINTS: Final = 60
 _LEAST_POINTS: Final = 10
+_LEAST_FREE: Final = 0.1
+"""At least this share of an executor's slots counts as free, whatever others do on it."""
 _LEAST_RATIO: Final = 1.5
 """The largest rate over the smallest must be at least this; otherwise the slope is mostly noise."""
 
@@ -49,20 +52,37 @@ def with_batch(
     """Return the points with those of one more batch, without the oldest."""
     updated = dict(points)
     rows: dict[OperatorKey, int] = {}
+    nodes: dict[OperatorKey, set[str]] = {}
     for task in batch.tasks:
         key = (task.task.query, task.task.operator)
         rows[key] = rows.get(key, 0) + task.rows
-    for key, spent in busy_ms(batch, executors).items():
+        nodes.setdefault(key, set()).add(task.executor)
+    slots = {executor.id: float(executor.slots) for executor in executors}
+    for key, took_ms in _stages_ms(batch, slots).items():
         if rows[key]:
-            point = (rows[key] / len(spent), max(spent.values()))
+            point = (rows[key] / len(nodes[key]), took_ms)
             updated[key] = (*updated.get(key, ()), point)[-_MOST_POINTS:]
     return updated
 
 
-def outside_ms(batch: BatchObservation, executors: tuple[Executor, ...]) -> float:
-    """Return the time of a batch outside its stateful stages, which run one after the other."""
-    stages_ms = sum(max(spent.values()) for spent in busy_ms(batch, executors).values())
-    return max(0.0, batch.duration_ms - stages_ms)
+def outside_ms(batch: BatchObservation, observed: Observed) -> float:
+    """Return the time of a batch outside its stateful stages, which run one after the other.
+
+    A stage has the slots of an executor that other work leaves free: the wait for the others
+    belongs to the executor, not to the source.
+    """
+    free = {each.id: each.slots * _free(observed, each, batch.query) for each in observed.executors}
+    return max(0.0, batch.duration_ms - sum(_stages_ms(batch, free).values()))
+
+
+def _free(observed: Observed, executor: Executor, query: str) -> float:
+    """Return the share of an executor's slots that work of other queries leaves free."""
+    others = observed.other.get(executor.id, 0.0)
+    for name, each in observed.queries.items():
+        if name != query:
+            load = each.load
+            others += load.held.get(executor.id, 0.0) + load.outside.get(executor.id, 0.0)
+    return max(_LEAST_FREE, 1 - others / executor.slots)
 
 
 def latency_of(
@@ -87,17 +107,14 @@ def latency_of(
     return line or Polynomial((0.0, work * interval_ms / rate))
 
 
-def busy_ms(
-    batch: BatchObservation, executors: tuple[Executor, ...]
-) -> dict[OperatorKey, dict[str, float]]:
-    """Return how long each operator kept each executor busy."""
-    slots = {executor.id: executor.slots for executor in executors}
-    busy: dict[OperatorKey, dict[str, float]] = {}
+def _stages_ms(batch: BatchObservation, slots: Mapping[str, float]) -> dict[OperatorKey, float]:
+    """Return how long the stage of each operator took on so many slots of each executor."""
+    tasks: dict[OperatorKey, list[tuple[str, float]]] = {}
     for task in batch.tasks:
-        spent = busy.setdefault((task.task.query, task.task.operator), {})
-        ran = task.executor
-        spent[ran] = spent.get(ran, 0.0) + task.run_ms / slots.get(ran, 1)
-    return busy
+        ran = tasks.setdefault((task.task.query, task.task.operator), [])
+        ran.append((task.executor, task.run_ms))
+    gone = {task.executor: 1.0 for task in batch.tasks}
+    return {key: stage_length(ran, {**gone, **slots}) for key, ran in tasks.items()}
 
 
 def _line(points: tuple[tuple[float, float], ...], interval_ms: float) -> Polynomial | None:

@@ -51,6 +51,9 @@ class ReplicationSettings(Goal):
     latency: LatencyModel = "fitted"
     first_ignores_downtime: bool = True
     """Whether the first plan may ignore the downtime of moves, as in section 6.2."""
+    busiest: float = 0.9
+    """Share of their time for which the slots of an executor, or the stages of a query, may work.
+    The goal changes to what stays a tenth below this, so that noise alone brings nothing back."""
     tau: float = 0.25
     """A replica may hold ``(1 + tau)`` times the mean load of the operator's replicas."""
 
@@ -95,6 +98,8 @@ class ReplicationSettings(Goal):
             count(f"goal.{name}", getattr(self, name))
         if self.replicas_an_executor is not None:
             count("goal.replicas_an_executor", self.replicas_an_executor, least=1)
+        if positive("goal.busiest", self.busiest) > 1:
+            raise ProblemError("goal.busiest", f"{self.busiest:g} is above 1")
         self._check_weights()
         self._check_mappings()
         known_values = {"downtime": ("pause", "restart"), "latency": get_args(LatencyModel)}

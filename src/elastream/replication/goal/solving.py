@@ -1,7 +1,9 @@
 """Solve the replication problem. Pure, but takes seconds.
 
-If the bounds cannot be met, the queries still run and should run as well as possible. Then the
-problem is solved again for the least response time at any price.
+A change must leave room below the slots, so that noise alone does not call for the next one; the
+current deployment may use them all. If the bounds cannot be met, the queries still run and should
+run as well as possible: the problem is solved again for the least response time. If there are too
+few slots, it is solved with as few more as it takes. Rules other than bounds always hold.
 
 Executors that could be added (newcomers) are nodes of the plan. To the solver they are like any
 other, but their real speed is not known yet. At the mean speed a newcomer would look better than
@@ -11,7 +13,7 @@ replaces a live executor only if the bounds cannot be met otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +23,11 @@ from elastream.replication.model.plan import Evaluation, ReplicationPlan
 from elastream.replication.model.problem import Bounds, Deployment, ReplicationProblem, Weights
 
 _AS_GOOD: Final = 1e-9
+_HEADROOM: Final = 0.9
+"""Share of the slots that a new deployment may use."""
+_MORE_SLOTS: Final = 1.3
+_MOST_TRIES: Final = 15
+"""Slots are made this much more so many times: up to fifty times what there is."""
 _WIDE: Final = 1000.0
 """Factor by which the bounds are widened in that case."""
 _FASTEST: Final = Weights(_WIDE, 0.01, 0)
@@ -34,6 +41,8 @@ class Solved:
     plan: ReplicationPlan | Infeasible
     stay: Evaluation
     """Evaluation of the current deployment."""
+    broken: tuple[str, ...] = ()
+    """Rules other than bounds that the current deployment breaks."""
     unmet: str | None = None
     """Why the bounds cannot be met; ``None`` if they are met."""
 
@@ -45,29 +54,57 @@ class Solve:
     problem: ReplicationProblem
     effort: float
     """Number of values that the solver may compute for a proof."""
+    repairs: tuple[str, ...] = ()
+    """Rules that replicas break which ``problem.current`` takes for moved already."""
 
     def __call__(self) -> Solved:
         """Return the best deployment."""
-        from elastream.replication.planner.evaluation import evaluate  # imports NumPy
+        from elastream.replication.planner.evaluation import evaluate, placement_faults
+        from elastream.replication.planner.exact import plan_of  # imports NumPy
+
+        current = self.problem.current or {}
+        stay = evaluate(self.problem, current)
+        broken = self.repairs + tuple(placement_faults(self.problem, current))
+        plan = self._solved(_with_slots(self.problem, _HEADROOM))
+        if not stay.faults and stay.objective is not None:
+            if isinstance(plan, Infeasible):
+                plan = plan_of(self.problem, current, 0.0)
+            elif stay.objective <= plan.objective + _AS_GOOD:
+                plan = plan_of(self.problem, current, min(plan.lower_bound, stay.objective))
+            return Solved(plan, stay, broken)
+        if isinstance(plan, Infeasible):
+            plan = self._solved(self.problem)
+        unmet = plan.reason if isinstance(plan, Infeasible) else None
+        for problem in self._wider():
+            if isinstance(plan, ReplicationPlan):
+                break
+            plan = self._solved(problem)
+        return Solved(plan, stay, broken, unmet)
+
+    def _solved(self, problem: ReplicationProblem) -> ReplicationPlan | Infeasible:
         from elastream.replication.planner.exact import replication
 
-        problem = self.problem
-        stay = evaluate(problem, problem.current or {})
         plan = replication(problem, effort=self.effort)
-        unmet = None
         if isinstance(plan, Infeasible):
-            unmet = plan.reason
-            problem = _as_fast_as_can_be(problem)
-            plan = replication(problem, effort=self.effort)
-        if isinstance(plan, ReplicationPlan):
-            plan = prefer_live_executors(problem, plan, self.effort)
-        return Solved(plan, stay, unmet)
+            return plan
+        return prefer_live_executors(problem, plan, self.effort)
+
+    def _wider(self) -> Iterator[ReplicationProblem]:
+        """Yield the problem with wide bounds, then with more and more slots."""
+        bounds = self.problem.bounds
+        cost = _WIDE * bounds.cost if self.repairs else bounds.cost
+        wide = Bounds(_WIDE * bounds.response_ms, cost, _WIDE * bounds.downtime_ms)
+        for times in range(_MOST_TRIES):
+            more = _with_slots(self.problem, _MORE_SLOTS**times)
+            yield replace(more, bounds=wide, weights=_FASTEST)
 
 
-def _as_fast_as_can_be(problem: ReplicationProblem) -> ReplicationProblem:
-    bounds = problem.bounds
-    wide = Bounds(_WIDE * bounds.response_ms, bounds.cost, _WIDE * bounds.downtime_ms)
-    return replace(problem, bounds=wide, weights=_FASTEST)
+def _with_slots(problem: ReplicationProblem, share: float) -> ReplicationProblem:
+    return replace(
+        problem,
+        nodes=tuple(replace(node, slots=node.slots * share) for node in problem.nodes),
+        batches=tuple(replace(each, most=each.most * share) for each in problem.batches),
+    )
 
 
 def executors_for(deployment: Deployment, alive: int) -> int:
