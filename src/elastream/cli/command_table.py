@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
@@ -54,10 +55,16 @@ Commands:
 """
 
 
-def root_help() -> str:
-    """Return the help of ``elastream``, with the whole summary of every command."""
+def root_help(loaded_summary: Callable[[EntryPoint], str | None]) -> str:
+    """Return the help of ``elastream``, with the whole summary of every command.
+
+    ``loaded_summary`` gives that of a command whose source shows none.
+    """
     names = [name for name in entries() if " " not in name]
-    summaries = {name: summary(entries()[name]) for name in names}
+    summaries = {
+        name: summary_in_source(entries()[name]) or loaded_summary(entries()[name])
+        for name in names
+    }
     width = max(map(len, names))
     return _HELP + "\n".join(
         printable(f"  {name:{width}}  {text}")
@@ -74,18 +81,10 @@ def entries() -> dict[str, EntryPoint]:
     return core | dict(sorted((missing | dict(installed(COMMANDS))).items())) | core
 
 
-def summary(entry: EntryPoint) -> str | None:
-    """Return the summary of a command, which is imported only where its source shows none.
-
-    ``None`` for a hidden one.
-    """
+def summary_in_source(entry: EntryPoint) -> str | None:
+    """Return the summary of a command as its source shows it, without importing it."""
     text = _help_in_source(entry)
-    if text:
-        return first_sentence(text)
-    from elastream.cli.commands import loaded
-
-    command = loaded(entry.name.rpartition(" ")[2], entry)
-    return None if command.hidden else first_sentence(command.help or "")
+    return first_sentence(text) if text else None
 
 
 def first_sentence(text: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from elastream.cli.command_rules import with_rules
-from elastream.cli.command_table import entries, first_sentence, summary
+from elastream.cli.command_table import entries, first_sentence, summary_in_source
 from elastream.extras import INSTALL_LAB
 from elastream.model.errors import ElastreamError
 
@@ -59,9 +59,10 @@ class _Commands(UserDict[str, Any]):
     def summary(self, name: str) -> str | None:
         """Return the summary of a command; ``None`` for a hidden one."""
         command = self.data[name]
-        if command is None:
-            return summary(self._entries[name])
-        return None if command.hidden else first_sentence(command.help or "")
+        if command is not None:
+            return _summary_of(command)
+        entry = self._entries[name]
+        return summary_in_source(entry) or loaded_summary(entry)
 
 
 class _Group(TyperGroup):
@@ -77,6 +78,15 @@ class _Group(TyperGroup):
         summaries = [(name, self.commands.summary(name)) for name in self.commands]
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, text in summaries if text is not None])
+
+
+def loaded_summary(entry: EntryPoint) -> str | None:
+    """Return the summary of a command that has to be imported for it; ``None``: hidden."""
+    return _summary_of(loaded(entry.name.rpartition(" ")[2], entry))
+
+
+def _summary_of(command: Any) -> str | None:
+    return None if command.hidden else first_sentence(command.help or "")
 
 
 def loaded(name: str, entry: EntryPoint) -> Any:

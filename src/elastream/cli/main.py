@@ -15,6 +15,8 @@ from elastream.model.errors import ElastreamError
 from elastream.model.words import printable
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from typer import TyperException
 
 
@@ -73,7 +75,7 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
         if given[:1] in ([], ["--help"]):
             from elastream.cli.command_table import root_help
 
-            print(root_help(), file=sys.stdout if given else sys.stderr)
+            print(root_help(_loaded_summary), file=sys.stdout if given else sys.stderr)
             return 0 if given else BAD_INPUT
         return _command(given)
     except ElastreamError as error:
@@ -88,6 +90,12 @@ def _run(arguments: list[str] | None) -> int | Callable[[], int]:
         if os.environ.get("ELASTREAM_DEBUG"):
             raise
         return _broken(error)
+
+
+def _loaded_summary(entry: EntryPoint) -> str | None:
+    from elastream.cli.commands import loaded_summary  # imports Typer
+
+    return loaded_summary(entry)
 
 
 def _command(arguments: list[str]) -> int | Callable[[], int]:

@@ -142,6 +142,6 @@ def _name(settings: Mapping[str, Any]) -> str:
 
 
 def length_of(seconds: int) -> str:
-    """Return a length of time as ``--every`` reads it, in the largest unit that fits."""
+    """Return a length of time as the option reads it, in the largest unit that fits."""
     unit = next(unit for unit in reversed(UNITS_S) if seconds % UNITS_S[unit] == 0)
     return f"{seconds // UNITS_S[unit]}{unit}"
