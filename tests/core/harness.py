@@ -105,6 +105,11 @@ class Harness:
         """Let the action fail that has waited longest."""
         self.feed(Answered(self.pending.popleft().ticket, Failure(why)))
 
+    def judged(self) -> None:
+        """Let batches pass until the last change is held against its prediction and logged."""
+        while self.state.outcome is not None:
+            self.batches(1)
+
     def batches(self, number: int, *, answering: bool = True) -> None:
         """Let batches pass; every action is answered before the next batch."""
         for _ in range(number):

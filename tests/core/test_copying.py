@@ -85,6 +85,7 @@ def test_copies_are_brought_before_tasks_move_and_what_moves_then_loads_nothing(
     (decisions,) = (d for d in run.decisions if d.kind == "copy")
     assert decisions.reason.startswith("the state of 3 of 3 tasks is ahead of it")
     assert decisions.figures["bytes_ahead"] == 6 * MIB
+    run.judged()
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == done.figures["tasks_moved"] == 3
     assert done.figures["state_bytes_ahead"] == done.figures["state_bytes_moved"] == 6 * MIB
@@ -98,7 +99,7 @@ def test_a_batch_with_copies_ahead_takes_no_longer_than_one_before() -> None:
         with simulated(cluster, PATIENT) as loop:
             cluster.run_batches(3)
             loop.move({task(0): "1" if cluster.where()[task(0)] == "0" else "0"})
-            return loop.run_until("done").figures["worst_batch_ms"]
+            return float(loop.run_until("done").figures["worst_batch_ms"])
 
     plain, ahead = batch_of_the_move(copy_s=None), batch_of_the_move(copy_s=3.0)
     assert plain > ahead + 400
@@ -114,6 +115,7 @@ def test_tasks_with_little_state_and_loops_that_cannot_copy_move_at_once() -> No
         run.batches(2)
         assert not of_kind(run, Copy)
         assert not of_kind(run, DropCopies)
+        run.judged()
         assert "done" in run.kinds
 
 
@@ -136,6 +138,7 @@ def test_without_copies_tasks_move_all_the_same_and_the_log_says_why(how: str) -
     (decisions,) = (d for d in run.decisions if d.kind == "copy")
     assert "the state of 0 of 3 tasks is ahead of it" in decisions.reason
     assert "; the rest is loaded in its batch: " in decisions.reason
+    run.judged()
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == 0
 

@@ -300,6 +300,7 @@ def test_a_task_that_goes_to_its_copy_moves_at_once_and_gets_another_copy_after(
     run.feed(MoveRequested({first: standing.wanted[first]}))
     run.batches(4)
     assert "copy" not in run.kinds
+    run.judged()
     (done,) = (d for d in run.decisions if d.kind == "done")
     assert done.figures["tasks_ahead"] == done.figures["tasks_moved"] == 1
     assert run.cluster.where()[first] == standing.wanted[first]

@@ -179,14 +179,14 @@ def test_the_batches_of_a_long_calm_are_no_patience_for_a_change() -> None:
 def test_nothing_is_decided_while_cooling_down() -> None:
     rates = {QUERY: 1900.0}
     run = harness(rates, policy=replace(POLICY, cooldown_s=20))
-    run.batches(14)
-    ended = next(d for d in run.decisions if d.kind == "done")
+    while run.state.changed_ms is None:
+        run.batches(1)
+    ended_ms = run.state.changed_ms or 0
     rates[QUERY] = 100.0
-    run.batches(30)
-    assert ended.at_ms is not None
-    later = [d for d in run.decisions if d.at_ms is not None and d.at_ms > ended.at_ms]
-    resting = [d for d in later if d.at_ms is not None and d.at_ms < ended.at_ms + 20_000]
-    assert {d.kind for d in resting} == {"hold"}
+    run.batches(36)
+    later = [d for d in run.decisions if d.at_ms is not None and d.at_ms > ended_ms]
+    resting = [d for d in later if d.at_ms is not None and d.at_ms < ended_ms + 20_000]
+    assert {d.kind for d in resting} == {"hold", "done"}
     assert any("cooling down" in d.reason for d in resting)
     assert "scale-in" in {d.kind for d in later}
 
@@ -474,6 +474,7 @@ def test_a_person_may_ask_for_a_number_of_executors() -> None:
     run.batches(2)
     run.feed(ScaleRequested(4))
     run.batches(6)
+    run.judged()
     done = next(decision for decision in run.decisions if decision.kind == "done")
     assert done.figures["executors_after"] == 4
 
@@ -558,6 +559,7 @@ def test_a_person_may_ask_for_a_placement_in_portions() -> None:
     run.feed(MoveRequested(goal))
     run.batches(4)
     assert dict(run.cluster.where()) == goal
+    run.judged()
     assert "done" in run.kinds
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
+from elastream.core.goal import Purpose
 from elastream.model.observation import TaskId
 
 ChangeKind = Literal["scale-out", "scale-in", "rebalance", "move"]
@@ -29,6 +30,16 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a change is expected to bring, or has brought."""
+
+    batch_ms: Mapping[str, float] = field(default_factory=dict)
+    """How long a batch of each query takes that the change concerns."""
+    busiest: float | None = None
+    """The share of its slots' time for which the busiest executor works."""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A change that was decided."""
 
@@ -43,11 +54,38 @@ class Change:
     """How uneven the load may be afterwards; ``None``: as the policy has it."""
     placement: Mapping[TaskId, str] | None = None
     """Where tasks shall be; ``None``: as a plan will say."""
+    purpose: Purpose | None = None
+    """What it must reach; ``None``: what ``tau`` asks for."""
+    prediction: Prediction | None = None
+    """What a plan says that it will bring."""
     replans: int = 0
     """How often it had to be planned anew."""
     usual_ms: Mapping[str, float] = field(default_factory=dict)
     """Median of each query's last batches before it was decided."""
     progress: Progress = Progress()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A change that has ended, until it is logged."""
+
+    change: Change
+    reason: str
+    figures: Mapping[str, Any]
+    """As they were when it ended."""
+    since_ms: int | None
+    after_ms: Mapping[str, tuple[float, ...]]
+    """Durations of the batches since then, of each query it concerned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A kind of change that did not help, and what the application was like after it."""
+
+    tries: int
+    executors: int
+    tasks: int
+    work: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,8 @@ class Decision:
     """How many were alive, spares included."""
     utilisation: float | None = None
     """Mean over the executors; ``None`` where it was not known."""
-    figures: Mapping[str, Number] = field(default_factory=dict)
-    """The numbers behind the reason, by name."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers behind the reason, by name; some are one of each query, by its name."""
     query: str | None = None
     """The query it is about; ``None`` where it is about the whole application."""
 
@@ -121,5 +121,11 @@ def decision_of(record: Mapping[str, Any]) -> Decision:
         executors=count("executors", executors),
         query=query,
         utilisation=None if busy is None else non_negative("utilisation", busy),
-        figures={name: non_negative(f"figures.{name}", value) for name, value in figures.items()},
+        figures={name: _figure(f"figures.{name}", value) for name, value in figures.items()},
     )
+
+
+def _figure(field: str, value: object) -> Number | dict[str, Number]:
+    if isinstance(value, dict):
+        return {name: non_negative(f"{field}.{name}", each) for name, each in value.items()}
+    return non_negative(field, value)

@@ -272,8 +272,8 @@ class Controller:
 
     def _is_settled(self) -> bool:
         state = self.state
-        resting = (state.phase.resting or state.phase.detached) and state.request is None
-        return resting or self.ended.is_set()
+        resting = state.phase.resting and state.request is None and state.outcome is None
+        return resting or state.phase.detached or self.ended.is_set()
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)

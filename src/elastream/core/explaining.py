@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from elastream.core.change import Change
 from elastream.core.goal import Wanted, allowed
+from elastream.core.guards import stepwise
 from elastream.core.partitions import ShortageWatch
 from elastream.core.scenes import expected_left_s, unknowns
 from elastream.core.state import LoopState
@@ -47,7 +48,7 @@ def _under_way(state: LoopState, change: Change) -> str:
 def _resting(state: LoopState) -> list[str]:
     goal = state.policy.goal
     _, wanted, _ = goal.wanted(state.memory, state.observed)
-    wanted = allowed(wanted, state.observed)
+    wanted = stepwise(state, allowed(wanted, state.observed))
     lines = [_wish(state, wanted)]
     lines += [f"{sentence}." for sentence in goal.turning_points(state.memory, state.observed)]
     policy = state.policy

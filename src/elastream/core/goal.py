@@ -26,6 +26,21 @@ Need = Literal["hold", "scale-out", "scale-in", "rebalance"]
 
 
 @dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a change must reach, in the unit of a goal's marks."""
+
+    busiest: float
+    """The most that any executor may be busy after it, and any query."""
+    scales: Mapping[str, float] = field(default_factory=dict)
+    """What the work of a query's tasks counts, in that unit."""
+    outside: float = 0.0
+    """What everything but stateful tasks makes, all executors together."""
+
+    def __str__(self) -> str:
+        return f"busiest <= {self.busiest:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What a goal wants now."""
 
@@ -40,6 +55,8 @@ class Wanted:
     """The numbers behind the reason; ``wanted`` executors only where something should change."""
     firm: bool = False
     """Whether it needs no further batches to say so."""
+    purpose: Purpose | None = None
+    """What the change must reach; ``None``: an even spread, as far as ``tau`` asks for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from elastream.model.batch import stage_length
 from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
 
 _IDLE_STEP = 0.2
@@ -71,7 +72,9 @@ class QueryLoad:
     interval_ms: float | None = None
     """Stream time per batch."""
     overhead_ms: float | None = None
-    """Time per batch during which the busiest executor ran no stateful task of it."""
+    """Time per batch during which none of its stages ran: its fixed cost."""
+    waited_ms: float | None = None
+    """Time per batch for which its stages waited for slots that others held."""
 
     @cached_property
     def work(self) -> float:
@@ -90,6 +93,14 @@ class QueryLoad:
         for task in self.tasks.values():
             held[task.executor] = held.get(task.executor, 0.0) + task.work
         return held
+
+    @cached_property
+    def stages(self) -> Mapping[int, Mapping[TaskId, TaskLoad]]:
+        """Its stateful tasks by operator: the stages of a batch, which run one after another."""
+        stages: dict[int, dict[TaskId, TaskLoad]] = {}
+        for task, known in self.tasks.items():
+            stages.setdefault(task.operator, {})[task] = known
+        return stages
 
     @cached_property
     def state_bytes(self) -> float:
@@ -136,6 +147,7 @@ def smooth(
         arrivals_per_s=_arrivals(load, batch, interval_s, weight),
         interval_ms=mean(load.interval_ms, interval_s * 1000, weight),
         overhead_ms=mean(load.overhead_ms, _overhead_ms(batch, executors), weight),
+        waited_ms=mean(load.waited_ms, batch.waited_ms, weight),
     )
 
 
@@ -247,8 +259,11 @@ def _limit(load: QueryLoad, batch: BatchObservation) -> int | None:
 
 def _overhead_ms(batch: BatchObservation, executors: Sequence[Executor]) -> float:
     slots = {executor.id: executor.slots for executor in executors}
-    busy: dict[str, float] = {}
+    stages: dict[int, list[tuple[str, float]]] = {}
     for task in batch.tasks:
-        busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
-    longest = max((ms / slots.get(executor, 1) for executor, ms in busy.items()), default=0.0)
-    return max(0.0, batch.duration_ms - longest)
+        stages.setdefault(task.task.operator, []).append((task.executor, task.run_ms))
+    for tasks in stages.values():
+        for executor, _ in tasks:
+            slots.setdefault(executor, 1)
+    busy = sum(stage_length(tasks, slots) for tasks in stages.values())
+    return max(0.0, batch.duration_ms - batch.waited_ms - busy)

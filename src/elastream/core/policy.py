@@ -12,6 +12,7 @@ from inspect import signature
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
 from elastream.core.learning import LearningPlanner
+from elastream.core.periods import Period
 from elastream.model.checks import abbreviate, count, non_negative, positive
 from elastream.model.errors import ProblemError
 from elastream.model.words import printable
@@ -120,6 +121,13 @@ class Policy:
     standbys: int = 0
     """How many copies of its state a task keeps on other executors, 0 or 1. A copy follows every
     batch; when the executor of the task is lost, the task goes to its copy and loads nothing."""
+    state_bytes_per_executor: int | None = None
+    """Most state that an executor may hold; ``None`` for no limit."""
+    largest_step: int | None = None
+    """Most executors that one change of a goal adds or gives back; ``None`` for no limit."""
+    excluded_periods: tuple[str, ...] = ()
+    """When nothing is changed unless somebody asks for it or an executor is lost, by the clocks of
+    the system: ``"08:00-09:30"``, ``"Mon-Fri 22:00-06:00"``."""
     repartition: bool = False
     """Whether a query that has too few partitions may be paused, at most once an hour, and go on
     with more of them. It needs functions that start queries again: ``restart`` of ``attach``."""
@@ -143,6 +151,11 @@ class Policy:
         if count("standbys", self.standbys) > 1:
             raise ProblemError("standbys", f"{self.standbys} copies are more than one")
         count("patience", self.patience, least=1)
+        for name in ("state_bytes_per_executor", "largest_step"):
+            if getattr(self, name) is not None:
+                count(name, getattr(self, name), least=1)
+        for number, period in enumerate(self.excluded_periods):
+            Period.of(f"excluded_periods[{number}]", period)
         for name in ("cooldown_s", "tau"):
             non_negative(name, getattr(self, name))
         for name, kind in (("movement", Movement), ("timeouts", Timeouts)):

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from elastream.core.application import Observed, Query
-from elastream.core.change import Change, Destination
+from elastream.core.change import Change, Destination, Doubt, Outcome
 from elastream.core.decisions import Decision, Kind
 from elastream.core.events import Event, Instruction, Log, MoveRequested, ScaleRequested
 from elastream.core.goal import Need, Question
@@ -17,7 +17,6 @@ from elastream.core.learning import Learning
 from elastream.core.next import Next
 from elastream.core.partitions import Repartitioning, ShortageWatch
 from elastream.core.policy import Policy
-from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation, Executor, TaskId
 
 
@@ -206,6 +205,10 @@ class LoopState:
     signal: Signal = Signal()
     changed_ms: int | None = None
     """When the last change ended, well or not."""
+    outcome: Outcome | None = None
+    """The last change, until it is held against its prediction and logged."""
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    """Kinds of changes that did not bring what was predicted."""
     abandoned_ms: int | None = None
     """When a change was last given up."""
     request: ScaleRequested | MoveRequested | None = None
@@ -332,7 +335,7 @@ def note(
     *,
     query: str | None = None,
     utilisation: float | None = None,
-    figures: Mapping[str, Number] | None = None,
+    figures: Mapping[str, Any] | None = None,
 ) -> Log:
     """Return the instruction to log a decision taken in ``state``."""
     about = None if query is None else state.queries.get(query)

@@ -26,8 +26,9 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.goal import Wanted, allowed
+from elastream.core.guards import guard, stepwise
 from elastream.core.migrator.ending import abandon_change
-from elastream.core.next import Begin, TakeOn
+from elastream.core.next import Begin, TakeOn, TakeRequest
 from elastream.core.spares import begin_work
 from elastream.core.state import LoopState, Phase, Transition, Turn, note
 from elastream.model.words import join_names, pluralize
@@ -45,7 +46,7 @@ class Steady(Phase):
     def on(self, state: LoopState, event: Event) -> Turn:
         """Verify what was asked for in idle time, and decide; a request that waits comes first."""
         if state.request is not None and not state.unseen:
-            return take_request(replace(state, request=None), state.request)
+            return replace(state, request=None), (), TakeRequest(state.request)
         match event:
             case BatchObserved(batch=batch):
                 state, verified = _verified(state, state.queries[batch.query])
@@ -98,7 +99,7 @@ def reconsider(state: LoopState, query: str, late: str) -> Turn:
 
 def take_wanted(state: LoopState, wanted: Wanted) -> Turn:
     """Take on what the goal wants now that a question is answered."""
-    wanted = allowed(wanted, state.observed)
+    wanted = stepwise(state, allowed(wanted, state.observed))
     return _acted(state, wanted, None) if state.phase.resting else (state, (), None)
 
 
@@ -106,7 +107,8 @@ def take_on(state: LoopState, wanted: Wanted, query: str | None) -> Turn:
     """Begin the change that the goal wants; ``query`` is the one whose batch has just ended."""
     if wanted.need == "hold":
         raise AssertionError("a hold is held back")
-    change = Change(wanted.need, len(state.executors), wanted.executors, wanted.reason)
+    alive = len(state.executors)
+    change = Change(wanted.need, alive, wanted.executors, wanted.reason, purpose=wanted.purpose)
     wish = f"{wanted.need} to {wanted.executors}"
     if state.policy.advise_only:
         log = _hold(state, wanted, f"advice is being worked out; {wish} wanted", query)
@@ -147,7 +149,7 @@ def _decided(
         return _woken(state)
     goal = state.policy.goal
     memory, wanted, questions = goal.wanted(state.memory, state.observed)
-    wanted = allowed(wanted, state.observed)
+    wanted = stepwise(state, allowed(wanted, state.observed))
     state = replace(state, memory=memory)
     asks: list[Instruction] = []
     for question in questions:
@@ -180,7 +182,7 @@ def _acted(
         quiet = query is None and not (urgent and wanted.need != "hold")
         return state, () if quiet else (_hold(state, wanted, held, query),), None
     if state.phase.change is None:
-        return take_on(state, wanted, query)
+        return state, (), TakeOn(wanted, query)
     why = f"it waits for {late} alone, and {wanted.need} is wanted"
     return abandon_change(state, state.phase.change, why, then=TakeOn(wanted, query))
 
@@ -198,6 +200,9 @@ def held_back(state: LoopState, wanted: Wanted, *, urgent: bool) -> str | None:
     if state.is_recent(state.changed_ms, policy.cooldown_s) and not urgent:
         rest_s = policy.cooldown_s - state.passed_s(state.changed_ms)
         return f"cooling down, {rest_s:.1f} s left; {wish}"
+    guarded = None if urgent else guard(state, wanted)
+    if guarded is not None:
+        return f"{guarded}; {wish}"
     rounds = state.signal.rounds if state.signal.need == wanted.need else 0
     if rounds < policy.patience and not (urgent or wanted.firm):
         return f"asked for in {rounds} of {policy.patience} rounds; {wish}"

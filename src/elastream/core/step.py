@@ -31,6 +31,7 @@ from elastream.core.events import (
 )
 from elastream.core.facts import take_in
 from elastream.core.goal import Failure, Think
+from elastream.core.guards import log_outcome, with_outcome
 from elastream.core.learning import Learning, LearningPlanner, Learnt, Lesson
 from elastream.core.migrator.copying import begin_copying
 from elastream.core.migrator.ending import abandon_change, begin_releasing, note_abandoned
@@ -116,7 +117,9 @@ def step(state: LoopState, event: Event) -> Transition:
         return state, ()
     match event:
         case ScaleRequested() | MoveRequested():
-            return _followed(take_request(state, event))
+            state, ended = log_outcome(state)
+            state, instructions = _followed(take_request(state, event))
+            return state, (*ended, *instructions)
         case AbandonRequested(why=why):
             return _abandon_requested(state, why)
         case DetachRequested():
@@ -138,13 +141,14 @@ def step(state: LoopState, event: Event) -> Transition:
     state, log, news = take_in(state, event)
     if not news:
         return state, log
+    state, ended = with_outcome(state, event)
     rested = state.phase.resting
     state, instructions = _followed(state.phase.on(state, event))
     state, more = _see_to_the_rest(state)
     if isinstance(event, BatchObserved):
         state, about = update_partitions(state, event.batch.query, rested=rested)
         more = (*more, *about)
-    return state, (*log, *instructions, *more)
+    return state, (*log, *ended, *instructions, *more)
 
 
 def _followed(turn: Turn) -> Transition:
@@ -169,10 +173,13 @@ def _begun(state: LoopState, following: Next) -> Turn:
         case Reconsider(query, late):
             return reconsider(state, query, late)
         case TakeOn(wanted, query):
-            return take_on(state, wanted, query)
+            state, ended = log_outcome(state)
+            state, instructions, begun = take_on(state, wanted, query)
+            return state, (*ended, *instructions), begun
         case TakeRequest(request, otherwise):
+            state, ended = log_outcome(state)
             state, instructions, taken = take_request(state, request)
-            return state, instructions, taken or otherwise
+            return state, (*ended, *instructions), taken or otherwise
         case Rest(then):
             return replace(state, phase=Steady()), (), then
 
@@ -234,6 +241,7 @@ def _abandon_requested(state: LoopState, why: str) -> Transition:
 
 def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
     """Leave: what is under way is given up and logged as such, and not carried out later."""
+    state, ended = log_outcome(state)
     change = state.phase.change
     given_up: tuple[Instruction, ...] = ()
     if change is not None:
@@ -246,7 +254,12 @@ def _detach_requested(state: LoopState, request: DetachRequested) -> Transition:
         state, phase=Detached(), questions={}, request=None, preparation=None, standbys=Standbys()
     )
     figures: dict[str, Number] = {"failed": 1} if request.failed else {}
-    return left, (*cancels, *given_up, note(state, "detach", request.reason, figures=figures))
+    return left, (
+        *ended,
+        *cancels,
+        *given_up,
+        note(state, "detach", request.reason, figures=figures),
+    )
 
 
 def _see_to_the_rest(state: LoopState) -> Transition:

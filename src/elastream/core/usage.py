@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
@@ -47,8 +48,16 @@ class Usage:
                 if executor in held:
                     held[executor] += work * more / slots
             self.outside += sum(query.load.outside.values()) * more / slots
-        self.held = held
+        sizes = {executor.id: executor.slots / slots for executor in executors}
+        self.held = {executor: work / sizes[executor] for executor, work in held.items()}
         """Of each executor that is alive, with all that it does."""
+        self.batches = {
+            query.name: scale * _length(query, sizes) + _outside(query, len(held)) * more / slots
+            for query, scale, more in zip(queries, self._scales, demands, strict=True)
+            if len(query.load.stages) > 1
+        }
+        """Of each query of several stages: the time they take, one after another. No query does
+        more than 1, however idle the executors are."""
         self.tasks = sum(q.load.work * s for q, s in zip(queries, self._scales, strict=True))
         """Of all stateful tasks together."""
         self.heaviest = max(
@@ -68,21 +77,49 @@ class Usage:
 
     @property
     def busiest(self) -> float:
-        """Of the busiest executor."""
-        return max(self.held.values())
+        """Of the busiest executor, or of the busiest query where that is more."""
+        return max((*self.held.values(), *self.batches.values()))
+
+    @property
+    def alone(self) -> float:
+        """Of the busiest query if every task had an executor of its own."""
+        return max(map(sum, self._longest), default=0.0)
+
+    @property
+    def scales(self) -> Mapping[str, float]:
+        """What the work of each query's tasks counts, by the query's name."""
+        return {query.name: scale for query, scale in zip(self._queries, self._scales, strict=True)}
 
     def above(self, mark: float) -> bool:
         """Whether the mean or the busiest executor is above ``mark``."""
         return max(self.mean, self.busiest) > mark * (1 + SLACK)
 
     def even_at_most(self, nodes: int) -> float:
-        """Return a bound on the fullest node of an even spread (Graham 1969)."""
-        return self.tasks / nodes + self.heaviest
+        """Return a bound on the busiest of an even spread (Graham 1969)."""
+        return max(
+            self.tasks / nodes + self.heaviest,
+            max(
+                (
+                    query.load.work * scale / nodes + sum(longest)
+                    for query, scale, longest in zip(
+                        self._queries, self._scales, self._longest, strict=True
+                    )
+                ),
+                default=0.0,
+            ),
+        )
 
     def even(self, nodes: int, observed: Observed) -> float:
-        """Return the load of the fullest node of an even spread, or what tau allows if more."""
-        fullest = even_max_load(self._each, nodes, contiguous=observed.bounds.contiguous)
-        return max(fullest, (1 + observed.bounds.tau) * self.tasks / nodes)
+        """Return the load of the busiest in an even spread."""
+        contiguous = observed.bounds.contiguous
+        fullest = even_max_load(self._each, nodes, contiguous=contiguous)
+        for query, scale in zip(self._queries, self._scales, strict=True):
+            stages = query.load.stages.values()
+            if len(stages) > 1:
+                works = ([task.work * scale for task in tasks.values()] for tasks in stages)
+                parts = (even_max_load(work, nodes, contiguous=contiguous) for work in works)
+                fullest = max(fullest, sum(parts))
+        return fullest
 
     @property
     def limits(self) -> str:
@@ -94,6 +131,17 @@ class Usage:
             for query in self.limited
         )
         return f" ({each}, fewer than are asked for: executors get no more)"
+
+    @cached_property
+    def _longest(self) -> list[list[float]]:
+        """Of each query the heaviest task of each stage."""
+        return [
+            [
+                max(task.work for task in tasks.values()) * scale
+                for tasks in query.load.stages.values()
+            ]
+            for query, scale in zip(self._queries, self._scales, strict=True)
+        ]
 
     @cached_property
     def _each(self) -> list[float]:
@@ -141,3 +189,19 @@ def _usable_share(query: Query) -> float:
     if query.trigger_ms is None or query.load.overhead_ms is None:
         return 1.0
     return max(_LEAST_USABLE, 1 - query.load.overhead_ms / query.trigger_ms)
+
+
+def _length(query: Query, sizes: Mapping[str, float]) -> float:
+    """Return the sum over a query's stages of the most work that an executor has for its size."""
+    total = 0.0
+    for tasks in query.load.stages.values():
+        held: dict[str, float] = {}
+        for task in tasks.values():
+            held[task.executor] = held.get(task.executor, 0.0) + task.work
+        alive = sizes.keys() & held.keys()
+        total += max((held[executor] / sizes[executor] for executor in alive), default=0.0)
+    return total
+
+
+def _outside(query: Query, executors: int) -> float:
+    return sum(query.load.outside.values()) / executors

@@ -13,14 +13,17 @@ evenly over the n, as work without state goes wherever a slot is free.
   the share of its trigger that stateful tasks can use, ``1 - overhead / trigger``.
 
 ``fits(n, mark)`` holds where ``u(n) <= mark`` and the fullest executor of an even spread is at
-most ``(1 + tau) mark`` busy, or no busier than the heaviest task makes it anywhere.
+most ``(1 + tau) mark`` busy and not above ``target + hysteresis``, or no busier than the heaviest
+task makes it anywhere. The stages of a query run one after another: of one that has several the
+fullest executors of all stages are added up. The plan of a change must keep the busiest below
+``target + hysteresis`` (:class:`~elastream.core.goal.Purpose`).
 
 - scale out where the mean or the busiest executor is above ``target + hysteresis`` and the least n
   that fits ``target`` is above the present number;
 - scale in where the least n that fits ``target - hysteresis`` is below the present number, by a
   tenth of it or more: state is not moved to save one executor in a hundred;
 - rebalance where the busiest executor is above ``target + hysteresis``, and above what an even
-  spread over the same executors allows by more than ``hysteresis``.
+  spread over the same executors allows by more than half of ``hysteresis``.
 
 No oscillation: what fits the lower mark fits the target, so the n of a scale-out is never above
 that of a scale-in for the same load, and going back takes a change of load of at least
@@ -41,7 +44,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from elastream.core.application import Observed
-from elastream.core.goal import Goal, Marks, Need, Question, Wanted, within_bounds
+from elastream.core.goal import Goal, Marks, Need, Purpose, Question, Wanted, within_bounds
 from elastream.core.usage import SLACK, Usage, demand
 from elastream.goals.forecast import Expected, Forecaster
 from elastream.goals.wall_clock import checked_zone
@@ -180,7 +183,8 @@ class Utilisation(Goal):
                 reason = f"{reason}; {ahead.mean:.2f} expected {within}"
         if need != "hold":
             figures["wanted"] = number
-        return memory, Wanted(need, number, reason, usage.mean, figures), ()
+        purpose = Purpose(self.high_mark, ahead.scales, ahead.outside)
+        return memory, Wanted(need, number, reason, usage.mean, figures, purpose=purpose), ()
 
     def turning_points(
         self,
@@ -258,7 +262,7 @@ class Utilisation(Goal):
         if not pressed:
             return "hold", alive, f"{busy}: {self._contentment(usage, observed)}"
         even = usage.even(alive, observed) + usage.outside / alive
-        if usage.busiest > even + self.hysteresis:
+        if usage.busiest > even + self.hysteresis / 2:
             return "rebalance", alive, f"{busy}: an even spread allows {even:.2f}"
         if out > alive:
             most = bounds.most
@@ -282,7 +286,8 @@ class Utilisation(Goal):
         number = max(1, min(alone, math.ceil(usage.total / mark * (1 - SLACK))))
         while number < min(alone, bounds.most):
             share = usage.outside / number
-            fullest = max((1 + bounds.tau) * mark, usage.heaviest + share) * (1 + SLACK)
+            most = min((1 + bounds.tau) * mark, self.high_mark)
+            fullest = max(most, usage.alone + share) * (1 + SLACK)
             if usage.even_at_most(number) + share <= fullest:
                 break
             if usage.even(number, observed) + share <= fullest:

@@ -23,6 +23,7 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure
+from elastream.core.guards import begin_outcome
 from elastream.core.next import Begin, Rest, TakeOn, TakeRequest
 from elastream.core.spares import keep_spares, with_alive
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
@@ -75,14 +76,16 @@ def begin_releasing(state: LoopState, change: Change, ids: tuple[str, ...]) -> T
 
 
 def complete_change(state: LoopState, change: Change) -> Turn:
-    """Report what was reached; the cooldown begins."""
+    """Begin the cooldown; what was reached is logged when it is known what it brought."""
     progress, now = change.progress, len(state.executors)
     batches = pluralize(progress.batches, "batch", "batches")
     moved = f"{pluralize(progress.tasks_moved, 'task')} moved in {batches}"
     reason = f"{change.kind} from {change.before} to {pluralize(now, 'executor')} done: {moved}"
-    log = note(state, "done", reason, figures=_figures(state, change))
+    figures = _figures(state, change)
+    outcome = begin_outcome(state, change, reason, figures)
+    log = () if outcome is not None else (note(state, "done", reason, figures=figures),)
     state, dropped, rest = _ended(state, done=True)
-    return state, (log, *dropped), rest
+    return replace(state, outcome=outcome), (*log, *dropped), rest
 
 
 def abandon_change(

@@ -1,15 +1,11 @@
 """Planning: which tasks move, from the truth of this moment.
 
-All queries are planned together, tasks in the order (query, operator, partition); nodes are the
-executors, oldest first. A task whose executor was lost loads its state wherever it goes, so it is
-entered as one without state, on the node of its neighbour. The planner gets the copies of state
-that are there (standbys, and what an earlier plan of the same change had copied): a task loads
-nothing where its copy is.
+What is to be planned is in :mod:`elastream.core.migrator.problem`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from elastream.core.application import Observed
@@ -23,20 +19,21 @@ from elastream.core.events import (
     Status,
     Tick,
 )
-from elastream.core.goal import Failure, MadePlanner
+from elastream.core.goal import Failure, MadePlanner, Purpose
 from elastream.core.learning import LearningPlanner, chosen_planner
 from elastream.core.migrator.ending import abandon_change, note_waiting, plan_again
+from elastream.core.migrator.problem import step_problem
 from elastream.core.next import BeginCopying, Rest
 from elastream.core.policy import planner_named
+from elastream.core.prediction import predict
 from elastream.core.routes import Route, RouteOrder
 from elastream.core.state import LoopState, Phase, Signal, Turn, note
-from elastream.model.assignment import Assignment
+from elastream.core.usage import SLACK
+from elastream.model.batch import Spread
 from elastream.model.checks import Number
-from elastream.model.migration import Copies, StepProblem, Target
 from elastream.model.observation import TaskId
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import pluralize
-from elastream.placement.even_spread import attainable_tau
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +82,8 @@ class Planning(Phase):
         order = [self.tasks[number] for step in route.steps for number in step]
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
+        stays = {*self.nodes} - {*target.leaving}
+        change = replace(change, prediction=predict(state.observed, goal, stays))
         return state, (log,), BeginCopying(change, target)
 
     def _still_true(self, state: LoopState) -> bool:
@@ -109,19 +108,62 @@ class Planning(Phase):
         total = len(self.tasks)
         steps = pluralize(len(route.steps), "mini-migration")
         moves = f"{len(plan.moves)} of {pluralize(total, 'task')} move, in {steps}"
-        return "; ".join((moves, *route.notes))
+        return "; ".join((moves, *self._purpose(plan), *route.notes))
+
+    def _purpose(self, plan: StepPlan) -> tuple[str, ...]:
+        """Say whether the plan reaches what the change is for."""
+        purpose = self.change.purpose
+        if purpose is None:
+            return ()
+        busiest = self._busiest(plan, purpose)
+        if busiest <= purpose.busiest * (1 + SLACK):
+            return (f"reaches {purpose}",)
+        least = self._heaviest() + purpose.outside / self.order.problem.target.nodes
+        why = "the executors are too few"
+        if busiest <= least * (1 + SLACK):
+            why = "the heaviest tasks alone make that much"
+        elif least > purpose.busiest:
+            why = f"the heaviest tasks alone make {least:.2f}"
+        return (f"does not reach {purpose}, but {busiest:.2f}: {why}",)
+
+    def _heaviest(self) -> float:
+        """Return how busy a query is for which every task has an executor of its own."""
+        problem = self.order.problem
+        stages = problem.stages or (0,) * len(problem.work)
+        queries = problem.queries or (0,) * (max(stages) + 1)
+        longest: list[Number] = [0] * len(queries)
+        for stage, work in zip(stages, problem.work, strict=True):
+            longest[stage] = max(longest[stage], work)
+        total: list[Number] = [0] * (max(queries) + 1)
+        for query, work in zip(queries, longest, strict=True):
+            total[query] += work
+        return float(max(total))
+
+    def _busiest(self, plan: StepPlan, purpose: Purpose) -> float:
+        spread = Spread.of(self.order.problem, plan.assignment.nodes_of_tasks)
+        outside = purpose.outside / self.order.problem.target.nodes
+        return float(max(spread.busiest, *spread.batches)) + outside
 
     def _figures(self, plan: StepPlan, route: Route) -> dict[str, Number]:
-        copies = self.order.problem.copies
+        copies, purpose = self.order.problem.copies, self.change.purpose
+        reached: dict[str, Number] = {}
+        if purpose is not None:
+            busiest = self._busiest(plan, purpose)
+            reached = {
+                "purpose_busiest": round(purpose.busiest, 4),
+                "plan_busiest": round(busiest, 4),
+                "reaches_purpose": int(busiest <= purpose.busiest * (1 + SLACK)),
+            }
         return {
+            **reached,
             "tasks_to_move": len(plan.moves),
             "tasks_with_copies": sum((move.task, move.target) in copies for move in plan.moves),
             "state_bytes_to_move": plan.cost,
             "state_bytes_lower_bound": plan.lower_bound,
             "mini_migrations": len(route.steps),
             "tau": round(self.order.problem.target.tau, 4),
-            "limit": round(plan.limit, 4),
-            "max_load": round(plan.max_load, 4),
+            "limit": round(plan.batch_limit, 4),
+            "max_load": round(plan.batch, 4),
         }
 
 
@@ -132,6 +174,7 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         target = _by_hand(observed, change.placement)
         if not target.goal.keys() & change.placement.keys():
             return abandon_change(state, change, "its tasks have left with their queries")
+        change = replace(change, prediction=predict(observed, target.goal, observed.alive))
         return state, (), BeginCopying(change, target)
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = tuple(executor.id for executor in state.executors)
@@ -166,26 +209,10 @@ def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str,
 def _order(
     state: LoopState, change: Change, tasks: tuple[TaskId, ...], nodes: tuple[str, ...], wanted: int
 ) -> RouteOrder:
-    policy, observed = state.policy, state.observed
-    loads = [load for _, load in observed.tasks()]
-    work = _work([load.work for load in loads])
-    number_of = {executor: number for number, executor in enumerate(nodes)}
-    places = [number_of.get(observed.where(task)) for task in tasks]
+    movement = state.policy.movement
     planner, notes = _planner(state, tasks, wanted)
-    tau = policy.tau if change.tau is None else change.tau
-    problem = StepProblem(
-        work=work,
-        state=tuple(
-            0 if place is None else round(load.state_bytes)
-            for place, load in zip(places, loads, strict=True)
-        ),
-        current=Assignment(_filled(places), len(nodes)),
-        target=Target(wanted, attainable_tau(work, wanted, tau, contiguous=planner.contiguous)),
-        copies=_copies(state, tasks, places, number_of),
-    )
-    return RouteOrder(
-        problem, planner, policy.movement.moves_per_batch, policy.movement.bytes_per_batch, notes
-    )
+    problem = step_problem(state, change, tasks, nodes, wanted, contiguous=planner.contiguous)
+    return RouteOrder(problem, planner, movement.moves_per_batch, movement.bytes_per_batch, notes)
 
 
 def _planner(
@@ -208,42 +235,11 @@ def _planner(
 
 def _why_single_step(order: RouteOrder) -> str | None:
     """Return why a planner that was made from values cannot use them here, for the log."""
-    if not order.problem.consecutive:
+    if order.problem.current.intervals is None:
         return None
     ask = getattr(order.planner, "why_single_step", None)
     why = None if ask is None else ask(order.problem)
     return None if why is None else f"{order.planner.name} {why}: single-step"
-
-
-def _work(work: Sequence[float]) -> tuple[float, ...]:
-    """Return what the tasks weigh; all alike where nothing has been measured."""
-    rounded = tuple(round(amount, 12) for amount in work)
-    return rounded if sum(rounded) > 0 else (1.0,) * len(work)
-
-
-def _copies(
-    state: LoopState,
-    tasks: Sequence[TaskId],
-    places: Sequence[int | None],
-    number_of: Mapping[str, int],
-) -> Copies:
-    """Return the tasks that have a copy on a node which is not their own, and that node."""
-    holders = [number_of.get(state.standbys.holder(task) or "") for task in tasks]
-    return frozenset(
-        (number, holder)
-        for number, (place, holder) in enumerate(zip(places, holders, strict=True))
-        if holder is not None and place not in (None, holder)
-    )
-
-
-def _filled(places: Sequence[int | None]) -> tuple[int, ...]:
-    """Give a task that is nowhere the node of the one before it, else of the first that has one."""
-    first = next((place for place in places if place is not None), 0)
-    filled = []
-    for place in places:
-        first = first if place is None else place
-        filled.append(first)
-    return tuple(filled)
 
 
 def _by_hand(observed: Observed, placement: Mapping[TaskId, str]) -> Destination:

@@ -1,0 +1,166 @@
+"""Guards: what holds a wanted change back, and whether the last one brought what was predicted.
+
+A change that has ended is held against its prediction over the first batches after it; only then is
+it logged as done. A direction that brought less than half of the relief that was predicted, twice
+in a row, is not tried again until load, tasks or executors have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+from typing import Any, Final
+
+from elastream.core.change import Change, Doubt, Outcome
+from elastream.core.events import BatchObserved, Event, Log
+from elastream.core.goal import Wanted
+from elastream.core.periods import Period
+from elastream.core.prediction import busiest_now
+from elastream.core.state import LoopState, note
+from elastream.model.observation import BatchObservation
+
+_BATCHES: Final = 5
+"""A query is compared by the median of this many batches."""
+_TRIES: Final = 2
+"""How often a direction may fail to help."""
+_HELPED: Final = 0.5
+"""A change has helped if it brought this share of what was predicted."""
+_WORTH: Final = 0.05
+"""A predicted relief below this share of a batch is not judged: batches differ by more."""
+_SAME_LOAD: Final = 0.2
+_CAUGHT_UP: Final = 1.3
+"""A batch works off a backlog if it reads so many times the rows that arrive during it."""
+
+
+def guard(state: LoopState, wanted: Wanted) -> str | None:
+    """Return why a change that a goal wants should not be begun now; ``None`` where it may."""
+    wall_ms = state.observed.wall_ms
+    if wall_ms is not None:
+        wall = datetime.fromtimestamp(wall_ms / 1000)
+        for period in state.policy.excluded_periods:
+            if Period.of("excluded_periods", period).includes(wall):
+                return f"{period} is excluded"
+    doubt = state.doubts.get(wanted.need)
+    if doubt is not None and doubt.tries >= _TRIES and _holds(doubt, state):
+        brought = f"{wanted.need} brought less than half of what was predicted, {doubt.tries} times"
+        return f"{brought}: not again until load, tasks or executors change"
+    return None
+
+
+def stepwise(state: LoopState, wanted: Wanted) -> Wanted:
+    """Return what is wanted, in steps of at most so many executors as the policy allows."""
+    most, alive = state.policy.largest_step, len(state.executors)
+    if most is None or abs(wanted.executors - alive) <= most:
+        return wanted
+    executors = alive + (most if wanted.executors > alive else -most)
+    reason = f"{wanted.reason}; at most {most} at a time towards {wanted.executors}"
+    return replace(wanted, executors=executors, reason=reason)
+
+
+def begin_outcome(
+    state: LoopState, change: Change, reason: str, figures: Mapping[str, Any]
+) -> Outcome | None:
+    """Return what is to be held against the prediction of a change; ``None``: nothing is."""
+    prediction = change.prediction
+    if prediction is None or not change.progress.tasks_moved:
+        return None
+    running = state.running & prediction.batch_ms.keys()
+    after: dict[str, tuple[float, ...]] = dict.fromkeys(sorted(running), ())
+    return Outcome(change, reason, figures, state.now_ms, after) if after else None
+
+
+def with_outcome(state: LoopState, event: Event) -> tuple[LoopState, tuple[Log, ...]]:
+    """Take a batch into the outcome that is open, and log that where it is complete."""
+    outcome = state.outcome
+    if outcome is None:
+        return state, ()
+    if isinstance(event, BatchObserved) and _is_steady(state, event.batch, outcome):
+        name, took_ms = event.batch.query, event.batch.duration_ms
+        after = {**outcome.after_ms, name: (*outcome.after_ms[name], took_ms)}
+        outcome = replace(outcome, after_ms=after)
+        state = replace(state, outcome=outcome)
+    waited = state.passed_s(outcome.since_ms) > state.policy.timeouts.action_s
+    running = state.running
+    missing = any(len(took) < _BATCHES and q in running for q, took in outcome.after_ms.items())
+    return (state, ()) if missing and not waited else log_outcome(state)
+
+
+def _is_steady(state: LoopState, batch: BatchObservation, outcome: Outcome) -> bool:
+    """Whether a batch is of a query that the change concerned, and works off no backlog."""
+    query = state.queries.get(batch.query)
+    if query is None or batch.query not in outcome.after_ms:
+        return False
+    load = query.load
+    if load.arrivals_per_s is None or load.limit_rows is not None:
+        return True
+    lasts_s = max(batch.duration_ms, query.trigger_ms or 0.0) / 1000
+    return batch.rows <= _CAUGHT_UP * load.arrivals_per_s * lasts_s
+
+
+def log_outcome(state: LoopState) -> tuple[LoopState, tuple[Log, ...]]:
+    """Log the change whose outcome is open as done, with what has been measured of it so far."""
+    outcome = state.outcome
+    if outcome is None:
+        return state, ()
+    change, prediction = outcome.change, outcome.change.prediction
+    measured = {
+        name: round(median(took[:_BATCHES]), 1) for name, took in outcome.after_ms.items() if took
+    }
+    figures = dict(outcome.figures)
+    if prediction is not None:
+        figures["predicted_batch_ms"] = dict(prediction.batch_ms)
+        if prediction.busiest is not None:
+            figures["predicted_busiest"] = round(prediction.busiest, 4)
+    if measured:
+        figures["measured_batch_ms"] = measured
+        busiest = busiest_now(state.observed)
+        if busiest is not None:
+            figures["measured_busiest"] = round(busiest, 4)
+    doubts = dict(state.doubts)
+    helped = _helped(change, measured)
+    if helped is False:
+        tries = 1 + (doubts[change.kind].tries if change.kind in doubts else 0)
+        tasks = sum(1 for _ in state.observed.tasks())
+        doubts[change.kind] = Doubt(tries, len(state.executors), tasks, _work(state))
+    elif helped:
+        doubts.pop(change.kind, None)
+    log = note(state, "done", outcome.reason + _compared(change, measured), figures=figures)
+    return replace(state, outcome=None, doubts=doubts), (log,)
+
+
+def _compared(change: Change, measured: Mapping[str, float]) -> str:
+    """Say what batches take now, and what was predicted."""
+    predicted = {} if change.prediction is None else change.prediction.batch_ms
+    parts = [
+        f"{name} {took / 1000:.2f} s where {predicted[name] / 1000:.2f} s were predicted"
+        for name, took in measured.items()
+        if name in predicted
+    ]
+    return f"; a batch of {', of '.join(parts)}" if parts else ""
+
+
+def _helped(change: Change, measured: Mapping[str, float]) -> bool | None:
+    """Return whether a change brought what was predicted; ``None`` where that cannot be said."""
+    predicted = {} if change.prediction is None else change.prediction.batch_ms
+    hoped = brought = 0.0
+    for name, took in measured.items():
+        before = change.usual_ms.get(name)
+        if before is not None and before - predicted[name] >= _WORTH * before:
+            hoped += before - predicted[name]
+            brought += before - took
+    return None if hoped <= 0 else brought >= _HELPED * hoped
+
+
+def _holds(doubt: Doubt, state: LoopState) -> bool:
+    """Whether nothing has changed since then."""
+    return (
+        doubt.executors == len(state.executors)
+        and doubt.tasks == sum(1 for _ in state.observed.tasks())
+        and abs(_work(state) - doubt.work) <= _SAME_LOAD * doubt.work
+    )
+
+
+def _work(state: LoopState) -> float:
+    return sum(query.load.work for query in state.queries.values())

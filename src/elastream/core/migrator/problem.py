@@ -1,0 +1,152 @@
+"""The problem that a change poses to the planner, from the truth of this moment.
+
+All queries are planned together, tasks in the order (query, operator, partition); nodes are the
+executors, oldest first. A task whose executor was lost loads its state wherever it goes, so it is
+entered as one without state, on the node of its neighbour. The planner gets the copies of state
+that are there (standbys, and what an earlier plan of the same change had copied): a task loads
+nothing where its copy is.
+
+What the plan must keep is the tightest of
+
+- ``tau``: a batch of each query takes at most ``1 + tau`` times what an even spread would take;
+- the purpose of the change (:class:`~elastream.core.goal.Purpose`);
+- for more executors than hold tasks now: half of the relief that they can bring, since nobody
+  pays for an executor that gets next to nothing;
+
+and it is widened where no placement attains that, which the log says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from elastream.core.application import Observed
+from elastream.core.change import Change
+from elastream.core.goal import Purpose
+from elastream.core.state import LoopState
+from elastream.model.assignment import Assignment
+from elastream.model.batch import Limits
+from elastream.model.checks import Number
+from elastream.model.migration import Copies, StepProblem, Target, exact_sum
+from elastream.model.observation import TaskId
+from elastream.placement.even_spread import attainable
+
+_LEAST_RELIEF = 0.5
+"""The share of the relief of new executors that a plan brings at least."""
+
+
+def step_problem(
+    state: LoopState,
+    change: Change,
+    tasks: Sequence[TaskId],
+    nodes: Sequence[str],
+    wanted: int,
+    *,
+    contiguous: bool,
+) -> StepProblem:
+    """Return the problem; its tasks and nodes are numbered in these orders."""
+    observed, policy = state.observed, state.policy
+    loads = dict(observed.tasks())
+    number_of = {executor: number for number, executor in enumerate(nodes)}
+    places = [number_of.get(observed.where(task)) for task in tasks]
+    scales = {} if change.purpose is None else change.purpose.scales
+    stages, queries = ((), ()) if contiguous else _stages(tasks)
+    added = wanted - len(nodes)  # where a plan is only advised
+    problem = StepProblem(
+        work=_work([loads[task].work * scales.get(task.query, 1.0) for task in tasks]),
+        state=tuple(
+            0 if place is None else round(loads[task].state_bytes)
+            for place, task in zip(places, tasks, strict=True)
+        ),
+        current=Assignment(_filled(places), len(nodes)),
+        target=Target(
+            wanted, _tau(policy.tau if change.tau is None else change.tau, places, wanted)
+        ),
+        copies=_copies(state, tasks, places, number_of),
+        stages=stages,
+        queries=queries,
+        slots=_slots(observed, added),
+        memory=_memory(policy.state_bytes_per_executor, len(nodes) + max(0, added)),
+    )
+    if change.purpose is not None:
+        problem = _with_purpose(problem, change.purpose)
+    return attainable(problem, contiguous=contiguous)
+
+
+def _tau(tau: Number, places: Sequence[int | None], wanted: int) -> Number:
+    """Return ``tau``, or what half of the relief that further executors can bring allows."""
+    holders = len({place for place in places if place is not None})
+    if not 0 < holders < wanted:
+        return tau
+    return min(tau, _LEAST_RELIEF * (wanted / holders - 1))
+
+
+def _with_purpose(problem: StepProblem, purpose: Purpose) -> StepProblem:
+    """Return the problem with the limits of a purpose where they are tighter."""
+    room = purpose.busiest - purpose.outside / problem.target.nodes
+    if room <= 0:
+        return problem
+    if problem.plain:
+        even = exact_sum(problem.work) / problem.target.nodes
+        tau = max(0.0, min(problem.target.tau, room / even - 1))
+        return replace(problem, target=replace(problem.target, tau=tau))
+    limits = tuple(min(limit, room) for limit in Limits.of(problem).batches)
+    return replace(problem, most_batch=limits, most_busy=room)
+
+
+def _stages(tasks: Sequence[TaskId]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the stage of each task and the query of each stage; nothing where one is all."""
+    stages = {pair: number for number, pair in enumerate(dict.fromkeys(map(_stage, tasks)))}
+    if len(stages) == 1:
+        return (), ()
+    queries = {name: number for number, name in enumerate(dict.fromkeys(q for q, _ in stages))}
+    return tuple(stages[_stage(task)] for task in tasks), tuple(queries[q] for q, _ in stages)
+
+
+def _stage(task: TaskId) -> tuple[str, int]:
+    return task.query, task.operator
+
+
+def _slots(observed: Observed, added: int) -> tuple[Number, ...]:
+    """Return the slots of each executor over their mean; nothing where all have as many."""
+    slots = [executor.slots for executor in observed.executors]
+    if len(set(slots)) == 1:
+        return ()
+    mean = sum(slots) / len(slots)
+    return (*(number / mean for number in slots), *(1.0 for _ in range(added)))
+
+
+def _memory(most: int | None, nodes: int) -> tuple[Number, ...]:
+    return () if most is None else (most,) * nodes
+
+
+def _work(work: Sequence[float]) -> tuple[float, ...]:
+    """Return what the tasks weigh; all alike where nothing has been measured."""
+    rounded = tuple(round(amount, 12) for amount in work)
+    return rounded if sum(rounded) > 0 else (1.0,) * len(work)
+
+
+def _copies(
+    state: LoopState,
+    tasks: Sequence[TaskId],
+    places: Sequence[int | None],
+    number_of: Mapping[str, int],
+) -> Copies:
+    """Return the tasks that have a copy on a node which is not their own, and that node."""
+    holders = [number_of.get(state.standbys.holder(task) or "") for task in tasks]
+    return frozenset(
+        (number, holder)
+        for number, (place, holder) in enumerate(zip(places, holders, strict=True))
+        if holder is not None and place not in (None, holder)
+    )
+
+
+def _filled(places: Sequence[int | None]) -> tuple[int, ...]:
+    """Give a task that is nowhere the node of the one before it, else of the first that has one."""
+    first = next((place for place in places if place is not None), 0)
+    filled = []
+    for place in places:
+        first = first if place is None else place
+        filled.append(first)
+    return tuple(filled)
