@@ -54,7 +54,7 @@ def expect_rest(seed: int) -> None:
         response_ms=draw.choice([1.3, 2, 3, 4, 6, 10]) * trigger_ms,
         max_replicas=MOST,
         period_s=draw.choice([20, 60]),
-        latency=draw.choice(["fitted", "fitted", "queue"]),  # type: ignore[arg-type]
+        latency=draw.choice(["fitted", "fitted", "queue"]),
     )
     few = max(1, enough - draw.choice([0, 0, 0, 1]))
     settings = ClusterSettings(executors=draw.randint(few, MOST), status_s=5)
