@@ -356,6 +356,15 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--trigger-s", "0"),
         _wrong("--json", "/"),
     ),
+    "bench relief": (
+        _wrong("--shape", "round"),
+        _wrong("--change", "2-2"),
+        _wrong("--planner", "best"),
+        _wrong("--tau", "-1"),
+        _wrong("--row-ms", "0"),
+        _wrong("--batches", "1"),
+        _wrong("--json", "/"),
+    ),
     "study resilience": (
         Call("--input", "--input none.json", "none.json: "),
         _wrong("--figures", "99"),

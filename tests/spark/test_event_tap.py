@@ -16,7 +16,9 @@ from elastream.spark.internals.event_tap import (
     JobEvent,
     Poll,
     QueryEvent,
+    RunningTask,
     TaskEvent,
+    TaskTimes,
     Work,
     poll_in,
     work_in,
@@ -31,14 +33,19 @@ NAMES = ("run time", "rows", "number of total state rows")
 IDS = st.uuids().map(str)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 COUNTERS = st.builds(Added, st.sampled_from(NAMES), st.integers(0, 2**63 - 1), NUMBERS)
+MOMENTS = st.integers(0, 2**63 - 1)
+EXECUTORS = st.from_regex(r"[0-9a-z-]+", fullmatch=True)
 TASKS = st.builds(
     TaskEvent,
+    MOMENTS,
     st.integers(0, 2**31 - 1),
     st.integers(-1, 2**31 - 1),
-    st.from_regex(r"[0-9a-z-]+", fullmatch=True),
+    EXECUTORS,
     st.booleans(),
+    st.builds(TaskTimes, MOMENTS, MOMENTS, MOMENTS),
     st.lists(COUNTERS).map(tuple),
 )
+RUNNING = st.builds(RunningTask, MOMENTS, st.integers(0, 2**31 - 1), EXECUTORS, MOMENTS, MOMENTS)
 JOBS = st.builds(
     JobEvent,
     st.lists(st.integers(0, 2**31 - 1)).map(tuple),
@@ -62,7 +69,14 @@ EVENTS = (
 def task_line(task: TaskEvent) -> str:
     added = " ".join(f"{NAMES.index(name)}:{i}:{value}" for name, i, value in task.added)
     well = int(task.ended_well)
-    return f"task\t{task.stage}\t{task.partition}\t{task.executor}\t{well}\t{added}"
+    times = "\t".join(map(str, task.times))
+    place = f"{task.id}\t{task.stage}\t{task.partition}\t{task.executor}\t{well}"
+    return f"task\t{place}\t{times}\t{added}"
+
+
+def running_line(task: RunningTask) -> str:
+    times = f"{task.launched_ms}\t{task.now_ms}"
+    return f"running\t{task.id}\t{task.stage}\t{task.executor}\t{times}"
 
 
 def job_line(job: JobEvent) -> str:
@@ -78,16 +92,17 @@ def event_line(event: QueryEvent) -> str:
 
 
 @settings(max_examples=min(150, settings().max_examples))
-@given(st.lists(JOBS), st.lists(TASKS), st.randoms())
+@given(st.lists(JOBS), st.lists(TASKS), st.lists(RUNNING), st.randoms())
 def test_every_job_and_task_is_read_as_it_was_reported(
-    jobs: list[JobEvent], tasks: list[TaskEvent], random: Any
+    jobs: list[JobEvent], tasks: list[TaskEvent], running: list[RunningTask], random: Any
 ) -> None:
-    lines = [*map(task_line, tasks)]
+    lines = [*map(task_line, tasks), *map(running_line, running)]
     for place, job in enumerate(jobs):
         lines.insert(random.randint(place, len(lines)), job_line(job))
     read = work_in("\n".join(lines), NAMES)
     assert set(read.jobs) == set(jobs)
     assert read.tasks == tuple(tasks)
+    assert read.running == tuple(running)
 
 
 @settings(max_examples=min(150, settings().max_examples))
@@ -104,12 +119,20 @@ def test_everything_that_is_waited_for_is_read_as_it_was_reported(
 
 
 @pytest.mark.parametrize(
-    "torn", ["task\t1\t2", "task\t1\t2\t0\t1\t9:1:1", "job\tx\t\t\t", "task\t1\t2\t0\t1\t0:1", ""]
+    "torn",
+    [
+        "task\t7\t1\t2",
+        "task\t7\t1\t2\t0\t1\t1\t2\t3\t9:1:1",
+        "task\t7\t1\t2\t0\t1\t1\t2\t3\t0:1",
+        "running\t7\t1",
+        "job\tx\t\t\t",
+        "",
+    ],
 )
 def test_a_line_of_work_that_cannot_be_read_costs_that_line(
     torn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = TaskEvent(1, 2, "0", True, ())
+    whole = TaskEvent(7, 1, 2, "0", True, TaskTimes(1, 2, 3), ())
     assert work_in(f"{torn}\n{task_line(whole)}", NAMES) == Work((), (whole,))
     assert "cannot be read" in caplog.text
 

@@ -166,10 +166,12 @@ def test_an_event_that_cannot_be_read_costs_that_batch_and_no_more(
     read = WatchedQuery.observed
     torn = iter([True])
 
-    def observed(self: WatchedQuery, progress: Any, end_ms: int) -> BatchObservation | None:
+    def observed(
+        self: WatchedQuery, progress: Any, end_ms: int, waited_ms: float
+    ) -> BatchObservation | None:
         if next(torn, False):
             raise KeyError("batchDuration")
-        return read(self, progress, end_ms)
+        return read(self, progress, end_ms, waited_ms)
 
     monkeypatch.setattr(WatchedQuery, "observed", observed)
     before = counted.batches[-1].batch

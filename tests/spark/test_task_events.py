@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastream.model.observation import TaskId, TaskObservation
-from elastream.spark.internals.event_tap import Added, TaskEvent
+from elastream.spark.internals.event_tap import Added, TaskEvent, TaskTimes
 from elastream.spark.internals.queries import StatefulOperator
 from elastream.spark.observe.task_events import (
     METRICS,
@@ -37,7 +37,8 @@ def finished(
 
 def event(*added: tuple[str, int], ended_well: bool = True) -> TaskEvent:
     numbered = enumerate(added)
-    return TaskEvent(4, 2, "7", ended_well, tuple(Added(name, i, n) for i, (name, n) in numbered))
+    added_now = tuple(Added(name, i, n) for i, (name, n) in numbered)
+    return TaskEvent(9, 4, 2, "7", ended_well, TaskTimes(0, 1, 2), added_now)
 
 
 STATEFUL = ("the numStateStoreInstances", 1)

@@ -20,7 +20,7 @@ from elastream.core.goal import MadePlanner
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.placement.even_spread import even_bounds, even_max_load
+from elastream.placement.even_spread import even_bounds, even_max_load, even_placement
 from elastream.placement.live_planners import FREE_STEP
 
 _COMPILED = 20_000
@@ -89,9 +89,13 @@ def rehearse(tasks: int, nodes: int) -> None:
 def interval_placement(problem: StepProblem) -> StepPlan:
     """Return the most even intervals, on the nodes where the most state is, copies counted.
 
-    O(m) a probe for the intervals, O(n³) for the matching.
+    Intervals of each stage, where there are several. O(m) a probe for the intervals, O(n³) for the
+    matching.
     """
     import numpy as np
+
+    if not problem.plain:
+        return _intervals_by_stage(problem)
 
     from elastream.placement.matchings import most_valuable
 
@@ -111,11 +115,20 @@ def interval_placement(problem: StepProblem) -> StepPlan:
     return step_plan(problem, nodes_of_tasks)
 
 
+def _intervals_by_stage(problem: StepProblem) -> StepPlan:
+    from elastream.placement.by_stage import by_stage
+
+    plan = by_stage(problem, interval_placement, contiguous=True)
+    if isinstance(plan, StepPlan):
+        return plan
+    return step_plan(problem, even_placement(problem, contiguous=True))
+
+
 def _planner(
     order: RouteOrder,
 ) -> tuple[Callable[[StepProblem], StepPlan | Infeasible], tuple[str, ...]]:
     planner = order.planner
-    if order.problem.current.intervals is None and planner.contiguous:
+    if planner.contiguous and not order.problem.consecutive:
         note = "needs consecutive tasks, which are not found: interval placement first"
         return interval_placement, (f"{planner.name} {note}",)
     return planner, ()

@@ -161,6 +161,21 @@ class StepProblem:
         return single and not limits and all(slots == 1 for slots in self.slots)
 
     @property
+    def consecutive(self) -> bool:
+        """Whether every node holds consecutive tasks of each stage."""
+        if not self.stages:
+            return self.current.intervals is not None
+        last: dict[int, int] = {}
+        seen: set[tuple[int, int]] = set()
+        for stage, node in zip(self.stages, self.current.nodes_of_tasks, strict=True):
+            if last.get(stage) != node:
+                if (stage, node) in seen:
+                    return False
+                seen.add((stage, node))
+                last[stage] = node
+        return True
+
+    @property
     def nodes_after(self) -> int:
         """How many nodes a plan numbers: added nodes come after the current ones."""
         return max(self.current.nodes, self.target.nodes)

@@ -87,12 +87,18 @@ def test_the_installed_spark_is_not_written_to(spark: SparkSession) -> None:
     assert not (Path(pyspark.__file__).parent / "work" / app).exists()
 
 
+def test_executors_have_as_many_cores_as_were_asked_for(tmp_path: Path) -> None:
+    settings = EmbeddedCluster(max_executors=3, executor_cores=2).settings(tmp_path)
+    assert settings["spark.master"] == "local-cluster[3,2,800]"
+
+
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
         ({"executors": 0}, "executors"),
         ({"executors": 5}, "executors"),
         ({"max_executors": 0}, "max_executors"),
+        ({"executor_cores": 0}, "executor_cores"),
         ({"executor_memory_mb": 100}, "executor_memory_mb"),
         ({"driver_memory_mb": 100}, "driver_memory_mb"),
     ],

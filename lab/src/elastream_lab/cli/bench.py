@@ -12,6 +12,7 @@ import typer
 from elastream_lab.cli.bench_elasticity import elasticity
 from elastream_lab.cli.bench_failure import failure
 from elastream_lab.cli.bench_peers import peers
+from elastream_lab.cli.bench_relief import relief
 from elastream_lab.cli.state_sizes import STATE, states_of
 from elastream_lab.cli.trials import run_trials
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("peers")(peers)
 app.command("elasticity")(elasticity)
 app.command("failure")(failure)
+app.command("relief")(relief)
 
 _TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""

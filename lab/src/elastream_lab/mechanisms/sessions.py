@@ -1,8 +1,7 @@
 """The session that a mechanism works in: an embedded cluster, or the user's own master.
 
-On any master the number of executors is set here and not by Spark's own allocation; each has one
-core. Checkpoints are folders of this machine: executors of a master elsewhere must see them under
-the same path.
+On any master the number of executors is set here and not by Spark's own allocation. Checkpoints are
+folders of this machine: executors of a master elsewhere must see them under the same path.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ class StreamCluster:
     """How many executors there are at the start."""
     max_executors: int
     """How many there can ever be at once."""
+    executor_cores: int = 1
     executor_memory_mb: int = 800
     master: str | None = None
     """The Spark master; ``None`` for an embedded cluster."""
@@ -55,6 +55,7 @@ def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
         embedded = EmbeddedCluster(
             executors=cluster.executors,
             max_executors=cluster.max_executors,
+            executor_cores=cluster.executor_cores,
             executor_memory_mb=cluster.executor_memory_mb,
             checkpoint_in_memory=cluster.in_memory,
             steered=cluster.steered,
@@ -66,7 +67,7 @@ def stream_session(cluster: StreamCluster) -> Iterator[SparkSession]:
     settings = {
         **session_settings(),
         **RETAIN_ALL,
-        "spark.executor.cores": "1",
+        "spark.executor.cores": str(cluster.executor_cores),
         "spark.executor.instances": str(cluster.executors),
         "spark.executor.memory": f"{cluster.executor_memory_mb}m",
         **cluster.config,

@@ -235,7 +235,7 @@ def _planner(
 
 def _why_single_step(order: RouteOrder) -> str | None:
     """Return why a planner that was made from values cannot use them here, for the log."""
-    if order.problem.current.intervals is None:
+    if not order.problem.consecutive:
         return None
     ask = getattr(order.planner, "why_single_step", None)
     why = None if ask is None else ask(order.problem)

@@ -51,7 +51,7 @@ def step_problem(
     number_of = {executor: number for number, executor in enumerate(nodes)}
     places = [number_of.get(observed.where(task)) for task in tasks]
     scales = {} if change.purpose is None else change.purpose.scales
-    stages, queries = ((), ()) if contiguous else _stages(tasks)
+    stages, queries = _stages(tasks)
     added = wanted - len(nodes)  # where a plan is only advised
     problem = StepProblem(
         work=_work([loads[task].work * scales.get(task.query, 1.0) for task in tasks]),

@@ -22,6 +22,7 @@ from elastream.model.checks import Number
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import pluralize
+from elastream.placement.by_stage import by_stage
 from elastream.placement.even_spread import attainable_tau
 from elastream.placement.free_step.planner import free_step
 
@@ -48,6 +49,8 @@ class ScheduledPlanner:
 
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
         """Return the first migration of the cheapest way through the schedule."""
+        if not problem.plain:
+            return by_stage(problem, self, contiguous=False)
         work = tuple(float(each) for each in problem.work)
         later = tuple(
             Target(nodes, attainable_tau(work, nodes, self.tau, contiguous=False))

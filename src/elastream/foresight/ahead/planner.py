@@ -28,6 +28,7 @@ from elastream.foresight.mtm.problem import MigrationChain, direction_of
 from elastream.foresight.ssm.interval_gain import Floats, Ints
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.by_stage import by_stage
 from elastream.placement.free_step.planner import free_step
 from elastream.placement.state_ticks import sums_as_floats
 
@@ -171,13 +172,16 @@ class FreeAheadPlanner:
 
     def __call__(self, step: StepProblem) -> StepPlan | Infeasible:
         """Return the migration; to a size unknown to the chain it is a free step."""
+        if not step.plain:
+            return by_stage(step, self, contiguous=False)
         if self._chain.state(step.target.nodes, direction_of(step)) is None:
             return free_step(step, effort=_EFFORT)
         stay = _stay(step)
         if stay is not None:
             return stay
+        past = [each for each in self._past if len(each.work) == len(step.work)]
         outcome = free_ahead(
-            FreeAheadProblem.of_chain(step, self._chain, past=self._past), look=self._look
+            FreeAheadProblem.of_chain(step, self._chain, past=past), look=self._look
         )
         return outcome if isinstance(outcome, Infeasible) else outcome.step
 

@@ -39,6 +39,7 @@ from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import pluralize
+from elastream.placement.by_stage import by_stage
 from elastream.placement.state_ticks import sums_as_floats
 
 _CORE = 256
@@ -89,6 +90,8 @@ class TransitionPlanner:
 
     def __call__(self, step: StepProblem) -> StepPlan | Infeasible:
         """Return the migration; single-step's where the values say nothing about it."""
+        if not step.plain:
+            return by_stage(step, self, contiguous=True)
         state = self._state(step, None)
         if state is None or self.why_single_step(step) is not None:
             return single_step(step)

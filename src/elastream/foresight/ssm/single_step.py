@@ -11,6 +11,9 @@ Copies are a tie rule: with them, matched pairs can no longer be taken in the or
 Intervals are chosen without copies, and as if copied tasks had no state; each go to the nodes where
 they load the least, and the cheaper plan is taken. The second choice gives a lower bound.
 
+Of a problem with several stages each is planned by itself
+(:mod:`~elastream.placement.by_stage`): the papers' limit per operator.
+
 State is counted in ticks (:mod:`~elastream.placement.state_ticks`): exact below 2⁵⁷ bytes in all.
 If sizes had to be rounded, those above the cost of a plan are cut to it, which leaves more digits
 for the smaller ones.
@@ -30,6 +33,7 @@ from elastream.foresight.ssm.interval_gain import Held, least_moved
 from elastream.model.assignment import Interval
 from elastream.model.migration import LOAD_TOLERANCE, StepProblem, exact_sum
 from elastream.model.plan import Infeasible, StepPlan, step_plan
+from elastream.placement.by_stage import by_stage
 from elastream.placement.state_ticks import Ticks, plan_with_bound
 
 _TICK_BITS = 58
@@ -42,6 +46,8 @@ def single_step(problem: StepProblem) -> StepPlan | Infeasible:
 
     Copies of state are a tie rule here (see the module).
     """
+    if not problem.plain:
+        return by_stage(problem, single_step, contiguous=True)
     old = intervals_of(problem.current)
     limit = problem.limit
     cuts = _solve(problem, old, limit)

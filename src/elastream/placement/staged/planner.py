@@ -60,7 +60,7 @@ def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible
         if place is not None and (best is None or step.cost(place) < step.cost(best.place)):
             best = Piles(step, place, _open_nodes(step, place))
     if best is None:
-        piles = _attempt(step, shares.lengths, _most_kept(step, shares.kept))
+        piles = _attempt(step, shares.lengths, most_kept(step, shares.kept))
         return plan_with_bound(problem, _numbered(step, piles.place), Fraction(0))
     cost = step.cost(best.place)
     place = level(best)
@@ -86,7 +86,7 @@ def _packed(problem: StepProblem, step: StagedStep, shares: Shares) -> Piles | N
     """Return the cheapest placement of all starts that keeps the limits, if one does."""
     found: list[Piles] = []
     large = len(step.work) * len(step.nodes) > _LARGE
-    is_open = _most_kept(step, shares.kept)
+    is_open = most_kept(step, shares.kept)
     for part in _SHORTER:
         if not (large and found):
             lengths = step.least + part * (shares.lengths - step.least)
@@ -140,7 +140,7 @@ def _even_start(problem: StepProblem, step: StagedStep) -> Ints:
     return place
 
 
-def _most_kept(step: StagedStep, kept: Floats) -> Flags:
+def most_kept(step: StagedStep, kept: Floats) -> Flags:
     """Return which nodes are open: those that keep the most, then those with the most slots."""
     order = np.lexsort((np.arange(len(kept)), -step.memory, -step.slots, -kept))
     is_open = np.zeros(len(kept), dtype=np.bool_)

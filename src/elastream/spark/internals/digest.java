@@ -12,6 +12,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -22,7 +23,10 @@ import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
@@ -37,12 +41,16 @@ public Object generate(Object[] references) {
 }
 
 static final class Digest extends SparkListener {
+  private static final long LONG_MS = 500L;  // a task that has run for so long is told while it runs
+  private static final int STAGES = 10000;  // of so many stages the submission is remembered
   private final Map queries;  // those that run, by id
   private final scala.collection.Iterable jobs;  // those that run
   private final String[] properties;  // of a job, that are told
   private final int most;  // jobs and tasks that may wait; of what queries tell the same number
   private final ArrayDeque told = new ArrayDeque();  // what queries tell
   private final ArrayDeque work = new ArrayDeque();  // jobs, as their lines, and tasks
+  private final Map submitted = new LinkedHashMap();  // when each of the last stages was, by attempt
+  private final Map running = new HashMap();  // tasks that have started and not ended, by id
   private boolean changed = false;
   private boolean closed = false;
   private int dropped = 0;
@@ -106,14 +114,25 @@ static final class Digest extends SparkListener {
 
   // The jobs that started and the tasks that ended since the last call, a line each. Of the counters
   // of a task those with these names, each as its number among the names, its id, and what was added.
+  // Then the tasks that have run for a while already.
   public String work(String wanted) {
     String[] names = wanted.split("\n");
     Map numbers = new HashMap();
     for (int i = 0; i < names.length; i++) numbers.put(names[i], Integer.valueOf(i));
     Object[] entries;
+    StringBuilder longer = new StringBuilder();
     synchronized (this) {
       entries = work.toArray();
       work.clear();
+      long now = System.currentTimeMillis();
+      for (Iterator each = running.values().iterator(); each.hasNext();) {
+        Running task = (Running) each.next();
+        if (task.info.finished()) {
+          each.remove();  // its end is still to come, or was lost
+        } else if (now - task.info.launchTime() >= LONG_MS) {
+          task.tell(longer, now);
+        }
+      }
     }
     StringBuilder text = new StringBuilder();
     for (int i = 0; i < entries.length; i++) {
@@ -124,7 +143,8 @@ static final class Digest extends SparkListener {
         text.append((String) entries[i]);
       }
     }
-    return text.toString();
+    if (entries.length == 0 && longer.length() > 0) longer.deleteCharAt(0);
+    return text.append(longer).toString();
   }
 
   // Keep nothing any more, and let nobody wait.
@@ -132,6 +152,8 @@ static final class Digest extends SparkListener {
     closed = true;
     told.clear();
     work.clear();
+    running.clear();
+    submitted.clear();
     this.notifyAll();
   }
 
@@ -150,8 +172,29 @@ static final class Digest extends SparkListener {
     keep(work, text.toString());
   }
 
-  public void onTaskEnd(SparkListenerTaskEnd event) {
-    if (event.taskInfo() != null) keep(work, new Task(event.stageId(), event.taskInfo()));
+  public synchronized void onStageSubmitted(SparkListenerStageSubmitted event) {
+    StageInfo stage = event.stageInfo();
+    if (stage.submissionTime().isEmpty()) return;
+    if (submitted.size() >= STAGES) {
+      Iterator oldest = submitted.keySet().iterator();
+      oldest.next();
+      oldest.remove();
+    }
+    submitted.put(stage.stageId() + "." + stage.attemptNumber(), stage.submissionTime().get());
+  }
+
+  public synchronized void onTaskStart(SparkListenerTaskStart event) {
+    if (closed || event.taskInfo() == null) return;
+    Long id = Long.valueOf(event.taskInfo().taskId());
+    running.put(id, new Running(event.stageId(), event.taskInfo()));
+  }
+
+  public synchronized void onTaskEnd(SparkListenerTaskEnd event) {
+    TaskInfo task = event.taskInfo();
+    if (task == null) return;
+    running.remove(Long.valueOf(task.taskId()));
+    Long since = (Long) submitted.get(event.stageId() + "." + event.stageAttemptId());
+    keep(work, new Task(event.stageId(), since == null ? task.launchTime() : since.longValue(), task));
   }
 
   public synchronized void onExecutorAdded(SparkListenerExecutorAdded event) {
@@ -198,16 +241,33 @@ static final class Digest extends SparkListener {
   }
 }
 
+// A task that has started. Spark notes its end in the same object, also where no event tells of it.
+static final class Running {
+  private final int stage;
+  public final TaskInfo info;
+
+  public Running(int its, TaskInfo task) {
+    stage = its;
+    info = task;
+  }
+
+  public void tell(StringBuilder text, long now) {
+    text.append("\nrunning\t").append(info.taskId()).append('\t').append(stage).append('\t');
+    text.append(info.executorId()).append('\t').append(info.launchTime()).append('\t').append(now);
+  }
+}
+
 // A task that ended, with all that it added to counters that are numbers.
 static final class Task {
-  private final String place;  // stage, partition, executor, whether it ended well
+  private final String place;  // id, stage, partition, executor, whether it ended well, and its times
   private final String[] names;
   private final long[] ids;
   private final long[] added;
 
-  public Task(int stage, TaskInfo task) {
+  public Task(int stage, long submitted, TaskInfo task) {
     boolean well = !task.failed() && !task.killed();
-    place = stage + "\t" + task.partitionId() + "\t" + task.executorId() + "\t" + (well ? 1 : 0);
+    place = task.taskId() + "\t" + stage + "\t" + task.partitionId() + "\t" + task.executorId() + "\t"
+        + (well ? 1 : 0) + "\t" + submitted + "\t" + task.launchTime() + "\t" + task.finishTime();
     List counters = new ArrayList();
     scala.collection.Iterator each = task.accumulables().iterator();
     while (each.hasNext()) {

@@ -11,7 +11,11 @@ lines of fields that tabs separate::
     progress <json>                         a report; also started, terminated <query> <run> <why>
 
     job 4 5 <query> <batch> <own>           its stages, then its properties, where it has them
-    task 4 2 7 1 0:31:135 2:40:9            stage, partition, executor, ended well, counters
+    task 90 4 2 7 1 5 9 44 0:31:135 2:40:9  id, stage, partition, executor, well, times, counters
+    running 91 4 7 9 60                     id, stage, executor, launch, and the time now
+
+Times are milliseconds of the driver's clock: when the stage of a task was submitted, when the task
+was launched, when it finished. A task that has run for half a second is reported while it runs.
 
 The lines of what ended a query are joined by vertical tabs. A counter is its number among the
 names that were requested, its id, and what the task added. A line that cannot be read is passed
@@ -86,15 +90,39 @@ class Added(NamedTuple):
     value: int
 
 
+class TaskTimes(NamedTuple):
+    """When a task had a slot, by the driver's clock, in ms."""
+
+    submitted_ms: int
+    """When its stage was submitted: from then on it may have waited for a slot."""
+    launched_ms: int
+    finished_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
     """A task that ended."""
 
+    id: int
+    """Unique in the application."""
     stage: int
     partition: int
     executor: str
     ended_well: bool
+    times: TaskTimes
     added: tuple[Added, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """A task that has not ended yet."""
+
+    id: int
+    stage: int
+    executor: str
+    launched_ms: int
+    now_ms: int
+    """When it was seen running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,8 @@ class Work:
 
     jobs: tuple[JobEvent, ...]
     tasks: tuple[TaskEvent, ...]
+    running: tuple[RunningTask, ...] = ()
+    """Tasks that run now, and have for a while."""
 
 
 class EventTap:
@@ -165,16 +195,19 @@ def work_in(text: str, names: Sequence[str]) -> Work:
     """Return the work that a text reports, fetched with the counters of these names."""
     jobs: list[JobEvent] = []
     tasks: list[TaskEvent] = []
+    running: list[RunningTask] = []
 
     def read(line: str) -> None:
         kind, *fields = line.split("\t")
         if kind == "task":
             tasks.append(_task_event(fields, names))
+        elif kind == "running":
+            running.append(_running_task(fields))
         else:
             jobs.append(_job_event(fields))
 
     _each(text.split("\n") if text else (), read)
-    return Work(tuple(jobs), tuple(tasks))
+    return Work(tuple(jobs), tuple(tasks), tuple(running))
 
 
 def _each(lines: Iterable[str], read: Callable[[str], None]) -> None:
@@ -206,9 +239,23 @@ def _job_event(fields: Sequence[str]) -> JobEvent:
 
 
 def _task_event(fields: Sequence[str], names: Sequence[str]) -> TaskEvent:
-    stage, partition, executor, well, counters = fields
+    id_, stage, partition, executor, well, *times, counters = fields
     added = []
     for counter in counters.split():
         number, identity, value = counter.split(":")
         added.append(Added(names[int(number)], int(identity), int(value)))
-    return TaskEvent(int(stage), int(partition), executor, well == "1", tuple(added))
+    submitted_ms, launched_ms, finished_ms = map(int, times)
+    return TaskEvent(
+        int(id_),
+        int(stage),
+        int(partition),
+        executor,
+        well == "1",
+        TaskTimes(submitted_ms, launched_ms, finished_ms),
+        tuple(added),
+    )
+
+
+def _running_task(fields: Sequence[str]) -> RunningTask:
+    id_, stage, executor, launched_ms, now_ms = fields
+    return RunningTask(int(id_), int(stage), executor, int(launched_ms), int(now_ms))

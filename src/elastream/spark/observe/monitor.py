@@ -28,13 +28,15 @@ from elastream.core.events import (
 )
 from elastream.model.observation import Executor
 from elastream.model.words import printable
-from elastream.spark.internals.event_tap import EventTap, JobEvent, Poll, QueryEvent
+from elastream.spark.internals.event_tap import EventTap, JobEvent, Poll, QueryEvent, TaskEvent
 from elastream.spark.internals.queries import RunningQuery
 from elastream.spark.internals.spark_internals import SparkInternals
 from elastream.spark.observe.endings import ending
 from elastream.spark.observe.executor_registry import ExecutorRegistry
+from elastream.spark.observe.foreign_work import ForeignWork
 from elastream.spark.observe.own_work import OWN_NAME
 from elastream.spark.observe.task_events import TASK_COUNTERS, finished_task
+from elastream.spark.observe.waiting import SlotHistory, SlotUse
 from elastream.spark.observe.watched_query import Backlog, WatchedQuery, refusal
 
 _log = logging.getLogger(__name__)
@@ -89,7 +91,10 @@ class SparkMonitor:
         """The runs that do not take part, by id."""
         self._stages: dict[int, tuple[str | None, int]] = {}
         """Query id and batch of the stages of those that take part; ``None`` for our own work."""
-        self._other_ms: dict[str, float] = {}
+        self._foreign = ForeignWork(_driver_ms())
+        self._slot_history = SlotHistory()
+        self._batch_ends_ms: dict[str, int] = {}
+        """When the last task of the last batch of each query ended, by the driver's clock."""
         self._dropped = 0
         self._looked_s = self._synced_s = self._changing_until_s = 0.0
         self._executors: tuple[Executor, ...] = ()
@@ -288,6 +293,7 @@ class SparkMonitor:
 
     def _leave(self, watched: WatchedQuery, why: str) -> None:
         del self._watched[watched.query.id]
+        self._batch_ends_ms.pop(watched.query.id, None)
         if self._joined.pop(watched.query.id, None) is not None:
             self._publish(QueryLeft(self._now_ms(), watched.name, watched.query.run_id, why))
 
@@ -300,16 +306,23 @@ class SparkMonitor:
         self._stages |= _stages_of(work.jobs, self._watched.keys())
         for stage in tuple(self._stages)[:-_MOST_STAGES]:
             del self._stages[stage]
+        foreign: list[tuple[TaskEvent, int]] = []
         for event in work.tasks:
             query, batch = self._stages.get(event.stage, ("", -1))
-            if query is None:
-                continue
-            own = self._watched.get(query)
+            self._slot_history.add(query, SlotUse(event.stage, event.executor, event.times))
+            own = self._watched.get(query or "")
             if own is not None and batch >= 0:
                 own.finish(batch, event)
-            else:
-                task = finished_task(event, {})
-                self._other_ms[task.executor] = self._other_ms.get(task.executor, 0.0) + task.run_ms
+            elif query is not None:
+                foreign.append((event, finished_task(event, {}).run_ms))
+        owners = [(self._stages.get(task.stage, ("", -1)), task) for task in work.running]
+        self._slot_history.set_running((query, task) for (query, _), task in owners)
+        others = (
+            task
+            for (query, batch), task in owners
+            if query is not None and (query not in self._watched or batch < 0)
+        )
+        self._foreign.add(foreign, others, _driver_ms())
 
     def _progressed(self, progress: Mapping[str, Any]) -> None:
         """Report what a batch did; one that cannot be read is passed over."""
@@ -319,7 +332,8 @@ class SparkMonitor:
         self._join(watched)
         batch = progress["batchId"]
         try:
-            observed = watched.observed(progress, self._committed_ms(progress))
+            waited_ms = self._waited_ms(watched, batch)
+            observed = watched.observed(progress, self._committed_ms(progress), waited_ms)
         except Exception:
             name = printable(watched.name)
             _log.warning("batch %s of query %s cannot be read", batch, name, exc_info=True)
@@ -333,6 +347,17 @@ class SparkMonitor:
             if self._registry.warmed(task.executor for task in observed.tasks):
                 self._sync_executors(time.monotonic(), anyway=True)
             self._publish(BatchObserved(observed))
+
+    def _waited_ms(self, watched: WatchedQuery, batch: int) -> float:
+        """Return how long a batch waited for slots; what no batch can wait for is forgotten."""
+        query, uses = watched.query.id, watched.slot_uses(batch)
+        slots = {executor.id: executor.slots for executor in self._executors}
+        waited_ms = self._slot_history.waited_ms(query, uses, slots)
+        if uses:
+            self._batch_ends_ms[query] = max(use.times.finished_ms for use in uses)
+        ends_ms = [self._batch_ends_ms.get(each, 0) for each in self._watched]
+        self._slot_history.forget_before(min(ends_ms, default=0))
+        return waited_ms
 
     def _sync_executors(self, now_s: float, *, changed: bool = False, anyway: bool = False) -> None:
         """Report which executors are alive, where that has changed."""
@@ -351,7 +376,7 @@ class SparkMonitor:
     def _publish_status(self, poll: Poll) -> None:
         watched = self._watched.values()
         idle = frozenset(each.name for each in watched if poll.idle.get(each.query.id))
-        other, self._other_ms = self._other_ms, {}
+        other = self._foreign.take()
         dropped, self._dropped = self._dropped, 0
         self._publish(Status(self._now_ms(), idle, poll.jobs, other, dropped))
 
@@ -384,6 +409,11 @@ class SparkMonitor:
             self._tap.close()
         except Exception:
             _log.debug("the driver ended before its listener was removed")
+
+
+def _driver_ms() -> float:
+    """Return the driver's clock, which is this machine's."""
+    return time.time() * 1000
 
 
 def _stages_of(jobs: Iterable[JobEvent], watched: Set[str]) -> dict[int, tuple[str | None, int]]:

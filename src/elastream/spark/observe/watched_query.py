@@ -23,6 +23,7 @@ from elastream.spark.observe.task_events import (
     operator_graph,
     tasks_of,
 )
+from elastream.spark.observe.waiting import SlotUse
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +114,8 @@ class WatchedQuery:
         self._metric_names: Mapping[str, str] = {}
         self._finished: list[tuple[int, FinishedTask]] = []
         """Tasks of batches that are not reported yet, each with its batch."""
+        self._slot_uses: list[tuple[int, SlotUse]] = []
+        """When each of them had a slot."""
         self._ledger: Ledger = {}
         self._last_end_ms: int | None = None
         self._complained = False
@@ -159,15 +162,24 @@ class WatchedQuery:
     def finish(self, batch: int, event: TaskEvent) -> None:
         """Take in a finished task of a batch."""
         self._finished.append((batch, finished_task(event, self._metric_names)))
+        self._slot_uses.append((batch, SlotUse(event.stage, event.executor, event.times)))
 
-    def observed(self, progress: Mapping[str, Any], end_ms: int) -> BatchObservation | None:
+    def slot_uses(self, batch: int) -> list[SlotUse]:
+        """Return which tasks of a batch had slots when; it must not be reported yet."""
+        return [use for of, use in self._slot_uses if of == batch]
+
+    def observed(
+        self, progress: Mapping[str, Any], end_ms: int, waited_ms: float
+    ) -> BatchObservation | None:
         """Return what a batch did; ``None`` for one that was not seen whole at the beginning.
 
-        ``end_ms``: when it ended, by the clock of the monitor.
+        ``end_ms``: when it ended, by the clock of the monitor. ``waited_ms``: of that its wait for
+        slots that other work held.
         """
         batch = progress["batchId"]
         finished = [task for of, task in self._finished if of == batch]
         self._finished = [(of, task) for of, task in self._finished if of > batch]
+        self._slot_uses = [(of, use) for of, use in self._slot_uses if of > batch]
         seen = batch_tasks(self.name, finished, self.operators, self._ledger)
         if self._last_end_ms is None and len(seen.tasks) < len(self.tasks):
             return None
@@ -186,6 +198,7 @@ class WatchedQuery:
             tasks=seen.tasks,
             outside_ms=seen.outside_ms,
             source_rows=tuple(source["numInputRows"] for source in progress["sources"]),
+            waited_ms=min(waited_ms, float(progress["batchDuration"])),
         )
 
     def _waiting(self, progress: Mapping[str, Any]) -> int | None:

@@ -4,8 +4,9 @@
 with its own memory, its own RocksDB and its own death, so that "an executor dies" and "state
 moves" mean the same here as on a real cluster.
 
-``local-cluster[max,1,memory]`` launches all its executors at once; the surplus is taken away before
-it is up and comes back when the pool grows. Settings favour a quick start on a small machine.
+``local-cluster[max,cores,memory]`` launches all its executors at once; the surplus is taken away
+before it is up and comes back when the pool grows. Settings favour a quick start on
+a small machine.
 :func:`embedded` makes a session; :class:`ProgramCluster` is for a context that a program makes.
 """
 
@@ -71,6 +72,7 @@ class EmbeddedCluster:
 
     executors: int = 2
     max_executors: int = 4
+    executor_cores: int = 1
     executor_memory_mb: int = 800
     driver_memory_mb: int = 1024
     checkpoint_in_memory: bool = False
@@ -91,6 +93,7 @@ class EmbeddedCluster:
             raise ProblemError(
                 "executors", f"{self.executors} is above max_executors, {self.max_executors}"
             )
+        count("executor_cores", self.executor_cores, least=1)
         count("executor_memory_mb", self.executor_memory_mb, least=500)
         count("driver_memory_mb", self.driver_memory_mb, least=500)
 
@@ -104,7 +107,7 @@ class EmbeddedCluster:
         return {
             **(session_settings() if self.steered else state_settings()),
             **({} if names_other_storage(self.config) else local_disk_settings()),
-            "spark.master": f"local-cluster[{self.max_executors},1,{memory}]",
+            "spark.master": f"local-cluster[{self.max_executors},{self.executor_cores},{memory}]",
             "spark.app.name": self.app_name,
             "spark.executor.memory": f"{memory}m",
             "spark.driver.memory": f"{self.driver_memory_mb}m",
