@@ -121,6 +121,17 @@ def test_state_that_came_ahead_of_its_task_is_told_apart() -> None:
     assert moved.state_bytes == moved.state_bytes_ahead > 0
 
 
+def test_what_a_change_was_to_bring_stands_next_to_what_it_brought() -> None:
+    cluster, watched = SimulatedCluster(even_workload(8, 800)), Watched()
+    with watched.loop(cluster, BY_HAND) as loop:
+        cluster.advance(5)
+        loop.scale_to(4)
+        figures = loop.run_until("done").figures
+    counted = watched.counts.now.queries["query"]
+    assert counted.predicted_ms == figures["predicted_batch_ms"]["query"]
+    assert counted.measured_ms == figures["measured_batch_ms"]["query"]
+
+
 def test_moves_that_do_not_hold_are_counted_as_asked_again() -> None:
     cluster, watched = SimulatedCluster(even_workload(8, 1000)), Watched()
     with watched.loop(cluster, BY_HAND) as loop:

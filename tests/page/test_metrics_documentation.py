@@ -11,6 +11,7 @@ import pytest
 from tests.documentation import ROOT
 from tests.page.watching import families
 
+from elastream.core.decisions import Decision
 from elastream.page.counts import Counts
 from elastream.page.metrics import metrics_text
 
@@ -54,6 +55,8 @@ def exposed() -> dict[str, tuple[str, set[str]]]:
     """Type and labels of every metric, by the name that a table has for it."""
     counts = Counts()
     counts.take_batches([["q", 0, 0, 100, 1]])
+    brought = {"predicted_batch_ms": {"q": 100}, "measured_batch_ms": {"q": 110}}
+    counts.take_decision(Decision(0, 0, "done", "done", 2, figures={"seconds": 1, **brought}))
     return {
         name + "_total" * (family.type == "counter"): (
             family.type,

@@ -62,6 +62,10 @@ class QueryCounts:
     """Moves of its tasks that were requested again because they did not hold."""
     refused: Number = 0
     """Moves of its tasks that the runtime did not take."""
+    predicted_ms: Number | None = None
+    """How long its batches would take after the last change, by its plan."""
+    measured_ms: Number | None = None
+    """How long they took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ def _with_plan(counted: Counted, figures: Mapping[str, Number]) -> Counted:
     return replace(counted, moves={**counted.moves, kind: after})
 
 
-def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Number]) -> Counted:
+def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Any]) -> Counted:
     kind = counted.under_way or UNKNOWN
     before = counted.moves.get(kind, MoveCounts())
     moved = replace(
@@ -209,6 +213,12 @@ def _with_end(counted: Counted, outcome: Outcome, figures: Mapping[str, Number])
         tasks_ahead=before.tasks_ahead + figures.get("tasks_ahead", 0),
         state_bytes_ahead=before.state_bytes_ahead + figures.get("state_bytes_ahead", 0),
     )
+    queries = dict(counted.queries)
+    predicted = figures.get("predicted_batch_ms", {})
+    for name, measured_ms in figures.get("measured_batch_ms", {}).items():
+        known = queries.get(name, QueryCounts())
+        queries[name] = replace(known, predicted_ms=predicted.get(name), measured_ms=measured_ms)
+    counted = _bounded(replace(counted, queries=queries))
     seconds = max(0.0, figures["seconds"])  # a clock may be set back
     took = counted.changes.get((kind, outcome), Histogram.over(_CHANGE_S)).plus(seconds)
     return replace(

@@ -203,6 +203,16 @@ def _of_queries(counted: Counted, view: View) -> Iterator[Metric]:
         [((name,), query.refused) for name, query in queries],
         _QUERY,
     )
+    for name, what, member in (
+        (
+            "predicted_batch_seconds",
+            "A batch after the last change, as its plan had it.",
+            "predicted_ms",
+        ),
+        ("measured_batch_seconds", "A batch after the last change, as it was.", "measured_ms"),
+    ):
+        lengths = [((query,), _in_s(getattr(counts, member))) for query, counts in queries]
+        yield _gauge(name, what, lengths, _QUERY)
     for name, what, samples in (
         ("backlog_rows", "Rows that wait.", view.of_queries("backlog")),
         ("arriving_rows_per_second", "Rows that arrive.", view.of_queries("arrivals_per_s")),
@@ -242,6 +252,10 @@ def _of_changes(counted: Counted, view: View) -> Iterator[Metric]:
     ):
         samples = [((kind,), getattr(moved, member)) for kind, moved in counted.moves.items()]
         yield _counter(name, what, samples, _KIND)
+
+
+def _in_s(ms: Number | None) -> Number | None:
+    return None if ms is None else ms / 1000
 
 
 def _gauge(name: str, what: str, samples: Samples | Number | None, labels: Labels = ()) -> Metric:
