@@ -22,9 +22,12 @@ def deduplicated_counts(spark: SparkSession) -> DataFrame:
 
 
 def counts_of_a_join(spark: SparkSession) -> DataFrame:
+    from pyspark.sql import functions as f
+
     left = numbers(spark).withWatermark("timestamp", "30 seconds").alias("early")
     right = numbers(spark).selectExpr(f"value - {LATER} partner", "timestamp at")
-    both = left.join(right.withWatermark("at", "30 seconds"), "value = partner and at >= timestamp")
+    match = f.expr("value = partner and at >= timestamp")
+    both = left.join(right.withWatermark("at", "30 seconds"), match)
     return both.groupBy("timestamp").count()
 
 

@@ -53,7 +53,7 @@ def shed(step: StagedStep) -> Shares:
         pis.append(float(falling[step.allowed - 1 : step.allowed + 1].mean()))
     best = None
     for pi in pis:
-        part = np.where(most > pi, 1 - pi / np.maximum(most, max(pi, 1e-300)), 0.0 if pi else 1.0)
+        part = np.maximum(0.0, 1 - pi / np.maximum(most, 1e-300)) if pi else np.ones(n)
         fixed = parts.lost + float(((1 - part) * parts.whole).sum()) - step.allowed * pi
         prices = np.zeros(n)
         by_size = np.zeros(n, dtype=np.bool_)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from elastream.model.checks import count
 from elastream.model.errors import ProblemError, QueryRefusedError, SparkError
-from elastream.model.observation import BatchObservation, TaskId, slots_of
+from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.words import printable
 from elastream.resilience.model.graph import GraphOperator, QueryGraph
 from elastream.resilience.model.problem import ResilientProblem
@@ -164,9 +164,7 @@ def measure(
             )
             for trial in trials
         ]
-        slots = {
-            each.id: slots_of(each.cores, each.task_cpus) for each in running.internals.executors()
-        }
+        slots = {each.id: each.slots for each in running.internals.executors()}
         return _measured(slots, readings)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.model.errors import UnsupportedSparkError
+from elastream.model.observation import slots_of
 from elastream.spark.internals.jvm_values import JvmValues, java_array
 from elastream.spark.internals.queries import Queries, StatefulOperator
 from elastream.spark.internals.variants import STATE, Variant, variant_of
@@ -57,6 +58,11 @@ class ExecutorEntry:
     """Cores that the application sets aside for a task."""
     port: int = 0
     """Where it serves shuffle blocks to the others."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks it runs at once."""
+        return slots_of(self.cores, self.task_cpus)
 
 
 class SparkInternals(JvmValues):

@@ -113,7 +113,7 @@ def _run(
         _drain(replay)
         with placing(queries) as running:
             live = _Live(study, replay, running)
-            model = Model.of(measured.problem(), [each.cores for each in running.executors])
+            model = Model.of(measured.problem(), [each.slots for each in running.executors])
             for run in _all_blocks(study, model, live, host, say):
                 runs.append(run)  # noqa: PERF402 - kept, should a later one fail
 
@@ -172,7 +172,7 @@ class _Live:
 
     def __init__(self, study: SparkTruth, replay: Replay, running: Placing) -> None:
         self._study, self._replay, self._running = study, replay, running
-        self._cores = {each.id: float(each.cores) for each in running.executors}
+        self._cores = {each.id: float(each.slots) for each in running.executors}
         self._heard: dict[tuple[str, int], BatchObservation] = {}
         self._names = tuple(dict.fromkeys(task.query for task in running.tasks))
         self._where: Mapping[TaskId, str] = {}
