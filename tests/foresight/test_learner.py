@@ -18,7 +18,7 @@ from elastream.model.assignment import Assignment
 from elastream.model.errors import ElastreamError, GivenUpError
 from elastream.model.migration import StepProblem, Target
 from elastream.model.observation import TaskId
-from elastream.model.plan import Infeasible
+from elastream.model.plan import Infeasible, StepPlan
 
 
 def lesson(sizes: list[int], *, tasks: int = 12, tau: float = 0.4) -> Lesson:
@@ -124,3 +124,28 @@ def test_free_ahead_learns_a_chain_and_needs_no_values(tmp_path: Path) -> None:
     assert isinstance(
         learnt_of(Worked(None, "same", here.chain, 4.0, 4.0)).planner, FreeAheadPlanner
     )
+
+
+def two_operators(lesson: Lesson) -> Lesson:
+    tasks = tuple(TaskId("q", partition % 2, partition // 2) for partition in range(12))
+    return replace(lesson, tasks=tuple(sorted(tasks)))
+
+
+def test_there_are_no_values_of_several_operators() -> None:
+    worked = work_out(two_operators(DAYS))
+    assert (worked.values, worked.pays) == (None, False)
+    assert worked.reason == "values are for one operator, and there are 2"
+
+
+def test_the_past_of_several_operators_is_replayed_by_stage() -> None:
+    worked = work_out(replace(two_operators(DAYS), contiguous=False))
+    assert worked.chain is not None
+    assert worked.ahead_percent is not None
+    planner = learnt_of(replace(worked, ahead_percent=0.0)).planner
+    assert isinstance(planner, FreeAheadPlanner)
+    problem = StepProblem.of_stages(
+        DAYS.work, DAYS.state, [0] * 6 + [1] * 6, 3, 0.4, stages=[0] * 6 + [1] * 6
+    )
+    plan = planner(problem)
+    assert isinstance(plan, StepPlan)
+    assert plan.status != "unbalanced"

@@ -6,14 +6,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.placement.exhaustive import cheapest_within
 from tests.strategies import staged_problems
 
-from elastream.model.migration import StepProblem
+from elastream.model.assignment import Assignment
+from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.placement.certificate import certify_step
+from elastream.placement.even_spread import attainable, even_placement
 from elastream.placement.free_step.planner import free_step
 from elastream.placement.staged.planner import misfit
 from elastream.placement.staged.shedding import shed
@@ -107,3 +110,59 @@ def test_consecutive_tasks_are_of_each_stage() -> None:
     plan = step_plan(problem, (0, 1, 0, 1))
     assert certify_step(problem, plan, contiguous=True).faults == ()
     assert certify_step(replace(problem, stages=()), plan, contiguous=True, balanced=False).faults
+
+
+def live(seed: int) -> StepProblem:
+    """A running application of 2 to 64 nodes, 1 to 4 queries and up to 400 tasks, evenly spread.
+
+    Its work has changed since, and nodes come or go.
+    """
+    rng = np.random.default_rng(seed)
+    nodes, operators = int(rng.choice([2, 3, 4, 6, 8, 12, 16, 24, 32, 64])), rng.integers(1, 4, 4)
+    operators = operators[: rng.integers(1, 5)]
+    tasks = int(np.clip(rng.choice([4, 8, 16, 32, 64]), 1, 400 // operators.sum()))
+    stages = np.repeat(np.arange(operators.sum()), tasks)
+    queries = np.repeat(np.arange(len(operators)), operators)
+    work = rng.lognormal(0, 1, len(queries))[stages] * rng.lognormal(0, 0.3, len(stages))
+    state = rng.lognormal(15, rng.choice([0.3, 1.5]), len(stages)).astype(int)
+    start = StepProblem(
+        tuple(work.tolist()), tuple(state.tolist()), Assignment((0,) * len(work), nodes),
+        Target(nodes, 0.1), stages=tuple(stages.tolist()), queries=tuple(queries.tolist()),
+    )  # fmt: skip
+    work *= rng.lognormal(0, 0.2, len(work))
+    problem = replace(
+        start,
+        work=tuple(work.tolist()),
+        current=Assignment(even_placement(start), nodes),
+        target=Target(max(1, nodes + int(rng.integers(-nodes // 3, nodes // 2 + 1))), 0.15),
+    )
+    count, even = problem.nodes_after, float(work.sum()) / problem.target.nodes
+    if rng.random() < 0.3:
+        problem = replace(problem, slots=tuple(rng.choice([1, 2], count).tolist()))
+    if rng.random() < 0.4:
+        problem = replace(problem, most_busy=1.2 * even / float(np.mean(problem.slots or 1)))
+    if rng.random() < 0.3:
+        most = max(1.6 * state.sum() / problem.target.nodes, 1.1 * state.max())
+        problem = replace(problem, memory=(float(most),) * count)
+    return attainable(problem)
+
+
+def check_live(seed: int) -> None:
+    problem = live(seed)
+    plan = free_step(problem, effort=100_000)
+    assert isinstance(plan, StepPlan)
+    balanced = plan.status != "unbalanced"
+    assert balanced or problem.memory
+    assert certify_step(problem, plan, balanced=balanced).faults == ()
+    assert plan == free_step(problem, effort=100_000)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_plans_of_live_sizes_are_certified(seed: int) -> None:
+    check_live(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1300))
+def test_more_plans_of_live_sizes_are_certified(seed: int) -> None:
+    check_live(seed)

@@ -4,7 +4,8 @@ The observed sequence of sizes makes the chain (papers 000 and 001, section 6), 
 there are enough of them. Values are computed for the current tasks. Then the past is replayed, from
 an even start, by single-step and by the values: if looking ahead would have moved more, it is not
 used. If tasks need not be consecutive there are no values: the chain is all that free-ahead needs,
-and it is compared with free-step.
+and it is compared with free-step. Nor are there values of several operators: each of them is
+planned by itself, and the tasks of one are few of those that the values would be for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from elastream.core.goal import MadePlanner
 from elastream.core.learning import Learnt, Lesson
+from elastream.core.migrator.problem import stages_of
 from elastream.foresight.ahead.planner import FreeAheadPlanner
 from elastream.foresight.chain import ChainSettings, migration_chain
 from elastream.foresight.mtm.growth import GrowthSettings
@@ -26,7 +28,12 @@ from elastream.foresight.ssm.single_step import single_step
 from elastream.model.assignment import Assignment
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
-from elastream.placement.even_spread import attainable_tau, even_bounds
+from elastream.placement.even_spread import (
+    attainable,
+    attainable_tau,
+    even_bounds,
+    even_placement,
+)
 from elastream.placement.free_step.planner import free_step
 
 _GAMMA: Final = 0.8
@@ -64,6 +71,9 @@ def work_out(lesson: Lesson) -> Worked:
     problem = _problem(lesson)
     if not lesson.contiguous:
         return _free(lesson, problem)
+    stages, _ = stages_of(lesson.tasks)
+    if stages:
+        return Worked(None, f"values are for one operator, and there are {max(stages) + 1}")
     values = partition_values(problem, settings=_GROWTH)
     if isinstance(values, Infeasible):
         return Worked(None, values.reason)
@@ -120,6 +130,12 @@ def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) 
     total = float(sum(problem.state)) or 1.0
     bounds = even_bounds([float(each) for each in problem.work], sizes[0])
     current = Assignment.from_intervals(list(pairwise(bounds)), tasks=len(problem.work))
+    stages, queries = stages_of(lesson.tasks)
+    if stages:
+        start = StepProblem(
+            problem.work, problem.state, current, Target(sizes[0], problem.tau), stages=stages
+        )
+        current = Assignment(even_placement(start), sizes[0])
     moved = 0.0
     for size in sizes[1:]:
         step = StepProblem(
@@ -127,7 +143,11 @@ def _replayed(lesson: Lesson, problem: ProjectionProblem, planner: StepPlanner) 
             problem.state,
             current.widened(max(current.nodes, size)),
             Target(size, problem.tau),
+            stages=stages,
+            queries=queries,
         )
+        if stages:
+            step = attainable(step)
         plan = planner(step)
         if isinstance(plan, StepPlan):
             moved += float(plan.cost)

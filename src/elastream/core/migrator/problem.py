@@ -51,7 +51,7 @@ def step_problem(
     number_of = {executor: number for number, executor in enumerate(nodes)}
     places = [number_of.get(observed.where(task)) for task in tasks]
     scales = {} if change.purpose is None else change.purpose.scales
-    stages, queries = _stages(tasks)
+    stages, queries = stages_of(tasks)
     added = wanted - len(nodes)  # where a plan is only advised
     problem = StepProblem(
         work=_work([loads[task].work * scales.get(task.query, 1.0) for task in tasks]),
@@ -95,7 +95,7 @@ def _with_purpose(problem: StepProblem, purpose: Purpose) -> StepProblem:
     return replace(problem, most_batch=limits, most_busy=room)
 
 
-def _stages(tasks: Sequence[TaskId]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def stages_of(tasks: Sequence[TaskId]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the stage of each task and the query of each stage; nothing where one is all."""
     stages = {pair: number for number, pair in enumerate(dict.fromkeys(map(_stage, tasks)))}
     if len(stages) == 1:

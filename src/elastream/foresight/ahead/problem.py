@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from elastream.foresight.mtm.problem import MigrationChain, discount, state_after
+from elastream.foresight.mtm.problem import MigrationChain, discount, expect_one_limit, state_after
 from elastream.model.assignment import MOST_NODES
 from elastream.model.checks import Number, count, non_negative, non_negatives
 from elastream.model.errors import ProblemError
@@ -92,6 +92,7 @@ class FreeAheadProblem:
         cls, step: StepProblem, futures: Sequence[Future], gamma: Number = 1
     ) -> FreeAheadProblem:
         """Return the problem with futures whose odds sum to 1."""
+        expect_one_limit(step)
         if not 0 < len(futures) <= _MOST_FUTURES:
             raise ProblemError("futures", f"has {len(futures)} entries; give 1 to {_MOST_FUTURES}")
         total = sum(future.odds for future in futures)

@@ -174,8 +174,15 @@ def direction_of(step: StepProblem) -> Direction:
     return "up" if step.target.nodes > holding else "down"
 
 
+def expect_one_limit(step: StepProblem) -> None:
+    """Refuse a problem with more than one limit on the work of a node."""
+    if not step.plain:
+        raise ProblemError("stages", "one stage, one slot and no memory are supported here")
+
+
 def state_after(step: StepProblem, chain: MigrationChain, direction: str | None) -> int:
     """Return the chain's state after a migration; without a direction, the step's own is taken."""
+    expect_one_limit(step)
     way = direction_of(step) if direction is None else _direction("direction", direction)
     state = chain.state(step.target.nodes, way)
     if state is None:
