@@ -84,6 +84,16 @@ def test_where_one_task_is_too_heavy_the_plan_says_so() -> None:
     assert len(cluster.executors()) == 2
 
 
+def test_a_scale_in_empties_whole_hosts_where_that_moves_no_more_state() -> None:
+    settings = ClusterSettings(executors=6, hosts=("a", "b"))
+    cluster = SimulatedCluster(even_workload(24, 100.0), settings)
+    with simulated(cluster, BY_HAND) as loop:
+        cluster.run_batches(5)
+        loop.scale_to(3)
+        cluster.run_batches(40)
+    assert [each.host for each in cluster.executors()] == ["a"] * 3
+
+
 def test_a_change_is_held_against_its_prediction() -> None:
     cluster = SimulatedCluster(even_workload(12, 800.0), ClusterSettings(executors=2))
     decisions: list[Decision] = []

@@ -103,6 +103,21 @@ class QueryLoad:
         return stages
 
     @cached_property
+    def held_by_stage(self) -> tuple[Mapping[str, float], ...]:
+        """Of each stage the cores that its tasks keep busy, by executor."""
+        held: dict[int, dict[str, float]] = {}
+        for task, known in self.tasks.items():
+            stage = held.setdefault(task.operator, {})
+            stage[known.executor] = stage.get(known.executor, 0.0) + known.work
+        return tuple(held.values())
+
+    @cached_property
+    def longest(self) -> float:
+        """The cores that the heaviest tasks of all stages together keep busy."""
+        stages = self.stages.values()
+        return sum(max(known.work for known in tasks.values()) for tasks in stages)
+
+    @cached_property
     def state_bytes(self) -> float:
         """State of all its tasks."""
         return sum(task.state_bytes for task in self.tasks.values())

@@ -54,7 +54,7 @@ class Usage:
         self.batches = {
             query.name: scale * _length(query, sizes) + _outside(query, len(held)) * more / slots
             for query, scale, more in zip(queries, self._scales, demands, strict=True)
-            if len(query.load.stages) > 1
+            if len(query.load.held_by_stage) > 1
         }
         """Of each query of several stages: the time they take, one after another. No query does
         more than 1, however idle the executors are."""
@@ -83,7 +83,8 @@ class Usage:
     @property
     def alone(self) -> float:
         """Of the busiest query if every task had an executor of its own."""
-        return max(map(sum, self._longest), default=0.0)
+        pairs = zip(self._queries, self._scales, strict=True)
+        return max((query.load.longest * scale for query, scale in pairs), default=0.0)
 
     @property
     def scales(self) -> Mapping[str, float]:
@@ -96,18 +97,9 @@ class Usage:
 
     def even_at_most(self, nodes: int) -> float:
         """Return a bound on the busiest of an even spread (Graham 1969)."""
-        return max(
-            self.tasks / nodes + self.heaviest,
-            max(
-                (
-                    query.load.work * scale / nodes + sum(longest)
-                    for query, scale, longest in zip(
-                        self._queries, self._scales, self._longest, strict=True
-                    )
-                ),
-                default=0.0,
-            ),
-        )
+        pairs = zip(self._queries, self._scales, strict=True)
+        bounds = ((q.load.work / nodes + q.load.longest) * scale for q, scale in pairs)
+        return max(self.tasks / nodes + self.heaviest, *bounds)
 
     def even(self, nodes: int, observed: Observed) -> float:
         """Return the load of the busiest in an even spread."""
@@ -131,17 +123,6 @@ class Usage:
             for query in self.limited
         )
         return f" ({each}, fewer than are asked for: executors get no more)"
-
-    @cached_property
-    def _longest(self) -> list[list[float]]:
-        """Of each query the heaviest task of each stage."""
-        return [
-            [
-                max(task.work for task in tasks.values()) * scale
-                for tasks in query.load.stages.values()
-            ]
-            for query, scale in zip(self._queries, self._scales, strict=True)
-        ]
 
     @cached_property
     def _each(self) -> list[float]:
@@ -193,14 +174,10 @@ def _usable_share(query: Query) -> float:
 
 def _length(query: Query, sizes: Mapping[str, float]) -> float:
     """Return the sum over a query's stages of the most work that an executor has for its size."""
-    total = 0.0
-    for tasks in query.load.stages.values():
-        held: dict[str, float] = {}
-        for task in tasks.values():
-            held[task.executor] = held.get(task.executor, 0.0) + task.work
-        alive = sizes.keys() & held.keys()
-        total += max((held[executor] / sizes[executor] for executor in alive), default=0.0)
-    return total
+    return sum(
+        max((held[each] / sizes[each] for each in sizes.keys() & held.keys()), default=0.0)
+        for held in query.load.held_by_stage
+    )
 
 
 def _outside(query: Query, executors: int) -> float:

@@ -5,7 +5,8 @@ What is to be planned is in :mod:`elastream.core.migrator.problem`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from elastream.core.application import Observed
@@ -31,7 +32,7 @@ from elastream.core.state import LoopState, Phase, Signal, Turn, note
 from elastream.core.usage import SLACK
 from elastream.model.batch import Spread
 from elastream.model.checks import Number
-from elastream.model.observation import TaskId
+from elastream.model.observation import Executor, TaskId
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.model.words import pluralize
 
@@ -108,7 +109,17 @@ class Planning(Phase):
         total = len(self.tasks)
         steps = pluralize(len(route.steps), "mini-migration")
         moves = f"{len(plan.moves)} of {pluralize(total, 'task')} move, in {steps}"
-        return "; ".join((moves, *self._purpose(plan), *route.notes))
+        return "; ".join((moves, *self._purpose(plan), *self._idle(plan), *route.notes))
+
+    def _idle(self, plan: StepPlan) -> tuple[str, ...]:
+        """Say where executors get no state, and why."""
+        used = len(set(plan.assignment.nodes_of_tasks))
+        idle = self.order.problem.target.nodes - used
+        if idle <= 0:
+            return ()
+        total = len(self.tasks)
+        why = f"there are {total} tasks" if total <= used else "the others suffice"
+        return (f"{pluralize(idle, 'executor gets', 'executors get')} no state: {why}",)
 
     def _purpose(self, plan: StepPlan) -> tuple[str, ...]:
         """Say whether the plan reaches what the change is for."""
@@ -177,7 +188,7 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         change = replace(change, prediction=predict(observed, target.goal, observed.alive))
         return state, (), BeginCopying(change, target)
     tasks = tuple(task for task, _ in observed.tasks())
-    nodes = tuple(executor.id for executor in state.executors)
+    nodes = _in_order(state.executors)
     wanted = change.executors if state.policy.advise_only else min(change.executors, len(nodes))
     if wanted == 0 and not observed.idle:
         return abandon_change(state, change, "there is work to do again")
@@ -195,6 +206,17 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         change=change, ticket=ticket, since_ms=state.now_ms, order=order, tasks=tasks, nodes=nodes
     )
     return replace(state, phase=planning), (Plan(ticket, order, tasks, nodes),), None
+
+
+def _in_order(executors: Sequence[Executor]) -> tuple[str, ...]:
+    """Return the executors, those of the smallest hosts last, which planners leave empty first.
+
+    A host costs money as long as one executor is on it. Else the oldest come first.
+    """
+    sizes = Counter(executor.host for executor in executors)
+    hosts = {host: number for number, host in enumerate(sizes)}
+    ranked = sorted(executors, key=lambda each: (-sizes[each.host], hosts[each.host]))
+    return tuple(executor.id for executor in ranked)
 
 
 def _advised(state: LoopState, change: Change, moves: str, figures: Mapping[str, Number]) -> Turn:

@@ -1,10 +1,10 @@
 """The problem that a change poses to the planner, from the truth of this moment.
 
 All queries are planned together, tasks in the order (query, operator, partition); nodes are the
-executors, oldest first. A task whose executor was lost loads its state wherever it goes, so it is
-entered as one without state, on the node of its neighbour. The planner gets the copies of state
-that are there (standbys, and what an earlier plan of the same change had copied): a task loads
-nothing where its copy is.
+executors, those of hosts that may be emptied last. A task whose executor was lost loads its state
+wherever it goes, so it is entered as one without state, on the node of its neighbour. The planner
+gets the copies of state that are there (standbys, and what an earlier plan of the same change had
+copied): a task loads nothing where its copy is.
 
 What the plan must keep is the tightest of
 
@@ -66,7 +66,7 @@ def step_problem(
         copies=_copies(state, tasks, places, number_of),
         stages=stages,
         queries=queries,
-        slots=_slots(observed, added),
+        slots=_slots(observed, nodes, added),
         memory=_memory(policy.state_bytes_per_executor, len(nodes) + max(0, added)),
     )
     if change.purpose is not None:
@@ -108,9 +108,10 @@ def _stage(task: TaskId) -> tuple[str, int]:
     return task.query, task.operator
 
 
-def _slots(observed: Observed, added: int) -> tuple[Number, ...]:
+def _slots(observed: Observed, nodes: Sequence[str], added: int) -> tuple[Number, ...]:
     """Return the slots of each executor over their mean; nothing where all have as many."""
-    slots = [executor.slots for executor in observed.executors]
+    slots_of = {executor.id: executor.slots for executor in observed.executors}
+    slots = [slots_of[node] for node in nodes]
     if len(set(slots)) == 1:
         return ()
     mean = sum(slots) / len(slots)
