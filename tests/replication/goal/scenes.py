@@ -106,8 +106,7 @@ def seen(
     experience: Experience | None = None,
 ) -> ProblemInputs:
     """What has been learnt where the last batch of each query was the usual one."""
-    found = observed(batches, nodes)
-    outside = {batch.query: outside_ms(batch, found) for batch in batches}
+    outside = {batch.query: outside_ms(batch, nodes) for batch in batches}
     return ProblemInputs({}, outside, round_trips_ms or {}, experience or Experience())
 
 

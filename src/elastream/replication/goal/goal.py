@@ -108,7 +108,7 @@ class Replication(ReplicationSettings):
         if disturbed or not batch.interval_ms:
             return memory
         weight = weight_of(batch.interval_ms / 1000, _SMOOTHING_S)
-        outside = outside_ms(batch, observed)
+        outside = outside_ms(batch, observed.executors)
         previous_ms = memory.outside_ms.get(batch.query)
         return replace(
             memory,

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from elastream.core.application import Observed, Query
+from elastream.core.application import Query
 from elastream.model.batch import stage_length
 from elastream.model.observation import BatchObservation, Executor
 from elastream.replication.goal.operators import OperatorKey, OperatorLoad
@@ -40,8 +40,6 @@ Points = Mapping[OperatorKey, tuple[tuple[float, float], ...]]
 
 _MOST_POINTS: Final = 60
 _LEAST_POINTS: Final = 10
-_LEAST_FREE: Final = 0.1
-"""At least this share of an executor's slots counts as free, whatever others do on it."""
 _LEAST_RATIO: Final = 1.5
 """The largest rate over the smallest must be at least this; otherwise the slope is mostly noise."""
 
@@ -65,24 +63,14 @@ def with_batch(
     return updated
 
 
-def outside_ms(batch: BatchObservation, observed: Observed) -> float:
+def outside_ms(batch: BatchObservation, executors: tuple[Executor, ...]) -> float:
     """Return the time of a batch outside its stateful stages, which run one after the other.
 
-    A stage has the slots of an executor that other work leaves free: the wait for the others
-    belongs to the executor, not to the source.
+    The wait for slots that others held belongs to the executors.
     """
-    free = {each.id: each.slots * _free(observed, each, batch.query) for each in observed.executors}
-    return max(0.0, batch.duration_ms - sum(_stages_ms(batch, free).values()))
-
-
-def _free(observed: Observed, executor: Executor, query: str) -> float:
-    """Return the share of an executor's slots that work of other queries leaves free."""
-    others = observed.other.get(executor.id, 0.0)
-    for name, each in observed.queries.items():
-        if name != query:
-            load = each.load
-            others += load.held.get(executor.id, 0.0) + load.outside.get(executor.id, 0.0)
-    return max(_LEAST_FREE, 1 - others / executor.slots)
+    slots = {executor.id: float(executor.slots) for executor in executors}
+    stages_ms = sum(_stages_ms(batch, slots).values())
+    return max(0.0, batch.duration_ms - batch.waited_ms - stages_ms)
 
 
 def latency_of(
