@@ -102,6 +102,15 @@ class BatchObservation:
     for; part of the duration, and of no task's run time."""
 
 
+class Side(NamedTuple):
+    """What one side of an operator's tasks reads."""
+
+    sources: tuple[int, ...]
+    """Sources with no stateful operator between, by number."""
+    operators: tuple[int, ...]
+    """Operators whose rows it reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorGraph:
     """Which stateful operator's rows go where.
@@ -111,6 +120,9 @@ class OperatorGraph:
 
     feeds: Mapping[int, int | None] = field(default_factory=dict)
     """The operator that each operator's rows go to; ``None``: out of the query."""
+    sides: Mapping[int, tuple[Side, ...]] = field(default_factory=dict)
+    """What each operator reads: two sides if it joins two streams, none if it joins more in one
+    task; an operator whose inputs are not known is missing."""
 
     def sources_of(self, operator: int) -> tuple[int, ...]:
         """Return the operators whose rows go to ``operator``."""

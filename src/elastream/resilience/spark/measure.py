@@ -1,7 +1,7 @@
 """``measure``: measure the cost of each task in a trial run, as a problem of resilient placement.
 
 Running queries are observed for a number of batches, wherever their state is;
-:mod:`elastream.resilience.spark.trial_costs` turns the batches into costs. The graph of the problem
+:mod:`elastream.resilience.model.costs` turns the batches into costs. The graph of the problem
 has an operator for each (query, operator, partition) triple, and a node for each executor. Costs
 are in seconds of executor run time, rates in rows per second.
 
@@ -27,7 +27,7 @@ from elastream.resilience.model.problem import ResilientProblem
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from elastream.resilience.spark.trial_costs import QueryTrial
+    from elastream.resilience.model.costs import QueryTrial
     from elastream.spark.internals.spark_internals import SparkInternals
     from elastream.spark.observe.watched_query import WatchedQuery
 
@@ -219,14 +219,15 @@ def _reading(
     batches: tuple[BatchObservation, ...],
     streams: tuple[str, ...],
 ) -> QueryTrial:
-    from elastream.resilience.spark.trial_costs import QueryTrial
+    from elastream.resilience.model.costs import QueryTrial
 
     interval_ms = watched.trigger.interval_ms
     if sum(batch.rows for batch in batches) == 0:
         raise SparkError(f"the query {watched.name} read no rows in {len(batches)} batches")
     return QueryTrial(
         watched.name,
-        watched.operators,
+        watched.graph,
+        watched.tasks,
         streams,
         internals.queries.scans(watched.query),
         batches,
@@ -262,8 +263,7 @@ def _join_states(internals: SparkInternals, watched: WatchedQuery) -> Mapping[in
 
 
 def _measured(slots: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measured:
-    from elastream.resilience.spark.trial_costs import operators_of, outside_costs
-    from elastream.spark.observe.task_events import tasks_of
+    from elastream.resilience.model.costs import operators_of, outside_costs, transfer_cost
 
     inputs = tuple(dict.fromkeys(stream for each in readings for stream in each.streams))
     rates = {stream: rows / each.seconds for each in readings for stream, rows in each.rows.items()}
@@ -271,7 +271,7 @@ def _measured(slots: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measu
     outside = [(each.streams, outside_costs(each)) for each in readings]
     operators = [operator for each in readings for operator in operators_of(each)]
     return Measured(
-        QueryGraph.of(inputs, operators, _transfer_cost(readings)),
+        QueryGraph.of(inputs, operators, transfer_cost(readings)),
         tuple(
             max(
                 _LEAST_CAPACITY * number,
@@ -288,13 +288,6 @@ def _measured(slots: Mapping[str, int], readings: Sequence[QueryTrial]) -> Measu
             for executor in slots
         ),
         tuple(least[stream] for stream in inputs),
-        tuple(task for each in readings for task in tasks_of(each.name, each.operators)),
+        tuple(task for each in readings for task in each.tasks),
         tuple(slots),
     )
-
-
-def _transfer_cost(readings: Sequence[QueryTrial]) -> float:
-    """Return the seconds of run time in which a task waits for a row from another executor."""
-    tasks = [task for each in readings for batch in each.batches for task in batch.tasks]
-    fetched = sum(task.rows_fetched for task in tasks)
-    return sum(task.fetch_ms for task in tasks) / 1000 / fetched if fetched else 0.0

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from elastream.model.observation import OperatorGraph, TaskId, TaskObservation
+from elastream.model.observation import OperatorGraph, Side, TaskId, TaskObservation
 from elastream.spark.internals.event_tap import TaskEvent
 from elastream.spark.internals.queries import StatefulOperator
 
@@ -213,7 +213,49 @@ def operator_graph(operators: Sequence[StatefulOperator]) -> OperatorGraph:
         above = None if operator.reader is None else leads[operator.reader]
         if above is not None and above != lead:
             feeds[lead] = above
-    return OperatorGraph(feeds)
+    return OperatorGraph(feeds, {lead: _inputs_of(operators, leads, lead) for lead in feeds})
+
+
+def _inputs_of(
+    operators: Sequence[StatefulOperator], leads: Mapping[int, int], lead: int
+) -> tuple[Side, ...]:
+    """Return what the tasks of a lead operator read; nothing where they do more than one join."""
+    group = {each.id: each for each in operators if leads[each.id] == lead}
+    joins = [each.id for each in group.values() if each.read_steps is not None]
+    reads: list[tuple[int | None, int | None, int | None]] = []
+    for operator in operators:
+        if operator.id in group:
+            for side, number in operator.sources:
+                reads.append((_side_of_join(group, joins, operator, side), number, None))
+        elif operator.reader in group:
+            side_of = _side_of_join(group, joins, group[operator.reader], operator.side)
+            reads.append((side_of, None, leads[operator.id]))
+    if len(joins) > 1 or any(side is None for side, _, _ in reads):
+        return ()
+    return tuple(
+        Side(
+            tuple(sorted({number for at, number, _ in reads if at == side and number is not None})),
+            tuple(sorted({above for at, _, above in reads if at == side and above is not None})),
+        )
+        for side in range(len(joins) + 1)
+    )
+
+
+def _side_of_join(
+    group: Mapping[int, StatefulOperator],
+    joins: Sequence[int],
+    operator: StatefulOperator,
+    side: int,
+) -> int | None:
+    """Return the side of the join on which rows that ``operator`` reads arrive; ``None``: none."""
+    if not joins:
+        return 0
+    while operator.id not in joins:
+        side = operator.side
+        if operator.reader is None or operator.reader not in group:
+            return None
+        operator = group[operator.reader]
+    return side
 
 
 def tasks_of(query: str, operators: Sequence[StatefulOperator]) -> tuple[TaskId, ...]:

@@ -11,16 +11,17 @@ import pytest
 from elastream.model.errors import ElastreamError, QueryRefusedError, SparkError
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
 from elastream.resilience.commands import resilient_problem
-from elastream.resilience.model.problem import ResilientPlan, ResilientProblem
-from elastream.resilience.planner.planner import resilient
-from elastream.resilience.spark.measure import _measured
-from elastream.resilience.spark.trial_costs import (
+from elastream.resilience.model.costs import (
     QueryTrial,
     at_none,
     operators_of,
     outside_costs,
 )
+from elastream.resilience.model.problem import ResilientPlan, ResilientProblem
+from elastream.resilience.planner.planner import resilient
+from elastream.resilience.spark.measure import _measured
 from elastream.spark.internals.queries import StatefulOperator
+from elastream.spark.observe.task_events import operator_graph, tasks_of
 
 SECOND_MS = 1000.0
 
@@ -63,7 +64,14 @@ def trial(
 ) -> QueryTrial:
     known = scans or (1,) * len(streams)
     return QueryTrial(
-        "q", tuple(operators), streams, known, tuple(batches), states or {}, trigger_s
+        "q",
+        operator_graph(operators),
+        tasks_of("q", operators),
+        streams,
+        known,
+        tuple(batches),
+        states or {},
+        trigger_s,
     )
 
 
@@ -148,7 +156,12 @@ def test_a_plan_places_tasks_by_name_whatever_the_order_of_the_queries() -> None
         for name, ms in (("zeta", 80.0), ("alpha", 8.0))
     }
     trials = [
-        replace(trial([operator(0)], [batch(tasks[name], (20,), {})]), name=name, streams=(name,))
+        replace(
+            trial([operator(0)], [batch(tasks[name], (20,), {})]),
+            name=name,
+            tasks=tuple(each.task for each in tasks[name]),
+            streams=(name,),
+        )
         for name in tasks
     ]
     found = _measured({"7": 1, "3": 1}, trials)
@@ -225,7 +238,7 @@ def test_waiting_for_rows_of_another_operator_is_transfer_and_no_cost_of_its_rea
     costs = {each.name: each.cost for each in found.graph.operators}
     assert costs["q/0/0"] == pytest.approx(0.020 / 80)
     assert costs["q/1/0"] == pytest.approx(0.050 / 80), "its rows come from where nobody chose"
-    assert found.graph.transfer_cost == pytest.approx(0.030 / 60)
+    assert found.graph.transfer_cost == pytest.approx(0.030 / 60 / 2), "a half for each reader"
     assert found.fields()["graph"]["transfer_cost"] == found.graph.transfer_cost
 
 

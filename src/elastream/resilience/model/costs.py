@@ -1,4 +1,4 @@
-"""Costs of tasks from the batches of a trial run (section 7.1 of paper 003). Pure functions.
+"""Costs of tasks from the batches of running queries (section 7.1 of paper 003). Pure functions.
 
 For every (query, operator, partition) triple, with x the rows (or pairs) it handled and y its run
 time in a batch:
@@ -13,20 +13,24 @@ time in a batch:
 * **Work without state** (reading, parsing, sinks) runs on executors that cannot be chosen: it is
   load that cannot be placed. Its own ``a`` is subtracted from the capacity.
 * **transfer cost** is the run time in which tasks waited for rows from other executors, per such
-  row. The work at the other end is assumed to be the same.
+  row. The work at the other end is assumed to be the same. Each reader gets an equal share of the
+  rows that a task puts out, so per row of that the cost is divided by their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from elastream.model.errors import QueryRefusedError, SparkError
-from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream.model.observation import (
+    BatchObservation,
+    OperatorGraph,
+    Side,
+    TaskId,
+    TaskObservation,
+)
 from elastream.resilience.model.graph import GraphOperator
-from elastream.spark.internals.queries import StatefulOperator
-from elastream.spark.observe.task_events import lead_of, tasks_of
 
 
 def at_none(points: Sequence[tuple[float, float]], most: float) -> float:
@@ -52,13 +56,15 @@ class QueryTrial:
     """The batches of one query, and the streams it reads."""
 
     name: str
-    operators: tuple[StatefulOperator, ...]
+    graph: OperatorGraph
+    tasks: tuple[TaskId, ...]
+    """All its tasks, in order."""
     streams: tuple[str, ...]
     """The name of each source, by its number."""
     scans: tuple[int, ...]
-    """How often each source is read."""
+    """How often each source is read; empty: once."""
     batches: tuple[BatchObservation, ...]
-    state_rows: Mapping[int, tuple[int, int]]
+    state_rows: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """Rows in state on each side of a join, by operator, if they were counted."""
     trigger_s: float | None = None
     """Trigger interval; ``None``: each batch starts as soon as the previous one ends."""
@@ -84,9 +90,8 @@ class QueryTrial:
     def source_rows(self, batch: BatchObservation) -> tuple[float, ...]:
         """Return the rows that a batch read of each source, counted once if read repeatedly."""
         rows_read = batch.source_rows or (batch.rows,)
-        return tuple(
-            rows / max(1, scans) for rows, scans in zip(rows_read, self.scans, strict=True)
-        )
+        scans = self.scans or (1,) * len(rows_read)
+        return tuple(rows / max(1, times) for rows, times in zip(rows_read, scans, strict=True))
 
     @property
     def rows(self) -> dict[str, float]:
@@ -106,13 +111,6 @@ class QueryTrial:
             for stream, rows in zip(self.streams, self.source_rows(batch), strict=True):
                 rates[stream] = min(rates.get(stream, rows / seconds), rows / seconds)
         return rates
-
-
-class _Side(NamedTuple):
-    streams: tuple[str, ...]
-    """Names of the inputs that it reads."""
-    operators: tuple[int, ...]
-    """Operators whose rows it reads, by the lowest id of those that share their tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ def outside_costs(trial: QueryTrial) -> OutsideCosts:
 
 def operators_of(trial: QueryTrial) -> list[GraphOperator]:
     """Return the operators of a graph, one for each task of the query, in their order."""
-    tasks = tasks_of(trial.name, trial.operators)
+    tasks = trial.tasks
     observed: dict[TaskId, list[TaskObservation]] = {task: [] for task in tasks}
     for batch in trial.batches:
         for observation in batch.tasks:
@@ -156,7 +154,7 @@ def operators_of(trial: QueryTrial) -> list[GraphOperator]:
     if unmeasured:
         raise SparkError(f"the query {trial.name} reported nothing for its task {unmeasured[0]}")
     leads = list(dict.fromkeys(task.operator for task in tasks))
-    read_by = {lead: _sides(trial, lead) for lead in leads}
+    read_by = {lead: _inputs(trial, lead) for lead in leads}
     output_rows = _output_rows(observed, read_by)
     operators: list[GraphOperator] = []
     for lead in leads:
@@ -165,16 +163,56 @@ def operators_of(trial: QueryTrial) -> list[GraphOperator]:
         names, rows = [], []
         for side in sides:
             sources = [task for task in tasks if task.operator in side.operators]
-            names.append([*map(str, sources), *side.streams])
+            streams = tuple(dict.fromkeys(trial.streams[number] for number in side.sources))
+            names.append([*map(str, sources), *streams])
             given = sum(output_rows[task] or 0 for task in sources)
-            rows.append(given + sum(trial.rows[stream] for stream in side.streams))
+            rows.append(given + sum(trial.rows[stream] for stream in streams))
         fed = any(side.operators for side in sides)
         operators += _pairs(trial, lead, own, names, rows, output_rows, fed=fed)
     return operators
 
 
+def transfer_cost(trials: Sequence[QueryTrial]) -> float:
+    """Return the seconds of run time that a row costs its reader if it is on another executor.
+
+    It is per row that a task puts out for all partitions of its reader.
+    """
+    tasks = [task for each in trials for batch in each.batches for task in batch.tasks]
+    fetched = sum(task.rows_fetched for task in tasks)
+    if not fetched:
+        return 0.0
+    readers = [
+        sum(task.operator == above for task in each.tasks)
+        for each in trials
+        for above in each.graph.feeds.values()
+        if above is not None
+    ]
+    each_ms = sum(task.fetch_ms for task in tasks) / fetched
+    return each_ms / 1000 * len(readers) / max(1, sum(readers)) if readers else 0.0
+
+
+def _inputs(trial: QueryTrial, lead: int) -> tuple[Side, ...]:
+    """Return what the tasks of an operator read: two sides if they join, else one."""
+    everything = tuple(range(len(trial.streams)))
+    above = trial.graph.sources_of(lead)
+    sides = trial.graph.sides.get(lead, (Side(() if above else everything, above),))
+    if not sides:
+        raise QueryRefusedError(
+            f"operator {lead} of the query {trial.name} joins more than two streams in one task; "
+            "write its graph by hand"
+        )
+    if len(sides) == 1 and not any(sides[0]):
+        if len(everything) > 1:
+            raise QueryRefusedError(
+                f"operator {lead} of the query {trial.name} does not show which of "
+                f"{len(everything)} sources it reads; write its graph by hand"
+            )
+        return (Side(everything, ()),)
+    return sides
+
+
 def _output_rows(
-    observed: Mapping[TaskId, Sequence[TaskObservation]], read_by: Mapping[int, Sequence[_Side]]
+    observed: Mapping[TaskId, Sequence[TaskObservation]], read_by: Mapping[int, Sequence[Side]]
 ) -> dict[TaskId, float | None]:
     """Return the output rows of each task; ``None`` if Spark does not report them.
 
@@ -185,7 +223,7 @@ def _output_rows(
         task: _rows_out(observations) for task, observations in observed.items()
     }
     for reader, sides in read_by.items():
-        if len(sides) != 1 or sides[0].streams or len(sides[0].operators) != 1:
+        if len(sides) != 1 or sides[0].sources or len(sides[0].operators) != 1:
             continue
         givers = [task for task in observed if task.operator == sides[0].operators[0]]
         if any(output_rows[task] for task in givers):
@@ -278,58 +316,3 @@ def _window_s(
     rows_held = [state * each / max(1, sum(counted)) for each in counted]
     rates = [each / trial.seconds for each in read]
     return rows_held[0] / rates[0] + rows_held[1] / rates[1]
-
-
-def _sides(trial: QueryTrial, lead: int) -> list[_Side]:
-    """Return the inputs of a lead operator's tasks: two sides if they join, else one."""
-    leads = lead_of(trial.operators)
-    group = {each.id: each for each in trial.operators if leads[each.id] == lead}
-    joins = [each for each in group.values() if each.read_steps is not None]
-    if len(joins) > 1:
-        raise QueryRefusedError(
-            f"the query {trial.name} joins more than two streams in one task (operators "
-            f"{', '.join(str(each.id) for each in joins)}); write its graph by hand"
-        )
-    join = joins[0] if joins else None
-    streams: list[list[str]] = [[], []]
-    operators: list[list[int]] = [[], []]
-    for operator in group.values():
-        for side, number in operator.sources:
-            place = _place(trial.name, group, join, operator, side)
-            streams[place].append(trial.streams[number])
-    for above in trial.operators:
-        if above.reader in group and leads[above.id] != lead:
-            reader = group[above.reader]
-            place = _place(trial.name, group, join, reader, above.side)
-            operators[place].append(leads[above.id])
-    if join is None and not streams[0] and not operators[0]:
-        if len(trial.streams) > 1:
-            raise QueryRefusedError(
-                f"operator {lead} of the query {trial.name} does not show which of "
-                f"{len(trial.streams)} sources it reads; write its graph by hand"
-            )
-        streams[0] = list(trial.streams)
-    return [
-        _Side(tuple(dict.fromkeys(streams[side])), tuple(sorted(set(operators[side]))))
-        for side in range(1 if join is None else 2)
-    ]
-
-
-def _place(
-    query: str,
-    group: Mapping[int, StatefulOperator],
-    join: StatefulOperator | None,
-    operator: StatefulOperator,
-    side: int,
-) -> int:
-    """Return the side of the join on which the output of ``operator`` arrives."""
-    if join is None:
-        return 0
-    while operator.id != join.id:
-        side = operator.side
-        if operator.reader is None or operator.reader not in group:
-            raise QueryRefusedError(
-                f"the query {query} reads more than a join in one task; write its graph by hand"
-            )
-        operator = group[operator.reader]
-    return side
