@@ -24,11 +24,12 @@ from elastream.resilience.goal import (
     ResilientPlanner,
     heavy_tasks,
 )
+from elastream.resilience.live_problem import Record
 from elastream.testing import ClusterSettings, SimulatedCluster, even_workload, simulated
 
 GOAL = Resilient(batches=2)
 RUNS = frozenset({("q", RUN), ("r", RUN)})
-MEASURED = ResilientMemory(batches=dict.fromkeys(RUNS, 2))
+MEASURED = ResilientMemory(records=dict.fromkeys(RUNS, Record(2)))
 
 
 def two_queries(
@@ -68,7 +69,7 @@ def test_every_query_is_measured_before_the_first_placement() -> None:
             assert wanted(memory, seen).need == "hold"
             seen_batch = batch(number, where, query=name)
             memory = GOAL.after_batch(memory, seen, seen_batch, disturbed=False)
-    assert memory == MEASURED
+    assert {run: record.number for run, record in memory.records.items()} == dict.fromkeys(RUNS, 2)
     assert wanted(memory, seen) == Wanted(
         "rebalance",
         2,
@@ -80,7 +81,7 @@ def test_every_query_is_measured_before_the_first_placement() -> None:
 
 
 def test_how_many_are_being_measured_is_reported() -> None:
-    one_known = ResilientMemory(batches={("q", RUN): 2})
+    one_known = ResilientMemory(records={("q", RUN): Record(2)})
     assert wanted(one_known, two_queries()).reason == "1 query is being measured"
     assert wanted(MEASURED, observed({}, executors("a"))).reason == "no query takes part"
 
@@ -88,8 +89,26 @@ def test_how_many_are_being_measured_is_reported() -> None:
 def test_an_idle_query_is_not_waited_for() -> None:
     seen = two_queries()
     queries = {**seen.queries, "r": replace(seen.queries["r"], idle_since_ms=0)}
-    one_known = ResilientMemory(batches={("q", RUN): 2})
+    one_known = ResilientMemory(records={("q", RUN): Record(2)})
     assert wanted(one_known, replace(seen, queries=queries)).need == "rebalance"
+
+
+def test_a_query_that_was_idle_when_others_were_placed_is_placed_once_it_is_measured() -> None:
+    seen = two_queries()
+    idle = {**seen.queries, "r": replace(seen.queries["r"], idle_since_ms=0)}
+    memory = ResilientMemory(records={("q", RUN): Record(2)})
+    memory = GOAL.after_change(memory, replace(seen, queries=idle), done=True)
+    assert wanted(memory, replace(seen, queries=idle)).need == "hold"
+    assert wanted(memory, seen).reason == "1 query is being measured"
+    memory = replace(memory, records=MEASURED.records)
+    assert wanted(memory, seen).reason.endswith("or woke up")
+    assert wanted(memory, replace(seen, queries=idle)).need == "rebalance", "though idle again"
+
+
+def test_nothing_is_placed_while_every_query_is_idle_and_none_was_measured() -> None:
+    seen = two_queries()
+    idle = {name: replace(query, idle_since_ms=0) for name, query in seen.queries.items()}
+    assert wanted(GOAL.memory(), replace(seen, queries=idle)).reason == "every query is idle"
 
 
 def test_a_placement_that_still_fits_is_left_alone() -> None:
@@ -114,15 +133,15 @@ def test_a_query_that_was_started_again_needs_a_new_placement() -> None:
     memory = placed(two_queries())
     seen = two_queries()
     again = {**seen.queries, "r": replace(seen.queries["r"], run="run 2")}
-    memory = replace(memory, batches={**memory.batches, ("r", "run 2"): 2})
+    memory = replace(memory, records={**memory.records, ("r", "run 2"): Record(2)})
     found = wanted(memory, replace(seen, queries=again))
-    assert found.reason.endswith("queries were started, stopped or restarted")
+    assert found.reason.endswith("queries started, stopped, restarted or woke up")
 
 
 def test_batches_of_runs_that_have_ended_are_forgotten() -> None:
-    memory = ResilientMemory(batches={("q", "run 0"): 9, ("q", RUN): 1})
+    memory = ResilientMemory(records={("q", "run 0"): Record(9), ("q", RUN): Record(1)})
     memory = GOAL.after_batch(memory, two_queries(), batch(0, "aaaa", query="q"), disturbed=False)
-    assert memory.batches == {("q", RUN): 2}
+    assert {run: record.number for run, record in memory.records.items()} == {("q", RUN): 2}
 
 
 def test_the_bounds_come_first() -> None:
@@ -169,7 +188,7 @@ def busy_executor(heavy: Sequence[int], work: Sequence[float] = (0.7, 0.2, 0.2, 
         executors=seen.alive,
         runs=frozenset({("query", RUN)}),
         heavy={task(j): "a" for j in heavy},
-        batches={("query", RUN): 9},
+        records={("query", RUN): Record(9)},
     )
     return wanted(memory, seen)
 
@@ -190,7 +209,9 @@ def test_a_light_task_that_would_make_another_as_busy_stays() -> None:
 
 def test_work_outside_state_makes_an_executor_busy_too() -> None:
     seen = with_states([0.5, 0.2, 0.1, 0.1], "aaab", [60, 1, 1, 1])
-    memory = GOAL.after_change(ResilientMemory(batches={("query", RUN): 9}), seen, done=True)
+    memory = GOAL.after_change(
+        ResilientMemory(records={("query", RUN): Record(9)}), seen, done=True
+    )
     assert wanted(memory, seen).need == "hold"
     assert wanted(memory, replace(seen, other={"a": 0.3})).need == "rebalance"
 
@@ -248,11 +269,9 @@ def test_an_executor_can_bear_what_its_other_work_leaves() -> None:
     assert planner(seen).problem.capacity == pytest.approx((0.75, 0.1))
 
 
-def test_without_work_all_tasks_count_alike() -> None:
-    assert [list(row) for row in planner(two_queries(q="a", r="b", work=0.0)).problem.load] == [
-        [1.0, 1.0],
-        [1.0, 1.0],
-    ]
+def test_without_work_all_tasks_of_a_stream_count_alike() -> None:
+    problem = planner(two_queries(q="a", r="b", work=0.0)).problem
+    assert [list(row) for row in problem.load] == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_each_stream_is_spread_over_the_executors() -> None:

@@ -1,10 +1,10 @@
 """Resilient goal: place tasks so that bursts need no move at all (ROD, paper 003).
 
 It places (query, operator, partition) triples so that no executor is overloaded for as many
-combinations of input rates as possible: at the start, after an executor was lost or added, and
-after a restart of a query. *Costs* come from the running queries (section 7.1): the number of slots
-that a task keeps busy over the rows per second that its query reads. *Capacity* is an executor's
-slots minus its work outside stateful tasks.
+combinations of input rates as possible: at the start, after an executor was lost or added, and when
+a query was started, restarted, or has woken up. What tasks cost comes from the running queries
+(:mod:`~elastream.resilience.live_problem`). *Capacity* is an executor's slots minus its work
+outside stateful tasks.
 
 *Heavy stays, light moves* (section 1). The tasks with the largest states, ``heavy_share`` of all
 state together, stay where ROD placed them. The others may move away from an executor busier than
@@ -33,10 +33,9 @@ from elastream.model.observation import BatchObservation, TaskId
 from elastream.model.plan import Infeasible, StepPlan, step_plan
 from elastream.model.words import pluralize
 from elastream.placement.live_planners import FREE_STEP
+from elastream.resilience.live_problem import Inputs, Record, live_problem
 from elastream.resilience.model.problem import ResilientProblem
 
-_LEAST_CAPACITY: Final = 0.1
-"""At least this share of an executor's slots counts as free, whatever else it does."""
 _AS_GOOD: Final = 0.98
 """A placement that keeps more state in place is used if it tolerates this share of the planned
 one."""
@@ -51,11 +50,11 @@ class ResilientMemory:
 
     executors: frozenset[str] = frozenset()
     runs: frozenset[tuple[str, str]] = frozenset()
-    """Queries with their runs."""
+    """Queries with their runs, of those that were measured by then."""
     heavy: Mapping[TaskId, str] = field(default_factory=dict)
     """The executor of each heavy task in that placement."""
-    batches: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Number of batches of each run received so far."""
+    records: Mapping[tuple[str, str], Record] = field(default_factory=dict)
+    """What the batches of each run have shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +70,11 @@ class Resilient(Goal):
     """Utilisation above which an executor hands over light tasks."""
     batches: int = 5
     """Number of batches of every query to measure before the first placement."""
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    """The stream that a query reads, by query; each query not listed reads a stream of its own."""
+    inputs: Inputs = field(default_factory=dict)
+    """The stream that a query reads, or its streams in the order of its sources, by query; each
+    query not listed reads streams of its own."""
+    lowest_rates: bool = True
+    """Whether rates are taken not to fall below the lowest that batches have had (section 6.1)."""
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -102,13 +104,14 @@ class Resilient(Goal):
         observed: Observed,
         batch: BatchObservation,
         *,
-        disturbed: bool,  # noqa: ARG002
+        disturbed: bool,
     ) -> ResilientMemory:
-        """Count the batches of every run."""
+        """Record the batch."""
         runs = _runs(observed)
         key = (batch.query, batch.run)
-        batches = {run: number for run, number in memory.batches.items() if run in runs}
-        return replace(memory, batches={**batches, key: batches.get(key, 0) + 1})
+        records = {run: record for run, record in memory.records.items() if run in runs}
+        record = records.get(key, Record()).with_batch(batch, disturbed=disturbed)
+        return replace(memory, records={**records, key: record})
 
     def wanted(
         self, memory: ResilientMemory, observed: Observed
@@ -125,12 +128,16 @@ class Resilient(Goal):
         """Return the planner for all tasks, or for light tasks if the placement still holds."""
         if not any(query.load.measured for query in observed.queries.values()):
             return None
-        placed = memory.executors == observed.alive and memory.runs == _runs(observed)
+        measured = self._measured(memory, observed)
+        placed = memory.executors == observed.alive and memory.runs == measured
         if placed and executors == len(observed.executors):
             tasks = [task for task, _ in observed.tasks()]
             fixed = frozenset(j for j, task in enumerate(tasks) if task in memory.heavy)
             return LightPlanner(fixed)
-        return ResilientPlanner(self._problem(observed), self.method)
+        problem = live_problem(
+            observed, memory.records, self.inputs, lowest_rates=self.lowest_rates
+        )
+        return ResilientPlanner(problem, self.method)
 
     def after_change(
         self, memory: ResilientMemory, observed: Observed, *, done: bool
@@ -139,20 +146,29 @@ class Resilient(Goal):
         if not done:
             return memory
         heavy = {task: observed.where(task) for task in heavy_tasks(observed, self.heavy_share)}
-        return replace(memory, executors=observed.alive, runs=_runs(observed), heavy=heavy)
+        measured = self._measured(memory, observed)
+        return replace(memory, executors=observed.alive, runs=measured, heavy=heavy)
+
+    def _measured(self, memory: ResilientMemory, observed: Observed) -> frozenset[tuple[str, str]]:
+        """Return the runs with enough batches; one idle from the start has none."""
+        records = memory.records
+        return frozenset(
+            run for run in _runs(observed) if records.get(run, Record()).number >= self.batches
+        )
 
     def _wanted(self, memory: ResilientMemory, observed: Observed) -> Wanted:
         alive, busy = len(observed.executors), self.utilisation(observed)
-        runs = _runs(observed)
-        few = [run[0] for run in sorted(runs) if memory.batches.get(run, 0) < self.batches]
+        runs, measured = _runs(observed), self._measured(memory, observed)
         idle = {query.name for query in observed.queries.values() if query.idle}
-        if not runs or set(few) - idle:
-            measured = f"{pluralize(len(few), 'query is', 'queries are')} being measured"
-            what = measured if runs else "no query takes part"
+        few = [name for name, _ in runs - measured if name not in idle]
+        if few or not measured:
+            what = f"{pluralize(len(few), 'query is', 'queries are')} being measured"
+            if not few:
+                what = "every query is idle" if runs else "no query takes part"
             return Wanted("hold", alive, what, busy)
-        if memory.executors != observed.alive or memory.runs != runs:
+        if memory.executors != observed.alive or memory.runs != measured:
             why = "at the start" if not memory.runs else _difference(memory, observed)
-            queries = pluralize(len(runs), "query", "queries")
+            queries = pluralize(len(measured), "query", "queries")
             reason = f"a placement for {pluralize(alive, 'executor')} and {queries}, {why}"
             return Wanted("rebalance", alive, reason, busy, {"wanted": alive}, firm=True)
         utilisation = _utilisations(observed)
@@ -175,23 +191,6 @@ class Resilient(Goal):
             and _NOTHING < load.work < utilisation[fullest] - least - _NOTHING
             for task, load in observed.tasks()
         )
-
-    def _problem(self, observed: Observed) -> ResilientProblem:
-        """Return the costs of all tasks, in their order, and the free capacity of each executor."""
-        streams = sorted({self.inputs.get(name, name) for name in observed.queries})
-        place = {stream: k for k, stream in enumerate(streams)}
-        load = []
-        for task, each in observed.tasks():
-            row = [0.0] * len(streams)
-            rate = observed.queries[task.query].load.rows_per_s or 1.0
-            stream = self.inputs.get(task.query, task.query)
-            row[place[stream]] = max(each.work / max(rate, _NOTHING), 0.0)
-            load.append(row)
-        capacity = [
-            max(_LEAST_CAPACITY * executor.slots, executor.slots - observed.outside(executor.id))
-            for executor in observed.executors
-        ]
-        return ResilientProblem.of(_equal_if_unmeasured(load), capacity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +216,13 @@ class ResilientPlanner:
 
         nodes = self._nodes(problem)
         capacity = [self._capacity(node) for node in nodes]
-        requested = ResilientProblem.of(self.problem.load, capacity)
+        requested = replace(self.problem, capacity=tuple(capacity))
         plan = resilient(requested, self.method)
+        if isinstance(plan, Infeasible) or plan.status == "unbalanced":
+            # even the lowest rates are too much: place for the origin
+            none = (0,) * len(requested.lower_bound)
+            requested = replace(requested, lower_bound=none, fixed=())
+            plan = resilient(requested, self.method)
         if isinstance(plan, Infeasible):
             return plan
         space = normalise(requested)
@@ -334,11 +338,4 @@ def _difference(memory: ResilientMemory, observed: Observed) -> str:
     lost, added = memory.executors - observed.alive, observed.alive - memory.executors
     if lost or added:
         return f"{pluralize(len(lost), 'executor')} removed and {len(added)} added"
-    return "queries were started, stopped or restarted"
-
-
-def _equal_if_unmeasured(load: list[list[float]]) -> list[list[float]]:
-    """Return the costs, or equal costs if nothing has been measured."""
-    if any(cost > 0 for row in load for cost in row):
-        return load
-    return [[1.0] * len(row) for row in load]
+    return "queries started, stopped, restarted or woke up"

@@ -201,6 +201,8 @@ def _inputs(trial: QueryTrial, lead: int) -> tuple[Side, ...]:
             f"operator {lead} of the query {trial.name} joins more than two streams in one task; "
             "write its graph by hand"
         )
+    if any(number not in everything for side in sides for number in side.sources):
+        raise SparkError(f"the query {trial.name} does not report the rows of each of its sources")
     if len(sides) == 1 and not any(sides[0]):
         if len(everything) > 1:
             raise QueryRefusedError(
