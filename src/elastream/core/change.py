@@ -62,6 +62,8 @@ class Change:
     """How often it had to be planned anew."""
     usual_ms: Mapping[str, float] = field(default_factory=dict)
     """Median of each query's last batches before it was decided."""
+    calm_overhead_ms: Mapping[str, float] = field(default_factory=dict)
+    """Of each query, the time outside the stages of a batch before it was decided."""
     progress: Progress = Progress()
 
 

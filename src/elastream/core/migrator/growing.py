@@ -59,7 +59,12 @@ class Growing(Phase):
 def begin_growing(state: LoopState, change: Change) -> Turn:
     """Begin a change: take spares, ask for executors that lack, or go on where there are enough."""
     usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
-    change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms)
+    calm_ms = {
+        query.name: query.load.overhead_ms
+        for query in state.queries.values()
+        if query.load.overhead_ms is not None
+    }
+    change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms, calm_overhead_ms=calm_ms)
     state = replace(state, signal=Signal())
     if change.executors == 0:
         state = take_all_spares(state)

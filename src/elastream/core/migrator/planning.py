@@ -84,7 +84,9 @@ class Planning(Phase):
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
         stays = {*self.nodes} - {*target.leaving}
-        change = replace(change, prediction=predict(state.observed, goal, stays))
+        change = replace(
+            change, prediction=predict(state.observed, goal, stays, change.calm_overhead_ms)
+        )
         return state, (log,), BeginCopying(change, target)
 
     def _still_true(self, state: LoopState) -> bool:
@@ -185,7 +187,7 @@ def begin_planning(state: LoopState, change: Change) -> Turn:
         target = _by_hand(observed, change.placement)
         if not target.goal.keys() & change.placement.keys():
             return abandon_change(state, change, "its tasks have left with their queries")
-        change = replace(change, prediction=predict(observed, target.goal, observed.alive))
+        change = replace(change, prediction=predict(observed, target.goal, observed.alive, {}))
         return state, (), BeginCopying(change, target)
     tasks = tuple(task for task, _ in observed.tasks())
     nodes = _in_order(state.executors)
