@@ -6,7 +6,8 @@
   the model (:func:`elastream.model.batch.stage_length`), less the wait for slots; the median.
 - *predicted*: what elastream logged; where it logged nothing, the fixed part and the stages as the
   model has them, with the work that tasks had before the change where they are after it.
-- *ideal*: the fixed part, and the work of each stage spread evenly over all slots.
+- *ideal*: the fixed part, and the work that each stage had after the change, spread evenly over all
+  slots. On a busy machine the same rows take a task longer than on an idle one.
 
 Queries of which one batch follows upon another compete all the time: then neither figure is below
 what all of them together keep an executor busy.
@@ -95,25 +96,26 @@ def batch_figures(
     There are ``executors`` of them after the change.
     """
     fixed = median(fixed_ms(batch, slots) for batch in before[query])
-    placed, load = [], 0.0
+    placed: list[tuple[str, int, float]] = []
     busy: dict[str, float] = defaultdict(float)
     for name, batches in before.items():
         work, where = task_work(batches), places(after[name])
         for task, ms in work.items():
             busy[where[task]] += ms / slots
-        load += sum(work.values())
         if name == query:
             placed = [(where[task], task.operator, ms) for task, ms in work.items()]
-    spread = executors * slots
-    predicted = fixed + _stages(placed, slots)
-    even = fixed + sum(ms for *_, ms in placed) / spread
+    share = {
+        name: sum(task_work(batches).values()) / (executors * slots)
+        for name, batches in after.items()
+    }
+    predicted, ideal = fixed + _stages(placed, slots), fixed + share[query]
     if len(before) > 1:
-        predicted, even = max(predicted, *busy.values()), max(even, load / spread)
+        predicted, ideal = max(predicted, *busy.values()), max(ideal, sum(share.values()))
     return BatchFigures(
         before=median(batch.duration_ms for batch in before[query]),
         predicted=predicted,
         measured=median(batch.duration_ms for batch in after[query]),
-        ideal=even,
+        ideal=ideal,
     )
 
 
