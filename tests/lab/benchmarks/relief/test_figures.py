@@ -61,6 +61,8 @@ def result(*, exact: bool = True, predicted_by: str = "elastream") -> ReliefResu
         predicted_by=predicted_by,
         state_bytes_moved=1000,
         executors_without_state=0,
+        fixed_ms=(500.0, 520.0),
+        waited_ms=(0.0, 0.0),
         evenness=1.03,
         seconds=20.0,
         machine_load=(2.0, 3.0),

@@ -48,6 +48,10 @@ class ReliefResult:
     """``elastream``, or ``model`` where elastream logged nothing."""
     state_bytes_moved: int
     executors_without_state: int
+    fixed_ms: tuple[float, float]
+    """The fixed part of a batch, before the change and after."""
+    waited_ms: tuple[float, float]
+    """The wait of a batch for slots that others held, before the change and after."""
     evenness: float
     """The stages after the change as placed, over the same work spread evenly."""
     seconds: float
@@ -77,6 +81,8 @@ class ReliefResult:
             "executors_without_state": self.executors_without_state,
             "query": self.query,
             "predicted_by": self.predicted_by,
+            "fixed_ms": [round(ms) for ms in self.fixed_ms],
+            "waited_ms": [round(ms) for ms in self.waited_ms],
             "evenness": round(self.evenness, 3),
             "seconds": round(self.seconds, 1),
             "machine_load": [round(load, 1) for load in self.machine_load],

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from elastream.attachment import Attachment, attach
@@ -31,6 +33,7 @@ from elastream_lab.benchmarks.relief.figures import (
     batch_figures,
     bytes_moved,
     evenness,
+    fixed_ms,
 )
 from elastream_lab.benchmarks.relief.rows import (
     Row,
@@ -241,6 +244,10 @@ def _one_change(
                 query=query,
                 batch_ms=figures,
                 predicted_by="model" if logged_ms is None else "elastream",
+                fixed_ms=_medians(
+                    before[query], after[query], partial(fixed_ms, slots=shape.slots)
+                ),
+                waited_ms=_medians(before[query], after[query], lambda batch: batch.waited_ms),
                 state_bytes_moved=bytes_moved(before[query], after[query]),
                 executors_without_state=sum(each.id not in holding for each in executors),
                 evenness=evenness(after[query], shape.slots, len(executors)),
@@ -251,6 +258,14 @@ def _one_change(
             )
         )
     return results
+
+
+def _medians(
+    before: Sequence[BatchObservation],
+    after: Sequence[BatchObservation],
+    figure: Callable[[BatchObservation], float],
+) -> tuple[float, float]:
+    return median(map(figure, before)), median(map(figure, after))
 
 
 def predicted_ms(decisions: Sequence[Decision], query: str) -> float | None:
