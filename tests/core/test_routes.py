@@ -161,3 +161,12 @@ def test_no_plan_is_no_route_and_says_why() -> None:
     problem = StepProblem.of([1] * 2, [1] * 2, [0, 1], 1, 1)
     found = route(RouteOrder(problem, Reversing(), 1, 1))
     assert found == Route(Infeasible("one node cannot be reversed"), ())
+
+
+def test_a_plan_that_puts_too_much_state_on_an_executor_is_none() -> None:
+    problem = StepProblem.of_stages([1, 1], [10, 20], [0, 1], 2, 0.5, memory=[25, 25])
+    kept = route(RouteOrder(problem, Reversing(), None, None)).outcome
+    assert isinstance(kept, StepPlan)
+    tight = StepProblem.of_stages([1, 1], [10, 20], [0, 1], 2, 0.5, memory=[15, 25])
+    refused = route(RouteOrder(tight, Reversing(), None, None)).outcome
+    assert refused == Infeasible("reversing would put more state on an executor than it may hold")

@@ -237,6 +237,16 @@ def test_the_planner_for_light_tasks_moves_no_heavy_one(
         assert not {move.task for move in plan.moves} & heavy
 
 
+@pytest.mark.parametrize(("most", "nodes"), [(93, (0, 0, 1, 1, 1)), (97, (0, 0, 0, 1, 1))])
+def test_light_tasks_go_where_their_state_may_be(most: int, nodes: tuple[int, ...]) -> None:
+    problem = StepProblem.of_stages(
+        [1, 1, 1, 1, 1], [90, 3, 3, 3, 3], [0, 0, 0, 1, 1], 2, 9.0, memory=[most, 20]
+    )
+    plan = LightPlanner(frozenset({0}))(problem)
+    assert isinstance(plan, StepPlan)
+    assert sorted(plan.assignment.nodes_of_tasks) == sorted(nodes)
+
+
 def test_light_tasks_even_out_what_heavy_ones_leave() -> None:
     problem = StepProblem.of([4, 1, 1, 1, 1], [90, 1, 1, 1, 1], [0, 0, 0, 0, 0], 2, 0.1)
     plan = LightPlanner(frozenset({0}))(problem)

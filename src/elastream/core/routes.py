@@ -57,6 +57,9 @@ def route(order: RouteOrder) -> Route:
     planner, instead = _planner(order)
     notes = order.notes + instead
     outcome = planner(order.problem)
+    if not isinstance(outcome, Infeasible) and _too_full(order.problem, outcome):
+        why = "would put more state on an executor than it may hold"
+        outcome = Infeasible(f"{order.planner.name} {why}")
     explain = getattr(order.planner, "explain", None)
     if explain is not None and planner is order.planner and not isinstance(outcome, Infeasible):
         notes += (explain(outcome),)
@@ -73,6 +76,12 @@ def route(order: RouteOrder) -> Route:
         notes += (f"{len(minis.oversized)} tasks are larger than a batch may move: each alone",)
     steps = tuple(tuple(move.task for move in mini.moves) for mini in minis.steps)
     return Route(outcome, steps, notes)
+
+
+def _too_full(problem: StepProblem, plan: StepPlan) -> bool:
+    """Return whether a node holds more state than it may; not every planner knows that limit."""
+    held = plan.assignment.loads(problem.state)
+    return any(size > most for size, most in zip(held, problem.memory, strict=False))
 
 
 def rehearse(tasks: int, nodes: int) -> None:

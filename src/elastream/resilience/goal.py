@@ -276,7 +276,12 @@ class LightPlanner:
         state = tuple(
             size + beyond if task in self.heavy else size for task, size in enumerate(problem.state)
         )
-        outcome = route(RouteOrder(replace(problem, state=state), FREE_STEP, None, None)).outcome
+        holds = [0] * problem.nodes_after
+        for task in self.heavy:
+            holds[problem.current.nodes_of_tasks[task]] += 1
+        memory = tuple(most + beyond * n for most, n in zip(problem.memory, holds, strict=False))
+        heavier = replace(problem, state=state, memory=memory)
+        outcome = route(RouteOrder(heavier, FREE_STEP, None, None)).outcome
         if isinstance(outcome, Infeasible):
             return outcome
         before_nodes = problem.current.nodes_of_tasks

@@ -595,9 +595,10 @@ def test_a_slow_host_gets_less_to_do() -> None:
     assert [each.host for each in run.cluster.executors()] == ["fast"], "the slow one is not needed"
 
 
-def test_pins_hold_in_the_loop() -> None:
+@pytest.mark.parametrize("on", ["ab", "baa", "abb"])
+def test_pins_hold_in_the_loop(on: str) -> None:
     goal = replace(QUICK, pins={"query/0": ["b"]})
-    hosts = ClusterSettings(executors=2, hosts=("a", "b"))
+    hosts = ClusterSettings(executors=len(on), hosts=tuple(on))
     run = Run(goal, settings=hosts).until(100)
     while not run.controller.wait(0.0):
         run.until(run.cluster.now_ms / 1000 + 1)

@@ -234,16 +234,18 @@ def _order(
     state: LoopState, change: Change, tasks: tuple[TaskId, ...], nodes: tuple[str, ...], wanted: int
 ) -> RouteOrder:
     movement = state.policy.movement
-    planner, notes = _planner(state, tasks, wanted)
+    planner, notes = _planner(state, tasks, nodes, wanted)
     problem = step_problem(state, change, tasks, nodes, wanted, contiguous=planner.contiguous)
     return RouteOrder(problem, planner, movement.moves_per_batch, movement.bytes_per_batch, notes)
 
 
 def _planner(
-    state: LoopState, tasks: tuple[TaskId, ...], wanted: int
+    state: LoopState, tasks: tuple[TaskId, ...], nodes: tuple[str, ...], wanted: int
 ) -> tuple[MadePlanner, tuple[str, ...]]:
-    policy = state.policy
-    made = policy.goal.planner(state.memory, state.observed, wanted)
+    """Return the goal's planner or the policy's; a goal numbers executors in their order."""
+    policy, known = state.policy, {each.id: each for each in state.executors}
+    in_order = replace(state.observed, executors=tuple(known[node] for node in nodes))
+    made = policy.goal.planner(state.memory, in_order, wanted)
     if made is not None:
         return made, ()
     planner = policy.loaded_planner
