@@ -25,6 +25,7 @@ FIGURES = {
     "tasks_moved": 4,
     "state_bytes_moved": 4096,
     "batches": 2,
+    "seconds": 12.0,
     "worst_batch_ms": 800.0,
     "median_batch_ms_before": 500.0,
 }

@@ -36,14 +36,14 @@ class Change:
 
     @property
     def span_ms(self) -> tuple[int, int]:
-        """From its decision to its end."""
-        return self.begun.at_ms or 0, self.ended.at_ms or 0
+        """From its decision to its end, which is logged when it was seen what it brought."""
+        begin_ms = self.begun.at_ms or 0
+        return begin_ms, begin_ms + round(1000 * self.took_s)
 
     @property
     def took_s(self) -> float:
         """How long that was."""
-        begin_ms, end_ms = self.span_ms
-        return (end_ms - begin_ms) / 1000
+        return float(self.ended.figures["seconds"])
 
     def responses(self, files: Sequence[CountedFile]) -> tuple[Response, Response]:
         """Return the response times of the ten batches before it, and of posts due during it."""
