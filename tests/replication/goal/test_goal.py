@@ -448,6 +448,22 @@ def test_too_few_executors_are_used_as_well_as_can_be(latency: Any) -> None:
     assert memory.deployment["query/0"] == memory.deployment["query/1"] == ("0", "newcomer 0")
 
 
+def test_batches_that_cannot_keep_their_trigger_are_no_reason_to_share_an_executor() -> None:
+    slow: dict[str, Any] = {"rows": {0: 100}, "duration_ms": 5000.0, "interval_ms": 5000.0}
+    both = [
+        replace(looked(n, {0: "00"}, run_ms={0: 3000.0}, query=name, **slow), finished_at_ms=at_ms)
+        for n, at_ms in enumerate((5000, 10_000, 15_000))
+        for name in ("q", "r")
+    ]
+    goal = replace(CHEAP, max_replicas=1)
+    memory, seen = after_batches(goal, both, executors(1), most=2)
+    queries = {name: replace(each, trigger_ms=1000) for name, each in seen.queries.items()}
+    memory, question = asked(goal, memory, replace(seen, queries=queries))
+    _, wanted = goal.after_answer(memory, at(seen, 61), question, question.work())
+    assert wanted is not None
+    assert (wanted.need, wanted.executors) == ("scale-out", 2)
+
+
 # What always holds
 
 

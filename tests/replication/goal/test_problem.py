@@ -228,7 +228,7 @@ def test_work_outside_stateful_tasks_goes_with_the_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trigger_ms", "usable"), [(None, 0.9), (10_000, 0.9), (2000, 0.75), (500, 0.2)]
+    ("trigger_ms", "usable"), [(None, 0.9), (10_000, 0.9), (2000, 0.75), (500, 0.5)]
 )
 def test_the_stages_of_a_query_may_work_for_what_its_trigger_leaves(
     trigger_ms: float | None, usable: float

@@ -79,8 +79,8 @@ SOURCE: Final = "source"
 state."""
 _NEWCOMER: Final = "newcomer "
 """Prefix of the names of nodes that represent newcomers."""
-_LEAST_USABLE: Final = 0.2
-"""A trigger shorter than the time outside the stages cannot be kept by adding executors."""
+_LEAST_USABLE: Final = 0.5
+"""A trigger that leaves stages less than this share is not kept by adding executors."""
 _MOST_NEWCOMERS: Final = 8
 _MOST_DEPLOYMENTS: Final = 100_000
 """Per operator; above this only one replica at a time may change."""

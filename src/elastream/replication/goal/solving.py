@@ -13,7 +13,8 @@ replaces a live executor only if the bounds cannot be met otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from bisect import bisect_left
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,9 +26,8 @@ from elastream.replication.model.problem import Bounds, Deployment, ReplicationP
 _AS_GOOD: Final = 1e-9
 _HEADROOM: Final = 0.9
 """Share of the slots that a new deployment may use."""
-_MORE_SLOTS: Final = 1.3
-_MOST_TRIES: Final = 15
-"""Slots are made this much more so many times: up to fifty times what there is."""
+_ROOM: Final = tuple(1.5**times for times in range(12))
+"""Factors by which slots are made more where there are too few: up to 86."""
 _WIDE: Final = 1000.0
 """Factor by which the bounds are widened in that case."""
 _FASTEST: Final = Weights(_WIDE, 0.01, 0)
@@ -65,7 +65,7 @@ class Solve:
         current = self.problem.current or {}
         stay = evaluate(self.problem, current)
         broken = self.repairs + tuple(placement_faults(self.problem, current))
-        plan = self._solved(_with_slots(self.problem, _HEADROOM))
+        plan = self._solved(_with_busier(_with_slots(self.problem, _HEADROOM), _HEADROOM))
         if not stay.faults and stay.objective is not None:
             if isinstance(plan, Infeasible):
                 plan = plan_of(self.problem, current, 0.0)
@@ -74,11 +74,10 @@ class Solve:
             return Solved(plan, stay, broken)
         if isinstance(plan, Infeasible):
             plan = self._solved(self.problem)
-        unmet = plan.reason if isinstance(plan, Infeasible) else None
-        for problem in self._wider():
-            if isinstance(plan, ReplicationPlan):
-                break
-            plan = self._solved(problem)
+        unmet = None
+        if isinstance(plan, Infeasible):
+            unmet = plan.reason
+            plan = self._solved(self._attainable())
         return Solved(plan, stay, broken, unmet)
 
     def _solved(self, problem: ReplicationProblem) -> ReplicationPlan | Infeasible:
@@ -89,22 +88,43 @@ class Solve:
             return plan
         return prefer_live_executors(problem, plan, self.effort)
 
-    def _wider(self) -> Iterator[ReplicationProblem]:
-        """Yield the problem with wide bounds, then with more and more slots."""
+    def _attainable(self) -> ReplicationProblem:
+        """Return the problem with wide bounds, and as little more room as it takes.
+
+        First executors get more slots, then batches may be busier: executors that are too busy
+        slow every query down.
+        """
         bounds = self.problem.bounds
         cost = _WIDE * bounds.cost if self.repairs else bounds.cost
         wide = Bounds(_WIDE * bounds.response_ms, cost, _WIDE * bounds.downtime_ms)
-        for times in range(_MOST_TRIES):
-            more = _with_slots(self.problem, _MORE_SLOTS**times)
-            yield replace(more, bounds=wide, weights=_FASTEST)
+        problem = replace(self.problem, bounds=wide, weights=_FASTEST)
+        apart = replace(problem, batches=())
+        if isinstance(self._solved(_with_slots(apart, _ROOM[-1])), Infeasible):
+            return apart
+        slots = self._least(lambda more: _with_slots(apart, more))
+        problem = replace(problem, nodes=_with_slots(apart, slots).nodes)
+        return _with_busier(problem, self._least(lambda more: _with_busier(problem, more)))
+
+    def _least(self, widened: Callable[[float], ReplicationProblem]) -> float:
+        """Return the least factor at which there is a deployment, or the last."""
+        last = len(_ROOM) - 1
+        return _ROOM[
+            bisect_left(
+                range(last),
+                1,
+                key=lambda i: not isinstance(self._solved(widened(_ROOM[i])), Infeasible),
+            )
+        ]
 
 
 def _with_slots(problem: ReplicationProblem, share: float) -> ReplicationProblem:
-    return replace(
-        problem,
-        nodes=tuple(replace(node, slots=node.slots * share) for node in problem.nodes),
-        batches=tuple(replace(each, most=each.most * share) for each in problem.batches),
-    )
+    nodes = tuple(replace(node, slots=node.slots * share) for node in problem.nodes)
+    return replace(problem, nodes=nodes)
+
+
+def _with_busier(problem: ReplicationProblem, share: float) -> ReplicationProblem:
+    batches = tuple(replace(each, most=each.most * share) for each in problem.batches)
+    return replace(problem, batches=batches if share < _ROOM[-1] else ())
 
 
 def executors_for(deployment: Deployment, alive: int) -> int:
