@@ -94,6 +94,16 @@ def test_a_scale_in_empties_whole_hosts_where_that_moves_no_more_state() -> None
     assert [each.host for each in cluster.executors()] == ["a"] * 3
 
 
+def test_no_executor_gets_more_state_than_it_may_hold() -> None:
+    policy = replace(AUTOMATIC, state_bytes_per_executor=4 << 20)
+    workload = even_workload(12, 100.0, state_bytes=1 << 20)
+    cluster = SimulatedCluster(workload, ClusterSettings(executors=5))
+    with simulated(cluster, policy):
+        cluster.advance(120)
+    held = list(cluster.where().values())
+    assert sorted(map(held.count, set(held))) == [4, 4, 4], "idle enough for one executor"
+
+
 def test_a_change_is_held_against_its_prediction() -> None:
     cluster = SimulatedCluster(even_workload(12, 800.0), ClusterSettings(executors=2))
     decisions: list[Decision] = []

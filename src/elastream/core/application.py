@@ -77,6 +77,8 @@ class GoalBounds:
     """An executor may hold ``(1 + tau)`` times the mean load."""
     contiguous: bool = False
     """Whether every executor shall hold consecutive tasks."""
+    minimum: str = "the minimum"
+    """What ``least`` is."""
     idle_s: float = 60.0
     """How long nothing must have run before the last executor is given back."""
 

@@ -187,7 +187,7 @@ def within_bounds(observed: Observed) -> Wanted | None:
     """Return what the bounds alone call for; ``None`` where they are kept."""
     alive, bounds = len(observed.executors), observed.bounds
     if alive < bounds.least:
-        reason = f"{pluralize(alive, 'executor')} alive, below the minimum of {bounds.least}"
+        reason = f"{pluralize(alive, 'executor')} alive, below {bounds.minimum} of {bounds.least}"
         return Wanted("scale-out", bounds.least, reason, figures={"wanted": bounds.least})
     if alive > bounds.most:
         reason = f"{pluralize(alive, 'executor')} alive, above the maximum of {bounds.most}"

@@ -6,8 +6,9 @@ A policy is checked when it is made, before anything starts; a wrong field is na
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
+from math import ceil
 
 from elastream.core.application import GoalBounds
 from elastream.core.goal import Goal, MadePlanner
@@ -173,8 +174,20 @@ class Policy:
     def bounds(self) -> GoalBounds:
         """Between what the goal may choose."""
         return GoalBounds(
-            self.min_executors, self.max_executors, self.tau, self.contiguous, self.timeouts.idle_s
+            self.min_executors,
+            self.max_executors,
+            self.tau,
+            self.contiguous,
+            idle_s=self.timeouts.idle_s,
         )
+
+    def bounds_for(self, state_bytes: float) -> GoalBounds:
+        """Return the bounds where the application has so much state."""
+        bounds, most = self.bounds, self.state_bytes_per_executor
+        needed = 0 if most is None else min(bounds.most, ceil(state_bytes / most))
+        if needed <= bounds.least:
+            return bounds
+        return replace(bounds, least=needed, minimum="what the state needs")
 
     @property
     def planner_name(self) -> str:

@@ -256,13 +256,19 @@ class LoopState:
         return Observed(
             now_ms=self.now_ms,
             wall_ahead_ms=self.wall_ahead_ms,
-            bounds=self.policy.bounds,
+            bounds=self.policy.bounds_for(self._state_bytes),
             executors=self.executors,
             queries=self.queries,
             other=self.other,
             busy_ms=self.busy_ms,
             jobs=self.jobs,
         )
+
+    @property
+    def _state_bytes(self) -> float:
+        """The state that executors have to hold: of idle queries it is in the checkpoint."""
+        queries = self.queries.values()
+        return sum(query.load.state_bytes for query in queries if not query.idle)
 
     @property
     def alive(self) -> frozenset[str]:
