@@ -59,6 +59,14 @@ def test_a_task_that_still_runs_holds_its_slot() -> None:
     assert history.waited_ms("own", own, {"a": 2}) == 50
 
 
+def test_executors_that_are_gone_are_forgotten() -> None:
+    history = SlotHistory()
+    for executor in "ab":
+        history.add("other", use(7, executor, 0, 0, 100))
+    history.keep({"b", "c"})
+    assert list(history._held) == ["b"]
+
+
 def test_what_finished_long_ago_is_forgotten() -> None:
     history = SlotHistory()
     history.add("other", use(7, "a", 0, 0, 100))

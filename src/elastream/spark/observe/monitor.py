@@ -371,6 +371,7 @@ class SparkMonitor:
             executors = self._registry.executors()
             if executors != self._executors:
                 self._executors = executors
+                self._slot_history.keep({executor.id for executor in executors})
                 self._publish(ExecutorsChanged(self._now_ms(), executors))
 
     def _publish_status(self, poll: Poll) -> None:

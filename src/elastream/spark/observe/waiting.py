@@ -16,7 +16,7 @@ O(t log t + u) a batch, t its tasks, u the tasks of others on their executors me
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from elastream.spark.internals.event_tap import RunningTask, TaskTimes
@@ -60,6 +60,10 @@ class SlotHistory:
                 held.popleft()
             if not held:
                 del self._held[executor]
+
+    def keep(self, executors: Collection[str]) -> None:
+        """Forget all executors but these."""
+        self._held = {name: held for name, held in self._held.items() if name in executors}
 
     def waited_ms(self, owner: str, batch: Sequence[SlotUse], slots: Mapping[str, int]) -> float:
         """Return how much later the stages of a batch ended because of the work of others."""
