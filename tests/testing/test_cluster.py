@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.ports import Ticket
+from elastream.model.batch import stage_length
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, OperatorGraph, TaskId
 from elastream.testing import (
@@ -85,6 +87,82 @@ def test_a_batch_takes_its_overhead_and_the_busiest_executors_time() -> None:
 
 def test_cores_share_the_work_of_an_executor() -> None:
     assert batch_of(cluster(executors=1, cores=4, load_ms_per_mib=0)).duration_ms == 100 + 250
+
+
+def two_operators(**more: Any) -> Workload:
+    """Two operators of two tasks, with 600 and 200 rows of 1 ms a second, and with 100 and 900."""
+    shares = [(0.6, 0.2), (0.1, 0.9)]
+    tasks = tuple(
+        SimulatedTask(operator, j, share, 1.0, 100)
+        for operator, both in enumerate(shares)
+        for j, share in enumerate(both)
+    )
+    return Workload(tasks, lambda _: 1000.0, **more)
+
+
+def test_operators_are_stages_one_after_another() -> None:
+    one = SimulatedCluster(two_operators(), ClusterSettings(load_ms_per_mib=0))
+    batch = batch_of(one)
+    assert {each.task.partition: each.executor for each in batch.tasks} == {0: "0", 1: "1"}
+    assert batch.duration_ms == 100 + 600 + 900
+
+
+def test_an_operator_runs_after_those_whose_rows_it_reads() -> None:
+    assert two_operators().stages == (0, 1)
+    assert two_operators(feeds={0: None, 1: 0}).stages == (1, 0)
+    assert two_operators(feeds={0: None, 1: 0}).graph == OperatorGraph({0: None, 1: 0})
+    with pytest.raises(ProblemError, match=r"feeds: operator 1 is missing"):
+        two_operators(feeds={0: None})
+
+
+def test_a_batch_takes_what_the_model_of_a_batch_says() -> None:
+    dice = Random(4)
+    for _ in range(50):
+        shares = [[dice.random() for _ in range(5)] for _ in range(3)]
+        tasks = tuple(
+            SimulatedTask(operator, j, share / sum(each), dice.random(), 0)
+            for operator, each in enumerate(shares)
+            for j, share in enumerate(each)
+        )
+        one = SimulatedCluster(Workload(tasks, lambda _: 700.0), ClusterSettings(executors=3))
+        batch = batch_of(one)
+        stages = [
+            stage_length(
+                [(int(e.executor), e.run_ms) for e in batch.tasks if e.task.operator == operator],
+                [1] * 3,
+            )
+            for operator in range(3)
+        ]
+        assert batch.duration_ms == pytest.approx(100 + sum(stages))
+
+
+def test_a_stage_takes_at_least_its_longest_task() -> None:
+    tasks = tuple(SimulatedTask(0, j, share, 1.0, 0) for j, share in enumerate((0.2, 0.2, 0.6)))
+    one = SimulatedCluster(Workload(tasks, lambda _: 1000.0), ClusterSettings(executors=1, cores=2))
+    assert batch_of(one).duration_ms == 100 + 200 + 600, "in Spark's order, the longest last"
+
+
+@pytest.mark.parametrize(
+    ("cores", "task_cpus", "at_once"),
+    [(1, 1.0, 1), (4, 1.0, 4), (4, 3.0, 1), (1, 2.0, 1), (1, 0.5, 2), (3, 0.3, 10)],
+)
+def test_an_executor_has_a_slot_for_each_share_of_its_cores(
+    cores: int, task_cpus: float, at_once: int
+) -> None:
+    assert ClusterSettings(cores=cores, task_cpus=task_cpus).tasks_at_once == at_once
+
+
+def test_two_tasks_that_share_a_core_hold_their_slots_twice_as_long() -> None:
+    batch = batch_of(cluster(executors=1, task_cpus=0.5, load_ms_per_mib=0))
+    assert [each.run_ms for each in batch.tasks] == [500] * 4
+    assert batch.duration_ms == 100 + 1000
+
+
+def test_a_task_takes_its_own_time_besides_that_of_its_rows() -> None:
+    workload = replace(even_workload(4, lambda _: 1000.0), task_ms=7.0)
+    batch = batch_of(SimulatedCluster(workload, ClusterSettings(load_ms_per_mib=0)))
+    assert [each.run_ms for each in batch.tasks] == [257.0] * 4
+    assert batch.duration_ms == 100 + 2 * 257
 
 
 def test_a_host_may_be_slower_than_another() -> None:
@@ -199,7 +277,88 @@ def test_what_was_placed_in_idle_time_holds_in_the_next_batch() -> None:
     assert {each.executor for each in batch_of(resting).tasks} == {"0"}
 
 
+# Contention
+
+
+def test_queries_whose_batches_overlap_wait_for_each_others_slots() -> None:
+    workloads = [even_workload(2, lambda _: 400.0, name=name) for name in ("first", "second")]
+    first, second = SimulatedCluster(workloads, ClusterSettings(load_ms_per_mib=0)).advance(1.6)
+    assert (first.query, first.duration_ms) == ("first", 50 + 200 + 50)
+    assert (second.query, second.duration_ms) == ("second", 50 + 200 + 200 + 50)
+    assert [each.run_ms for each in (*first.tasks, *second.tasks)] == [200] * 4
+    assert (first.waited_ms, second.waited_ms) == (0, 200)
+
+
+def test_a_stage_queues_behind_a_batch_that_came_between() -> None:
+    workloads = [two_operators(), even_workload(2, lambda _: 400.0, name="other")]
+    one = SimulatedCluster(workloads, ClusterSettings(load_ms_per_mib=0))
+    other, query, *_ = one.advance(3)
+    assert (other.query, other.duration_ms) == ("other", 50 + 600 + 200 + 50)
+    assert (query.query, query.duration_ms) == ("query", 50 + 600 + 900 + 50)
+    assert (other.waited_ms, query.waited_ms) == (600, 0)
+    assert sum(each.run_ms for each in query.tasks) == 600 + 200 + 100 + 900
+
+
+def test_a_query_that_ends_runs_no_further_stage() -> None:
+    one = SimulatedCluster(two_operators(), ClusterSettings(load_ms_per_mib=0))
+    one.advance(1.2)
+    one.end_query("query")
+    one.advance(0.5)
+    report = facts_of(one, Status)
+    one.run_job("1", 5)
+    one.advance(0.5)
+    assert [dict(each.other_ms) for each in report] == [{"1": pytest.approx(300)}]
+
+
+def test_a_job_of_no_query_holds_a_slot_and_is_reported_while_it_does() -> None:
+    one = cluster(rows_per_s=400, load_ms_per_mib=0)
+    report = facts_of(one, Status)
+    one.advance(1.5)
+    one.run_job("1", 2.0)
+    batches = one.advance(4.6)
+    assert [dict(each.other_ms) for each in report] == [
+        {}, {"1": 500.0}, {"1": 1000.0}, {"1": 500.0}, {}, {},
+    ]  # fmt: skip
+    assert [each.jobs for each in report][:4] == [1, 2, 2, 1]
+    assert [each.duration_ms for each in batches[:3]] == [1750, 450, 300]
+    assert [each.waited_ms for each in batches[:3]] == [1450, 0, 0]
+
+
+def test_a_job_waits_for_its_slot_and_ends_with_its_executor() -> None:
+    one = cluster(rows_per_s=400, load_ms_per_mib=0)
+    report = facts_of(one, Status)
+    one.advance(1.1)
+    one.run_job("0", 300)
+    one.advance(2)
+    assert [dict(each.other_ms) for each in report][1] == {"0": 750.0}
+    one.kill("0")
+    one.advance(2)
+    assert report[-1].other_ms == {}
+    with pytest.raises(ProblemError, match="seconds: 0 is not positive"):
+        one.run_job("1", 0)
+
+
 # Executors
+
+
+def test_an_executor_with_more_state_than_memory_is_lost_when_the_batch_ends() -> None:
+    one = cluster(memory_bytes=2 << 20)
+    batch_of(one)
+    report = facts_of(one, ExecutorsChanged)
+    batch_of(one)
+    assert report == []
+    one.place("query", {task(0): "1"}, ticket=Ticket())
+    batch_of(one)
+    assert [[each.id for each in fact.executors] for fact in report] == [["0"]]
+    assert set(one.where()) == {task(2)}
+
+
+def test_copies_of_state_take_memory() -> None:
+    one = cluster(memory_bytes=2 << 20, copy_s=0.0)
+    batch_of(one)
+    one.copy({task(0): "1"}, ticket=Ticket())
+    batch_of(one)
+    assert [each.id for each in one.executors()] == ["0"]
 
 
 def test_tasks_of_a_dead_executor_run_elsewhere() -> None:
@@ -332,8 +491,10 @@ def test_the_status_may_be_reported_less_often() -> None:
     assert [fact.at_ms for fact in report] == [20_000, 40_000]
 
 
-@pytest.mark.parametrize("settings", [{"pool_s": -1.0}, {"status_s": 0.0}])
-def test_times_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"pool_s": -1.0}, {"status_s": 0.0}, {"task_cpus": 0.0}, {"cores": 0}]
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ProblemError, match=next(iter(settings))):
         ClusterSettings(**settings)  # type: ignore[arg-type]
 

@@ -1,15 +1,18 @@
 """A simulated cluster that plays the ports of the loop for several queries at once.
 
-Deterministic: time passes only in :meth:`SimulatedCluster.advance` and what is built on it. Queries
-do not slow each other down.
+Deterministic: time passes only in :meth:`SimulatedCluster.advance` and what is built on it.
 
-A batch of a query reads the rows that wait, takes its overhead plus the time of the busiest
-executor, and runs each task where it is preferred: on the executor last placed, else where it ran
-before, else, if that is gone, on the executor with the fewest tasks, as Spark would. A task that
-changes its executor first loads its state there; a cold executor's first task pays for the start.
-Where links are limited, a batch begins its work when all state that moves with it has travelled.
-The next batch begins when the trigger fires or the batch ends, whichever is later; without rows
-none begins, and the query is idle. Where no executor is alive a batch waits.
+A batch of a query reads the rows that wait. Half of its overhead comes first, then its stages one
+after another, each of which ends with its last task, then the other half. Tasks queue for the slots
+of executors, those of all queries together (:mod:`elastream.testing.slots`).
+
+A task runs where it is preferred: on the executor last placed, else where it ran before, else, if
+that is gone, on the executor with the fewest tasks, as Spark would; this is settled when the batch
+begins. A task that changes its executor first loads its state there; a cold executor's first task
+pays for the start. Where links are limited, a batch begins its work when all state that moves with
+it has travelled. The next batch begins when the trigger fires or the batch ends, whichever is
+later; without rows none begins, and the query is idle. Where no executor is alive a batch waits. An
+executor that dies does its part of the batches under way.
 """
 
 from __future__ import annotations
@@ -26,9 +29,11 @@ from elastream.core.events import (
     Status,
 )
 from elastream.core.ports import Copied, Placed, Ticket
+from elastream.model.checks import positive
 from elastream.model.errors import ElastreamError, ProblemError
 from elastream.model.observation import BatchObservation, Executor, TaskId
 from elastream.testing.query import SimulatedQuery
+from elastream.testing.slots import SharedCores, Slots, Stage
 from elastream.testing.workload import ClusterSettings, Workload
 
 
@@ -45,8 +50,8 @@ class SimulatedCluster:
     """Monitor, executor pool, state placement and copies of a simulated application.
 
     A test makes things happen between two calls that let time pass: :meth:`kill`,
-    :meth:`set_speed`, :meth:`hold_up`, :meth:`begin_query`, :meth:`end_query`, ``slots`` and
-    ``obeys``.
+    :meth:`set_speed`, :meth:`hold_up`, :meth:`run_job`, :meth:`begin_query`, :meth:`end_query`,
+    ``slots`` and ``obeys``.
     """
 
     def __init__(
@@ -70,6 +75,10 @@ class SimulatedCluster:
         self._later: list[tuple[float, Callable[[], None]]] = []
         """What is to be done, and when, in order."""
         self._known: tuple[Executor, ...] = ()
+        self._jobs: list[tuple[str, Stage]] = []
+        """Jobs of no query, each on one executor."""
+        at_once, cores = self.settings.tasks_at_once, self.settings.cores
+        self._slots: Slots = SharedCores(at_once, cores) if at_once > cores else Slots(at_once)
         self._start(self.settings.executors, warm=True)
         for workload in [workloads] if isinstance(workloads, Workload) else workloads:
             self.begin_query(workload)
@@ -83,8 +92,9 @@ class SimulatedCluster:
 
     def executors(self) -> tuple[Executor, ...]:
         """Return the executors that are alive, oldest first."""
+        cores, task_cpus = self.settings.cores, self.settings.task_cpus
         return tuple(
-            Executor(each.id, each.host, round(each.born_ms), each.warm, self.settings.cores)
+            Executor(each.id, each.host, round(each.born_ms), each.warm, cores, task_cpus)
             for each in self._alive
         )
 
@@ -176,6 +186,13 @@ class SimulatedCluster:
         """Let the query's next batch take that much longer, with no executor busy meanwhile."""
         self.queries[query].held_up_ms = 1000 * seconds
 
+    def run_job(self, executor: str, seconds: float) -> None:
+        """Let a job of no query run there: one task, as soon as it gets a slot, for this long."""
+        positive("seconds", seconds)
+        job = Stage([(self._executor(executor).id, 1000 * seconds)])
+        self._jobs.append((executor, job))
+        self._slots.submit(job, self.now_ms)
+
     def kill(self, executor: str, *, at_once: bool = True) -> None:
         """Let an executor die, with the state it holds in memory; the checkpoint has it too.
 
@@ -193,15 +210,16 @@ class SimulatedCluster:
         self._report(self._joined(query))
 
     def end_query(self, name: str, why: str = "the query has ended") -> None:
-        """End a query."""
+        """End a query; tasks that have a slot, or queue for one, keep it until they have ended."""
         query = self.queries.pop(name)
+        query.stop()
         self._report(QueryLeft(round(self.now_ms), name, query.run, why))
 
     def advance(self, seconds: float) -> list[BatchObservation]:
         """Let time pass; return the batches that committed in it."""
         end_ms = self.now_ms + 1000 * seconds
         done: list[BatchObservation] = []
-        while (step_ms := self._next_ms()) <= end_ms:
+        while (step_ms := self._next_ms(end_ms)) <= end_ms:
             done += self._pass_to(step_ms)
         self._pass_to(end_ms)
         return done
@@ -209,7 +227,7 @@ class SimulatedCluster:
     def run_batch(self, *, most_s: float = 600.0) -> BatchObservation | None:
         """Let time pass until a batch commits; ``None`` where none does for long."""
         end_ms = self.now_ms + 1000 * most_s
-        while (step_ms := self._next_ms()) <= end_ms:
+        while (step_ms := self._next_ms(end_ms)) <= end_ms:
             if done := self._pass_to(step_ms):
                 return done[0]
         return None
@@ -227,11 +245,18 @@ class SimulatedCluster:
         self._later.append((self.now_ms + 1000 * seconds, what))
         self._later.sort(key=lambda due: due[0])
 
-    def _next_ms(self) -> float:
-        """Return when something happens next: a batch begins or commits, or a look is due."""
-        moments = [query.next_ms(self._can_run) for query in self.queries.values()]
-        moments += [at_ms for at_ms, _ in self._later[:1]]
-        return max(self.now_ms, min((*moments, self._looked_ms + self._status_ms)))
+    def _next_ms(self, end_ms: float) -> float:
+        """Return when something happens next: a batch begins or commits, or a look is due.
+
+        Until then, or ``end_ms`` if that is first, tasks have begun and ended.
+        """
+        while True:
+            moments = [query.next_ms(self._can_run) for query in self.queries.values()]
+            moments += [at_ms for at_ms, _ in self._later[:1]]
+            next_ms = max(self.now_ms, min((*moments, self._looked_ms + self._status_ms)))
+            if self._slots.next_ms() > min(next_ms, end_ms):
+                return next_ms
+            self._slots.step()
 
     @property
     def _can_run(self) -> bool:
@@ -246,28 +271,54 @@ class SimulatedCluster:
             self._later.pop(0)[1]()
         done: list[BatchObservation] = []
         for query in tuple(self.queries.values()):
-            if (observed := query.committed(at_ms)) is not None:
+            if (observed := query.committed(at_ms, self.settings.tasks_at_once)) is not None:
                 done.append(observed)
                 self._report(BatchObserved(observed))
+                self._kill_full()
                 break
         for query in self.queries.values():
             if self._alive and query.ready(at_ms):
                 self._run(query)
         if at_ms >= self._looked_ms + self._status_ms:
-            self._looked_ms = at_ms
             if self._known != self.executors():
                 self._report_executors()
             self._report(self._status())
+            self._looked_ms = at_ms
         return done
 
     def _status(self) -> Status:
         idle = frozenset(name for name, query in self.queries.items() if query.idle)
-        return Status(round(self.now_ms), idle, len(self.queries) - len(idle))
+        other: dict[str, float] = {}
+        for executor, job in self._jobs:
+            _, from_ms, until_ms = job.ran[0]
+            ran_ms = min(until_ms, self.now_ms) - max(from_ms, self._looked_ms)
+            if ran_ms > 0:
+                other[executor] = other.get(executor, 0.0) + ran_ms
+        self._jobs = [(node, job) for node, job in self._jobs if job.ran[0][2] > self.now_ms]
+        jobs = len(self.queries) - len(idle) + len(self._jobs)
+        return Status(round(self.now_ms), idle, jobs, other)
+
+    def _kill_full(self) -> None:
+        """Kill the executors whose state is more than their memory."""
+        if self.settings.memory_bytes is None:
+            return
+        held = dict.fromkeys((each.id for each in self._alive), 0)
+        for query in self.queries.values():
+            for task, each in zip(query.workload.task_ids, query.workload.tasks, strict=True):
+                for places in (query.where, self.copies):
+                    if task in places:
+                        held[places[task]] += each.state_bytes
+        if full := [node for node, size in held.items() if size > self.settings.memory_bytes]:
+            for executor in full:
+                self._end(executor)
+            self._report_executors()
 
     def _run(self, query: SimulatedQuery) -> None:
         cold = {each.id for each in self._alive if not each.warm}
         speeds = {each.id: each.speed for each in self._alive}
-        query.run_batch(self.now_ms, speeds, self.settings, cold=cold, obeys=self.obeys)
+        query.run_batch(
+            self.now_ms, speeds, self.settings, self._slots, cold=cold, obeys=self.obeys
+        )
         used = set(query.where.values())
         for executor in self._alive:
             executor.warm = executor.warm or executor.id in used
@@ -289,6 +340,8 @@ class SimulatedCluster:
 
     def _end(self, executor: str) -> None:
         self._alive = [other for other in self._alive if other.id != executor]
+        self._jobs = [(node, job) for node, job in self._jobs if node != executor]
+        self._slots.forget(executor)
         self.copies = {task: node for task, node in self.copies.items() if node != executor}
         for query in self.queries.values():
             query.where = {task: node for task, node in query.where.items() if node != executor}

@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from elastream.model.observation import BatchObservation, TaskId, TaskObservation
+from elastream.testing.slots import FOREVER, Slots, Stage
 from elastream.testing.workload import ClusterSettings, Workload
 
 _MIB = 1 << 20
+_BEFORE = 0.5
+"""Share of a batch's overhead that passes before its first stage; the rest follows its last."""
+_DIGITS = 6
+"""Times are sums of many, and rounded to so many digits of a millisecond."""
+
+
+class _Task(NamedTuple):
+    """A stateful task of a batch."""
+
+    id: TaskId
+    executor: str
+    ms: float
+    """What it takes with a core of its own."""
+    rows: int
+    state_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """A batch under way."""
+
+    number: int
+    rows: int
+    begins_ms: float
+    tasks: list[_Task]
+    outside: Stage | None = None
+    stages: list[tuple[Stage, list[int]]] = field(default_factory=list)
+    """Those with state, in order, each with the places of its tasks in ``tasks``."""
+    ends_ms: float = FOREVER
+    """When it commits; not known before its last stage has ended."""
 
 
 class SimulatedQuery:
@@ -30,8 +62,7 @@ class SimulatedQuery:
         self._trigger_ms = begins_ms
         """When the next batch may begin."""
         self._committed_ms: float | None = None
-        self._running: BatchObservation | None = None
-        self._ends_ms = 0.0
+        self._running: _Batch | None = None
 
     @property
     def idle(self) -> bool:
@@ -46,31 +77,63 @@ class SimulatedQuery:
     def next_ms(self, can_run: bool) -> float:
         """Return when a batch of it commits, or may begin."""
         if self._running is not None:
-            return self._ends_ms
+            return self._running.ends_ms
         return self._trigger_ms if can_run and int(self._waiting) else float("inf")
 
     def ready(self, at_ms: float) -> bool:
         """Whether a batch begins now."""
         return self._running is None and int(self._waiting) > 0 and at_ms >= self._trigger_ms
 
-    def committed(self, at_ms: float) -> BatchObservation | None:
-        """Return the batch that commits now, if one does."""
-        if self._running is None or at_ms < self._ends_ms:
+    def stop(self) -> None:
+        """Run no further stage."""
+        self._running = None
+
+    def committed(self, at_ms: float, slots: int) -> BatchObservation | None:
+        """Return the batch that commits now, if one does; executors have this many slots."""
+        batch = self._running
+        if batch is None or at_ms < batch.ends_ms:
             return None
-        observed, self._running = self._running, None
-        self._committed_ms = self._ends_ms
-        return replace(observed, backlog=int(self._waiting))
+        self._running = None
+        before_ms, self._committed_ms = self._committed_ms, batch.ends_ms
+        self._trigger_ms = max(batch.begins_ms + self.workload.trigger_ms, batch.ends_ms)
+        held_ms = [0.0] * len(batch.tasks)
+        for stage, places in batch.stages:
+            for place, (_, from_ms, until_ms) in zip(places, stage.ran, strict=True):
+                held_ms[place] = round(until_ms - from_ms, _DIGITS)
+        ran = [stage for stage, _ in batch.stages if stage.tasks]
+        ran += [batch.outside] if batch.outside else []
+        outside: dict[str, float] = {}
+        for executor, from_ms, until_ms in batch.outside.ran if batch.outside else ():
+            spent_ms = outside.get(executor, 0.0) + until_ms - from_ms
+            outside[executor] = round(spent_ms, _DIGITS)
+        return BatchObservation(
+            query=self.workload.name,
+            run=self.run,
+            batch=batch.number,
+            duration_ms=round(batch.ends_ms - batch.begins_ms, _DIGITS),
+            rows=batch.rows,
+            backlog=int(self._waiting),
+            finished_at_ms=round(batch.ends_ms),
+            interval_ms=None if before_ms is None else batch.ends_ms - before_ms,
+            tasks=tuple(
+                TaskObservation(each.id, each.executor, ms, each.rows, each.rows, each.state_bytes)
+                for each, ms in zip(batch.tasks, held_ms, strict=True)
+            ),
+            outside_ms=outside,
+            waited_ms=round(sum(stage.waited_ms(slots) for stage in ran), _DIGITS),
+        )
 
     def run_batch(
         self,
         now_ms: float,
         speeds: Mapping[str, float],
         settings: ClusterSettings,
+        slots: Slots,
         *,
         cold: Set[str],
         obeys: Callable[[TaskId], bool],
     ) -> None:
-        """Begin a batch on the executors that ``speeds`` names."""
+        """Begin a batch on the executors that ``speeds`` names; its stages queue for ``slots``."""
         load = self.workload
         rows = int(self._waiting)
         if load.most_rows is not None:
@@ -78,31 +141,36 @@ class SimulatedQuery:
         self._waiting -= rows
         before = dict(self.where)
         tasks = self._run(rows, speeds, cold, settings, obeys)
-        busy: dict[str, float] = {}
-        for task in tasks:
-            busy[task.executor] = busy.get(task.executor, 0.0) + task.run_ms
-        outside_ms = rows * load.outside_row_ms / len(speeds)
-        longest = (max(busy.values(), default=0.0) + outside_ms) / settings.cores
         travels_ms = self._transfer_ms(before, tasks, settings)
         self.ahead.clear()
-        duration = load.overhead_ms + travels_ms + longest + self.held_up_ms
-        self.held_up_ms = 0.0
-        self._ends_ms = now_ms + duration
-        self._trigger_ms = max(now_ms + load.trigger_ms, self._ends_ms)
-        committed_ms = self._committed_ms
-        self._running = BatchObservation(
-            query=load.name,
-            run=self.run,
-            batch=self._batch,
-            duration_ms=duration,
-            rows=rows,
-            backlog=None,
-            finished_at_ms=round(self._ends_ms),
-            interval_ms=None if committed_ms is None else self._ends_ms - committed_ms,
-            tasks=tasks,
-            outside_ms=dict.fromkeys(speeds, outside_ms) if outside_ms else {},
-        )
+        batch = self._running = _Batch(self._batch, rows, now_ms, tasks)
         self._batch += 1
+
+        def submit(number: int, at_ms: float) -> None:
+            """Submit a stage; after the last the batch ends."""
+            if self._running is not batch:
+                return
+            if number < len(stages):
+                stages[number].ended = lambda ended_ms: submit(number + 1, ended_ms)
+                slots.submit(stages[number], at_ms)
+            else:
+                batch.ends_ms = at_ms + (1 - _BEFORE) * load.overhead_ms
+
+        places: dict[int, list[int]] = {operator: [] for operator in load.stages}
+        for place, task in enumerate(tasks):
+            places[task.id.operator].append(place)
+        batch.stages = [
+            (Stage([(tasks[place].executor, tasks[place].ms) for place in these], speeds), these)
+            for these in places.values()
+        ]
+        stages = [stage for stage, _ in batch.stages]
+        if rows and load.outside_row_ms:
+            number = settings.tasks_at_once * len(speeds)
+            part_ms = rows * load.outside_row_ms / number
+            batch.outside = Stage([(None, part_ms)] * number, speeds)
+            stages.insert(0, batch.outside)
+        submit(0, now_ms + _BEFORE * load.overhead_ms + travels_ms + self.held_up_ms)
+        self.held_up_ms = 0.0
 
     def _run(
         self,
@@ -111,34 +179,32 @@ class SimulatedQuery:
         cold: Set[str],
         settings: ClusterSettings,
         obeys: Callable[[TaskId], bool],
-    ) -> tuple[TaskObservation, ...]:
+    ) -> list[_Task]:
         held = dict.fromkeys(speeds, 0)
         for node in self.where.values():
             held[node] += 1
         ran, freezing = [], set(cold)
+        load = self.workload
         for task, each, read in zip(
-            self.workload.task_ids,
-            self.workload.tasks,
-            self.workload.rows_of_tasks(rows),
-            strict=True,
+            load.task_ids, load.tasks, load.rows_of_tasks(rows), strict=True
         ):
             before = self.where.get(task)
             node = self._node(task, held, obeys)
-            run_ms = read * each.row_ms / speeds[node]
+            ms = (load.task_ms + read * each.row_ms) / speeds[node]
             if node != before:
                 held[node] += 1
                 if before is not None:
                     held[before] -= 1
                 if task not in self.ahead or node != self.preferred.get(task):
                     self.ahead.discard(task)
-                    run_ms += settings.load_ms + settings.load_ms_per_mib * each.state_bytes / _MIB
+                    ms += settings.load_ms + settings.load_ms_per_mib * each.state_bytes / _MIB
             if node in freezing:
-                run_ms += settings.cold_ms
+                ms += settings.cold_ms
                 freezing.discard(node)
             self.where[task] = node
-            ran.append(TaskObservation(task, node, run_ms, read, read, each.state_bytes))
+            ran.append(_Task(task, node, ms, read, each.state_bytes))
         self.preferred.clear()
-        return tuple(ran)
+        return ran
 
     def _node(self, task: TaskId, held: Mapping[str, int], obeys: Callable[[TaskId], bool]) -> str:
         preferred = self.preferred.get(task)
@@ -150,7 +216,7 @@ class SimulatedQuery:
     def _transfer_ms(
         self,
         before: Mapping[TaskId, str],
-        tasks: Iterable[TaskObservation],
+        tasks: Iterable[_Task],
         settings: ClusterSettings,
     ) -> float:
         """Return how long the state travels of tasks that were elsewhere before, or nowhere.
@@ -163,11 +229,11 @@ class SimulatedQuery:
         ends: dict[object, int] = {}
         volumes = [
             (
-                ends.setdefault(before.get(each.task, each.task), len(ends)),
+                ends.setdefault(before.get(each.id, each.id), len(ends)),
                 ends.setdefault(each.executor, len(ends)),
                 each.state_bytes,
             )
             for each in tasks
-            if each.task not in self.ahead and before.get(each.task) != each.executor
+            if each.id not in self.ahead and before.get(each.id) != each.executor
         ]
         return 1000 * settings.transfer_s(volumes, settings.bytes_per_s)

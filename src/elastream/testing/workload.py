@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from elastream.model.checks import non_negative, positive
+from elastream.model.checks import count, non_negative, positive
 from elastream.model.errors import ProblemError
-from elastream.model.observation import OperatorGraph, TaskId
+from elastream.model.observation import OperatorGraph, TaskId, slots_of
 from elastream.placement.transfer.transfer_phases import least_length
 
 Volume = tuple[int, int, float]
@@ -30,6 +30,11 @@ class ClusterSettings:
     """Most executors it has room for."""
     cores: int = 1
     """Of each executor."""
+    task_cpus: float = 1.0
+    """What a task reserves of them, ``spark.task.cpus``: an executor runs ``cores / task_cpus``
+    tasks at a time, rounded down. With more tasks than cores, all share those evenly."""
+    memory_bytes: int | None = None
+    """Most state an executor holds, copies included: with more it is killed when the batch ends."""
     hosts: tuple[str, ...] = ("simulated",)
     """Executors are put on them in turn."""
     speeds: Mapping[str, float] | None = None
@@ -57,10 +62,17 @@ class ClusterSettings:
     def __post_init__(self) -> None:
         if self.bytes_per_s is not None:
             positive("bytes_per_s", self.bytes_per_s)
+        count("cores", self.cores, least=1)
+        positive("task_cpus", self.task_cpus)
         non_negative("pool_s", self.pool_s)
         non_negative("load_ms", self.load_ms)
         non_negative("copy_s", self.copy_s or 0.0)
         positive("status_s", self.status_s)
+
+    @property
+    def tasks_at_once(self) -> int:
+        """How many tasks an executor runs at a time."""
+        return slots_of(self.cores, self.task_cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +98,24 @@ class Workload:
     """The rate of arrival, by the seconds since the start."""
     name: str = "query"
     outside_row_ms: float = 0.0
-    """What a row takes outside stateful tasks, on whatever executor has a core free."""
+    """What a row takes outside stateful tasks: a stage of its own, which begins the batch, with as
+    many tasks as there are slots. They run wherever one is free."""
+    task_ms: float = 0.0
+    """What a stateful task takes besides its rows."""
+    feeds: Mapping[int, int | None] | None = None
+    """The operator that each operator's rows go to; ``None``: none reads another. Each is a stage
+    of the batch, in order of their ids, but after all whose rows it reads."""
     trigger_ms: float = 1000.0
     """A batch begins at most this often."""
     overhead_ms: float = 100.0
     """What every batch takes besides its tasks."""
     most_rows: int | None = None
     """Most rows a batch reads; ``None`` for all that wait."""
+
+    def __post_init__(self) -> None:
+        for task in self.tasks if self.feeds is not None else ():
+            if task.operator not in self.graph.feeds:
+                raise ProblemError("feeds", f"operator {task.operator} is missing")
 
     @property
     def task_ids(self) -> tuple[TaskId, ...]:
@@ -101,8 +124,19 @@ class Workload:
 
     @property
     def graph(self) -> OperatorGraph:
-        """Its operators, none of which reads another."""
-        return OperatorGraph(dict.fromkeys(sorted({task.operator for task in self.tasks})))
+        """Which operator's rows go where."""
+        alone = dict.fromkeys(sorted({task.operator for task in self.tasks}))
+        return OperatorGraph(alone if self.feeds is None else self.feeds)
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Its operators in the order in which a batch runs them."""
+        graph = self.graph
+
+        def depth(operator: int) -> int:
+            return max((1 + depth(each) for each in graph.sources_of(operator)), default=0)
+
+        return tuple(sorted(graph.feeds, key=lambda operator: (depth(operator), operator)))
 
     def rows_of_tasks(self, rows: int) -> list[int]:
         """Return how many of ``rows`` each task reads: shares, rounded so that none is lost.
