@@ -302,6 +302,12 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         Call("--no-jvm", "--no-jvm --sizes 4x40x1", "the loop on a simulated cluster", code=0,
              instead={f"{_LAB}.benchmarks.control.jvm.jvm_costs": stop_with}),
     ),
+    "bench sweep": (
+        _wrong("--applications", "0"),
+        _wrong("--seed", "-1"),
+        _wrong("--goal", "x"),
+        _wrong("--json", "/"),
+    ),
     "bench elasticity": (
         _wrong("--load", "none.csv"),
         _wrong("--from", "now"),

@@ -13,6 +13,7 @@ from elastream_lab.cli.bench_elasticity import elasticity
 from elastream_lab.cli.bench_failure import failure
 from elastream_lab.cli.bench_peers import peers
 from elastream_lab.cli.bench_relief import relief
+from elastream_lab.cli.bench_sweep import sweep
 from elastream_lab.cli.state_sizes import STATE, states_of
 from elastream_lab.cli.trials import run_trials
 
@@ -33,6 +34,7 @@ app.command("peers")(peers)
 app.command("elasticity")(elasticity)
 app.command("failure")(failure)
 app.command("relief")(relief)
+app.command("sweep")(sweep)
 
 _TABLE_WIDTH = 200
 """What the table needs, also where the output is no terminal."""

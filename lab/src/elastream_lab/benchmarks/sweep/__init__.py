@@ -1,0 +1,1 @@
+"""``elastream bench sweep``: many random simulated applications under one goal."""

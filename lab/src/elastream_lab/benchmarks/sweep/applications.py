@@ -1,0 +1,131 @@
+"""Random applications for the simulated cluster, and what truly keeps their executors busy.
+
+One to four queries of one to three operators each, with skew, on 2 to 64 executors. What they do is
+known, so that a placement is judged without what the loop has measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from random import Random
+from typing import Final
+
+from elastream.model.observation import TaskId
+from elastream.testing import ClusterSettings, SimulatedTask, Workload, rate_steps
+
+MOST_EXECUTORS: Final = 64
+CHANGE_S: Final = 60.0
+"""When the load of an application that grows does so."""
+_ROWS_PER_S: Final = 1000.0
+_HEAVIEST: Final = 0.9
+"""Most slots that a task needs: with more than one, its query falls behind on any cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Queries on a simulated cluster."""
+
+    workloads: tuple[Workload, ...]
+    settings: ClusterSettings
+
+    @property
+    def slots(self) -> int:
+        """Of each executor."""
+        return self.settings.cores
+
+    def work(self, second: float) -> dict[TaskId, float]:
+        """Return how many slots each task keeps busy."""
+        return {
+            task: load.rows_per_s(second) * each.share * each.row_ms / 1000
+            for load in self.workloads
+            for task, each in zip(load.task_ids, load.tasks, strict=True)
+        }
+
+
+def drawn(
+    seed: int,
+    *,
+    busy: tuple[float, float],
+    grown: tuple[float, float] | None = None,
+    executors: tuple[int, int],
+    queries: int = 4,
+) -> Application:
+    """Return an application whose executors are busy for a share of their time between these two.
+
+    Where it grows it does so to a share between the two of ``grown``. No task needs a whole slot.
+    """
+    dice = Random(seed)
+    while True:
+        found = _drawn(dice, busy, grown, executors, queries)
+        if max(found.work(CHANGE_S).values()) <= _HEAVIEST:
+            return found
+
+
+def _drawn(
+    dice: Random,
+    busy: tuple[float, float],
+    grown: tuple[float, float] | None,
+    executors: tuple[int, int],
+    queries: int,
+) -> Application:
+    least, most = executors
+    number = min(most, round(least * (most / least) ** dice.random()))
+    cores = dice.choice((1, 1, 1, 2))
+    first = dice.uniform(*busy)
+    rates = {0.0: _ROWS_PER_S}
+    if grown is not None:
+        rates[CHANGE_S] = _ROWS_PER_S * dice.uniform(*grown) / first
+    weights = [dice.uniform(0.2, 1.0) for _ in range(dice.randint(1, queries))]
+    workloads = tuple(
+        _query(dice, f"q{place}", first * number * cores * weight / sum(weights), number, rates)
+        for place, weight in enumerate(weights)
+    )
+    return Application(
+        workloads, ClusterSettings(executors=number, slots=MOST_EXECUTORS, cores=cores)
+    )
+
+
+def _query(
+    dice: Random, name: str, slots: float, executors: int, rates: Mapping[float, float]
+) -> Workload:
+    """Return a query that keeps this many slots busy at the first rate."""
+    partitions = max(4, round(executors * dice.choice((1, 2, 3))))
+    weights = [dice.uniform(0.05, 1.0) for _ in range(dice.randint(1, 3))]
+    skew = dice.choice((0.0, 0.2, 0.5, 0.8))
+    tasks = []
+    for operator, weight in enumerate(weights):
+        row_ms = 1000 * slots * weight / sum(weights) / _ROWS_PER_S
+        shares = [dice.lognormvariate(0.0, skew) for _ in range(partitions)]
+        tasks += [
+            SimulatedTask(
+                operator, j, share / sum(shares), row_ms, round(dice.lognormvariate(13.0, skew))
+            )
+            for j, share in enumerate(shares)
+        ]
+    return Workload(
+        tuple(tasks),
+        rate_steps(rates),
+        name=name,
+        trigger_ms=dice.choice((1000.0, 2000.0, 5000.0)),
+        overhead_ms=dice.uniform(50.0, 200.0),
+    )
+
+
+def busiest(work: Mapping[TaskId, float], where: Mapping[TaskId, str], slots: int) -> float:
+    """Return what share of its slots the busiest executor keeps busy."""
+    held: dict[str, float] = {}
+    for task, used in work.items():
+        if task in where:
+            held[where[task]] = held.get(where[task], 0.0) + used
+    return max(held.values(), default=0.0) / slots
+
+
+def evenly(work: Mapping[TaskId, float], executors: int, slots: int) -> float:
+    """Return the busiest of a good placement: the heaviest tasks first, each where least is."""
+    held = [0.0] * executors
+    heapify(held)
+    for used in sorted(work.values(), reverse=True):
+        heapreplace(held, held[0] + used)
+    return max(held) / slots
