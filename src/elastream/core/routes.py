@@ -92,6 +92,10 @@ def rehearse(tasks: int, nodes: int) -> None:
     current = Assignment(tuple(task % nodes for task in range(tasks)), nodes)
     problem = StepProblem(work, (1,) * tasks, current, Target(nodes + 1, 0.5))
     even_max_load(work, nodes, contiguous=False)
+    few = Assignment(tuple(task % 3 for task in range(24)), 3)
+    stages = tuple(task % 2 for task in range(24))
+    weights = tuple(1.0 + task % 7 for task in range(24))
+    FREE_STEP(StepProblem(weights, (1,) * 24, few, Target(4, 0.1), stages=stages))
     route(RouteOrder(problem, FREE_STEP, 4, None))
 
 

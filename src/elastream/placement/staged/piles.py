@@ -28,6 +28,8 @@ class Piles:
         np.add.at(self.held, at, step.size[tasks])
         self.busy = step.slots * step.most_busy
         self.longest = (self.stages / step.slots).max(axis=1)
+        self.improved = False
+        """Whether what can return home has."""
 
     def move(self, task: int, node: int) -> None:
         """Put the task on the node; -1: on none."""

@@ -10,7 +10,9 @@ slots is one with a single limit on the work of a node, and is not planned here.
    tasks need. An even spread of all stages is another start: where limits are attainable, it keeps
    them (:func:`~elastream.placement.even_spread.even_placement`).
 3. *Return*: what moved goes back where there is room, or where a cheaper task makes room.
-4. *Solve*: a mixed-integer program, up to some thousand pairs of task and node
+4. *Anneal*: up to a hundred thousand pairs of task and node
+   (:mod:`~elastream.placement.staged.annealing`).
+5. *Solve*: a mixed-integer program, up to some thousand pairs of task and node
    (:mod:`~elastream.placement.staged.program`).
 
 Equal problems have equal plans. A plan is optimal if its cost meets a bound. Where neither a plan
@@ -19,8 +21,10 @@ nor a proof that there is none is found, the plan is ``unbalanced``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import cycle
 
 import numpy as np
 
@@ -29,18 +33,24 @@ from elastream.model.migration import LOAD_TOLERANCE, StepProblem, Target, exact
 from elastream.model.plan import Infeasible, StepPlan
 from elastream.placement.even_spread import even_placement
 from elastream.placement.matchings import most_valuable
+from elastream.placement.staged.annealing import anneal
 from elastream.placement.staged.piles import Piles, level, pack, return_home
 from elastream.placement.staged.program import solve
-from elastream.placement.staged.shedding import Shares, kept_tasks, shed
+from elastream.placement.staged.shedding import Shares, kept_tasks, open_sets, shed
 from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep, least_length
 from elastream.placement.state_ticks import plan_with_bound
 
-_SHORTER = (1.0, 0.95, 0.85, 0.7, 0.5, 0.25, 0.0)
+_SHORTER = (1.0, 0.85, 0.5, 0.0)
 """Parts of the best lengths, above the least, with which tasks are packed."""
 _MATCHED, _MATCHINGS = 200, 2_000_000
 """Nodes to which an even spread is matched, and the steps it may take to match each stage."""
-_LARGE = 1_000_000
-"""Pairs of task and node from which only the first of these are tried."""
+_CHOICES = 3
+"""Most choices of the nodes that stay."""
+_HEATS = (0.3, 0.1, 0.03)
+_TRIAL, _MOST_TRIALS = 10, 300_000
+"""Effort of a trial of annealing, and most of them from one start."""
+_LARGE = 100_000
+"""Pairs of task and node from which the first placement that keeps the limits is taken."""
 
 
 def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible:
@@ -51,7 +61,7 @@ def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible
     step = StagedStep.of(problem)
     shares = shed(step)
     bound = int(np.ceil(float(shares.bound)))
-    best = _packed(problem, step, shares)
+    best = _packed(problem, step, shares, bound, effort)
     if best is None or step.cost(best.place) > bound:
         place, proven = solve(step, effort=effort)
         if proven > step.state.sum() and best is None:
@@ -82,27 +92,47 @@ def single_limit(problem: StepProblem) -> StepProblem | None:
     return StepProblem(work, problem.state, problem.current, target, problem.copies)
 
 
-def _packed(problem: StepProblem, step: StagedStep, shares: Shares) -> Piles | None:
+def _packed(
+    problem: StepProblem, step: StagedStep, shares: Shares, bound: int, effort: float
+) -> Piles | None:
     """Return the cheapest placement of all starts that keeps the limits, if one does."""
-    found: list[Piles] = []
-    large = len(step.work) * len(step.nodes) > _LARGE
-    is_open = most_kept(step, shares.kept)
-    for part in _SHORTER:
-        if not (large and found):
-            lengths = step.least + part * (shares.lengths - step.least)
-            found += _improved(_attempt(step, lengths, is_open))
-    if not (large and found):
-        place = _even_start(problem, step)
-        found += _improved(Piles(step, place, _open_nodes(step, place)))
-    return min(found, key=lambda piles: step.cost(piles.place), default=None)
+    start = most_kept(step, shares.kept)
+    parts = [step.least + part * (shares.lengths - step.least) for part in _SHORTER]
+    if len(step.work) * len(step.nodes) > _LARGE:
+        tried = (_attempt(step, lengths, start) for lengths in parts)
+        found = next(filter(_improved, tried), None)
+        spread = None if found else _even_start(problem, step)
+        return spread if spread and _improved(spread) else found
+    best = shed(step, divisible=True).lengths
+    parts += [step.least + part * (best - step.least) for part in _SHORTER]
+    choices = open_sets(step, start, _CHOICES) if step.allowed < len(step.nodes) else [start]
+    starts = [_cheapest(step, [_attempt(step, each, open_) for each in parts]) for open_ in choices]
+    everything = [*starts, _cheapest(step, [_even_start(problem, step)])]
+    for heat, piles in zip(_HEATS, cycle(starts), strict=False):
+        known = _cheapest(step, everything)
+        if effort and not (known.keeps() and step.cost(known.place) <= bound):
+            trials = int(min(_MOST_TRIALS, effort / _TRIAL))
+            place = anneal(piles, trials=trials, heat=heat)
+            if place is not None:
+                everything.append(_cheapest(step, [Piles(step, place, piles.is_open)]))
+    known = _cheapest(step, everything)
+    return known if known.keeps() else None
 
 
-def _improved(piles: Piles) -> list[Piles]:
-    """Return the placement with what can return home, or none if it does not keep its limits."""
+def _cheapest(step: StagedStep, tried: Sequence[Piles]) -> Piles:
+    """Return the cheapest of those that keep the limits, with what can return; else the first."""
+    kept = [piles for piles in tried if _improved(piles)]
+    return min(kept, key=lambda piles: step.cost(piles.place), default=tried[0])
+
+
+def _improved(piles: Piles) -> bool:
+    """Bring home what can return, and say whether all limits are kept."""
     if not piles.keeps():
-        return []
-    return_home(piles)
-    return [piles]
+        return False
+    if not piles.improved:
+        return_home(piles)
+        piles.improved = True
+    return True
 
 
 def _attempt(step: StagedStep, lengths: Floats, is_open: Flags) -> Piles:
@@ -112,13 +142,13 @@ def _attempt(step: StagedStep, lengths: Floats, is_open: Flags) -> Piles:
     return piles
 
 
-def _even_start(problem: StepProblem, step: StagedStep) -> Ints:
+def _even_start(problem: StepProblem, step: StagedStep) -> Piles:
     """Return an even spread, on the nodes where most of its state is."""
     number = {int(node): index for index, node in enumerate(step.nodes)}
     place = np.array([number[node] for node in even_placement(problem)])
     n = len(step.nodes)
     if n > _MATCHED:
-        return place
+        return Piles(step, place, _open_nodes(step, place))
     kinds = np.unique(np.stack([step.slots, step.memory]), axis=1, return_inverse=True)[1].ravel()
     every = np.ones(len(place), dtype=np.bool_)
     parts = [every, *(step.stage == stage for stage in range(len(step.query)))]
@@ -137,7 +167,7 @@ def _even_start(problem: StepProblem, step: StagedStep) -> Ints:
                     matched[part & (place == pile)] = node
         if Piles(step, matched, np.ones(n, dtype=np.bool_)).keeps():
             place = matched
-    return place
+    return Piles(step, place, _open_nodes(step, place))
 
 
 def most_kept(step: StagedStep, kept: Floats) -> Flags:
