@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import staged_problems, step_problems
+from tests.strategies import step_problems
 
-from elastream.model.assignment import Assignment
 from elastream.model.errors import ProblemError
 from elastream.model.migration import StepProblem
 from elastream.model.plan import Infeasible, StepPlan, StepPlanner
@@ -123,19 +121,6 @@ def test_no_plan_within_the_limit_moves_less_than_the_proven_optimum(
         assert isinstance(optimum, StepPlan)
         assert plan.cost >= optimum.lower_bound - 1e-9
         assert plan.status != "optimal" or plan.cost == pytest.approx(optimum.cost)
-
-
-@every_planner
-@given(problem=staged_problems())
-@settings(max_examples=40)
-def test_plans_of_several_stages_pass_the_certificate(
-    name: str, planner: StepPlanner, problem: StepProblem
-) -> None:
-    if name in INTERVALS_ONLY and not problem.consecutive:
-        current = Assignment((0,) * len(problem.work), problem.nodes_after)
-        problem = replace(problem, current=current, copies=frozenset())
-    plan = planner(problem)
-    assert isinstance(plan, Infeasible) or faults(name, problem, plan) == ()
 
 
 @every_planner

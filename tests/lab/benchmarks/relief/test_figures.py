@@ -58,6 +58,7 @@ def result(*, exact: bool = True, predicted_by: str = "elastream") -> ReliefResu
         slots=1,
         query="two_stages_1",
         batch_ms=BatchFigures(3500, 2000, 2050, 1980),
+        simulated_ms=2000,
         predicted_by=predicted_by,
         state_bytes_moved=1000,
         executors_without_state=0,

@@ -44,6 +44,8 @@ class ReliefResult:
     slots: int
     query: str
     batch_ms: BatchFigures
+    simulated_ms: float
+    """How long the same batch takes on the simulated cluster, with the tasks where they were."""
     predicted_by: str
     """``elastream``, or ``model`` where elastream logged nothing."""
     state_bytes_moved: int
@@ -80,6 +82,7 @@ class ReliefResult:
             "state_bytes_moved": self.state_bytes_moved,
             "executors_without_state": self.executors_without_state,
             "query": self.query,
+            "simulated_ms": round(self.simulated_ms),
             "predicted_by": self.predicted_by,
             "fixed_ms": [round(ms) for ms in self.fixed_ms],
             "waited_ms": [round(ms) for ms in self.waited_ms],

@@ -44,6 +44,7 @@ from elastream_lab.benchmarks.relief.rows import (
 )
 from elastream_lab.benchmarks.relief.settings import ReliefSettings
 from elastream_lab.benchmarks.relief.shapes import SHAPES, Shape
+from elastream_lab.benchmarks.relief.simulated import simulated_batch_ms
 from elastream_lab.harness.job_session import fresh_folder
 from elastream_lab.mechanisms.sessions import StreamCluster, stream_session
 
@@ -228,6 +229,8 @@ def _one_change(
     after = stream.next_batches(settings.batches, skip=_AFTER)
     decisions, executors = stream.decisions[logged:], attachment.executors()
     holding = set(attachment.where().values())
+    graphs = {each.name: each.graph for each in attachment.monitor.watched()}
+    simulated = simulated_batch_ms(before, after, graphs, shape.slots, len(executors))
     outcome = next((d for d in reversed(decisions) if d.kind in ("done", "abandon")), None)
     results = []
     for query in stream.queries:
@@ -243,6 +246,7 @@ def _one_change(
                 slots=shape.slots,
                 query=query,
                 batch_ms=figures,
+                simulated_ms=simulated[query],
                 predicted_by="model" if logged_ms is None else "elastream",
                 fixed_ms=_medians(
                     before[query], after[query], partial(fixed_ms, slots=shape.slots)
