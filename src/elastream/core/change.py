@@ -40,6 +40,16 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class CalmCosts:
+    """What a query costs while no executor starts."""
+
+    overhead_ms: float
+    """Time of a batch outside its stages."""
+    row_s: float
+    """Slot time of a row in all stages."""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A change that was decided."""
 
@@ -62,8 +72,8 @@ class Change:
     """How often it had to be planned anew."""
     usual_ms: Mapping[str, float] = field(default_factory=dict)
     """Median of each query's last batches before it was decided."""
-    calm_overhead_ms: Mapping[str, float] = field(default_factory=dict)
-    """Of each query, the time outside the stages of a batch before it was decided."""
+    calm: Mapping[str, CalmCosts] = field(default_factory=dict)
+    """What each query cost before it was decided."""
     progress: Progress = Progress()
 
 

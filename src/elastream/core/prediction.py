@@ -7,8 +7,8 @@ fixed cost ``f`` and stages that take the share ``r`` of the stream's time,
   trigger ``T``; else each begins when the one before has ended, and they take ``f / (1 - r)``;
 - others are taken to read as many rows as now.
 
-The fixed cost is the one of before the change was decided where that is less: executors that start
-on the hosts of the driver and the executors make batches longer until they are there.
+Fixed cost and the cost of a row are those of before the change was decided where those are less:
+executors that start on the hosts of the driver and of other executors slow these down meanwhile.
 
 Waiting for slots that others hold grows and falls with how busy the busiest executor is.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from elastream.core.application import Observed, Query
-from elastream.core.change import Prediction
+from elastream.core.change import CalmCosts, Prediction
 from elastream.model.batch import stage_length
 from elastream.model.observation import TaskId
 
@@ -30,12 +30,12 @@ def predict(
     observed: Observed,
     places: Places,
     executors: Collection[str],
-    calm_overhead_ms: Mapping[str, float],
+    calm: Mapping[str, CalmCosts],
 ) -> Prediction:
     """Return what it is like when these executors hold the tasks as ``places`` says.
 
-    Tasks that are not in it stay where they are. ``calm_overhead_ms``: of each query, the time
-    outside the stages of a batch before the change began, where known. O(tasks).
+    Tasks that are not in it stay where they are. ``calm``: what queries cost before the change
+    began, where known. O(tasks).
     """
     before = {each.id: each.slots for each in observed.executors}
     slots = {executor: number for executor, number in before.items() if executor in executors}
@@ -43,9 +43,7 @@ def predict(
     busiest, now = _busiest(observed, places, slots), busiest_now(observed)
     crowding = busiest / now if busiest and now else 1.0
     lengths = {
-        name: _batch_ms(
-            observed.queries[name], places, slots, before, crowding, calm_overhead_ms.get(name)
-        )
+        name: _batch_ms(observed.queries[name], places, slots, before, crowding, calm.get(name))
         for name in concerned
     }
     known = {name: round(ms, 1) for name, ms in sorted(lengths.items()) if ms is not None}
@@ -71,7 +69,7 @@ def _batch_ms(
     slots: Mapping[str, int],
     before: Mapping[str, int],
     crowding: float,
-    calm_ms: float | None,
+    calm: CalmCosts | None,
 ) -> float | None:
     load = query.load
     if not load.measured or load.interval_ms is None or load.overhead_ms is None or not slots:
@@ -83,7 +81,10 @@ def _batch_ms(
     worked = sum(slot for executor, slot in before.items() if executor in load.outside)
     longer = 1 / sum(slots.values()) - 1 / worked if worked else 0.0
     outside_ms = sum(load.outside.values()) * longer * load.interval_ms
-    overhead_ms = load.overhead_ms if calm_ms is None else min(load.overhead_ms, calm_ms)
+    overhead_ms = load.overhead_ms
+    if calm is not None:
+        overhead_ms = min(overhead_ms, calm.overhead_ms)
+        share *= min(1.0, calm.row_s * (load.rows_per_s or 0.0) / load.work) if load.work else 1.0
     fixed_ms = max(0.0, overhead_ms + outside_ms) + crowding * (load.waited_ms or 0.0)
     if load.arrivals_per_s is None or load.limit_rows is not None or not load.rows_per_s:
         return fixed_ms + share * load.interval_ms

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from statistics import median
 
-from elastream.core.change import Change
+from elastream.core.change import CalmCosts, Change
 from elastream.core.events import Answered, BatchObserved, Cancel, Event, Grow, Status, Tick, Warm
 from elastream.core.goal import Failure
 from elastream.core.migrator.ending import abandon_change, complete_change, note_waiting
@@ -59,12 +59,12 @@ class Growing(Phase):
 def begin_growing(state: LoopState, change: Change) -> Turn:
     """Begin a change: take spares, ask for executors that lack, or go on where there are enough."""
     usual_ms = {q.name: median(q.recent_ms) for q in state.queries.values() if q.recent_ms}
-    calm_ms = {
-        query.name: query.load.overhead_ms
+    calm = {
+        query.name: CalmCosts(query.load.overhead_ms, query.load.work / query.load.rows_per_s)
         for query in state.queries.values()
-        if query.load.overhead_ms is not None
+        if query.load.overhead_ms is not None and query.load.rows_per_s
     }
-    change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms, calm_overhead_ms=calm_ms)
+    change = replace(change, asked_ms=state.now_ms, usual_ms=usual_ms, calm=calm)
     state = replace(state, signal=Signal())
     if change.executors == 0:
         state = take_all_spares(state)

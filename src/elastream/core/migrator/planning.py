@@ -84,9 +84,7 @@ class Planning(Phase):
         target = Destination.of(goal, order, self._leaving(goal))
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
         stays = {*self.nodes} - {*target.leaving}
-        change = replace(
-            change, prediction=predict(state.observed, goal, stays, change.calm_overhead_ms)
-        )
+        change = replace(change, prediction=predict(state.observed, goal, stays, change.calm))
         return state, (log,), BeginCopying(change, target)
 
     def _still_true(self, state: LoopState) -> bool:
