@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from tests.replication.goal.scenes import executors, observed, scene
@@ -81,6 +82,20 @@ def test_each_operators_tasks_go_to_its_replicas_and_the_least_moves() -> None:
     assert isinstance(plan, StepPlan)
     assert plan.assignment.nodes_of_tasks == (1, 1, 0, 2, 1, 1)
     assert plan.cost == 20
+
+
+def test_executors_with_more_slots_get_more_as_long_as_that_suits_all() -> None:
+    nodes = executors(2, cores=[1, 3])
+    seen = observed(BATCHES, nodes)
+    made = planner({"query/0": ("1",), "query/1": ("0", "1")}, seen)
+    assert made is not None
+    assert made.slots == (1, 3)
+    light = made(StepProblem.of([0.1] * 6, [9] * 6, [1, 1, 0, 0, 0, 0], 2, 1.0))
+    assert isinstance(light, StepPlan)
+    assert Counter(light.assignment.nodes_of_tasks[2:]) == {0: 1, 1: 3}
+    busy = made(StepProblem.of([0.8, 0.8, *[0.45] * 4], [9] * 6, [1, 1, 0, 0, 0, 0], 2, 1.0))
+    assert isinstance(busy, StepPlan)
+    assert Counter(busy.assignment.nodes_of_tasks[2:]) == {0: 2, 1: 2}, "2.5 of 3 slots, not 2.95"
 
 
 def test_operators_are_spread_evenly_where_an_executor_would_be_too_busy() -> None:

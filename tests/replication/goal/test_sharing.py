@@ -43,7 +43,7 @@ def moved(before: Tasks, after: list[int]) -> int:
 @given(tasks(), replicas)
 @settings(max_examples=80)
 def test_exactly_the_replicas_hold_the_tasks(before: Tasks, wanted: tuple[int, ...]) -> None:
-    after = share_out(before.work, before.state, before.current, wanted, tau=0.25)
+    after = share_out(before.work, before.state, before.current, dict.fromkeys(wanted, 1), tau=0.25)
     assert len(after) == len(before.work)
     if len(wanted) <= len(after):
         assert set(after) == set(wanted)
@@ -62,7 +62,7 @@ def test_of_all_even_spreads_over_the_replicas_one_is_taken_that_moves_the_least
     number, each = size
     wanted, kept = NODES[:number], held[: number * each]
     before = Tasks([1.0] * len(kept), [state for _, state in kept], [node for node, _ in kept])
-    after = share_out(before.work, before.state, before.current, wanted, tau=0.0)
+    after = share_out(before.work, before.state, before.current, dict.fromkeys(wanted, 1), tau=0.0)
     spreads = (
         list(chosen)
         for chosen in product(wanted, repeat=len(kept))
@@ -72,5 +72,5 @@ def test_of_all_even_spreads_over_the_replicas_one_is_taken_that_moves_the_least
 
 
 def test_tasks_without_work_count_alike() -> None:
-    after = share_out([0.0] * 4, [1] * 4, [0] * 4, (0, 1), tau=0.0)
+    after = share_out([0.0] * 4, [1] * 4, [0] * 4, {0: 1, 1: 1}, tau=0.0)
     assert sorted(after) == [0, 0, 1, 1]

@@ -28,10 +28,9 @@ from elastream.model.checks import Number
 from elastream.model.observation import BatchObservation
 from elastream.model.plan import Infeasible
 from elastream.model.words import join_names
-from elastream.placement.even_spread import even_max_load
 from elastream.replication.goal.experience import Experience
 from elastream.replication.goal.operators import OperatorLoad, operator_loads, stateful_share
-from elastream.replication.goal.placing import replica_planner
+from elastream.replication.goal.placing import fullest_share, replica_planner
 from elastream.replication.goal.problem import ProblemInputs, problem_of
 from elastream.replication.goal.response import (
     Points,
@@ -304,30 +303,26 @@ def _uneven(
     loads: tuple[OperatorLoad, ...], observed: Observed, goal: ReplicationSettings
 ) -> str | None:
     """Return the replica or executor whose share is too large, if another spread would help."""
-    busy = dict.fromkeys(observed.alive, 0.0)
-    even = dict(busy)
+    slots = {executor.id: executor.slots for executor in observed.executors}
+    busy, even = dict.fromkeys(slots, 0.0), dict.fromkeys(slots, 0.0)
     for load in loads:
         held = dict.fromkeys(load.replicas, 0.0)
         for task, each in load.tasks.items():
-            held[observed.where(task)] += each.work
-        fullest_even = even_max_load(
-            [each.work for each in load.tasks.values()], len(held), contiguous=False
-        )
-        for holding, work in held.items():
-            busy[holding] += work
-            even[holding] += fullest_even
-        mean_work = load.work / len(held)
+            held[observed.where(task)] += each.work / slots[observed.where(task)]
+        works = [each.work for each in load.tasks.values()]
+        own = [slots[executor] for executor in held]
+        for executor, share in held.items():
+            busy[executor] += share
+            even[executor] += fullest_share(works, own, 0.0)
         fullest = max(held, key=lambda executor: held[executor])
-        most = max((1 + goal.tau) * mean_work, fullest_even)
-        if held[fullest] > most * _CLEARLY and len(load.tasks) > 1:
-            share = held[fullest] / mean_work
-            return f"executor {fullest} holds {share:.2f} times the mean share of {load.name}"
+        if held[fullest] > fullest_share(works, own, goal.tau) * _CLEARLY and len(works) > 1:
+            times = held[fullest] * sum(own) / load.work
+            return f"executor {fullest} holds {times:.2f} times the mean share of {load.name}"
     stateful = stateful_share(observed)
-    for executor in observed.executors:
-        share = busy[executor.id] / executor.slots / stateful
-        spread = even[executor.id] / executor.slots / stateful
-        if share > goal.busiest and share > spread * _CLEARLY:
-            return f"executor {executor.id} is {share:.2f} busy, {spread:.2f} in an even spread"
+    for executor, share in busy.items():
+        total, spread = share / stateful, even[executor] / stateful
+        if total > goal.busiest and total > spread * _CLEARLY:
+            return f"executor {executor} is {total:.2f} busy, {spread:.2f} in an even spread"
     return None
 
 

@@ -25,7 +25,7 @@ from elastream.model.batch import Spread
 from elastream.model.checks import Number
 from elastream.model.migration import StepProblem, Target
 from elastream.model.plan import Infeasible, StepPlan, step_plan
-from elastream.placement.even_spread import attainable_tau
+from elastream.placement.even_spread import attainable
 from elastream.placement.live_planners import FREE_STEP
 from elastream.replication.goal.operators import operator_name, stateful_share
 from elastream.replication.goal.problem import SOURCE, is_newcomer
@@ -52,24 +52,24 @@ class ReplicaPlanner:
     def __call__(self, problem: StepProblem) -> StepPlan | Infeasible:
         """Return the plan that moves the least state onto these replicas.
 
-        If an executor would be too busy for it, each operator is spread evenly.
+        If an executor would be too busy for it, each operator is spread evenly, over slots or else
+        over executors, as the deployment was planned.
         """
-        nodes = self._placed(problem, self.tau)
         names = {name: stage for stage, name in enumerate(dict.fromkeys(self.operators))}
-        spread = Spread.of(
-            replace(
-                problem,
-                stages=tuple(names[operator] for operator in self.operators),
-                queries=(),
-                slots=self.slots,
-            ),
-            nodes,
-        )
-        if spread.busiest > self.most_busy:
-            nodes = self._placed(problem, 0.0)
+        stages = tuple(names[operator] for operator in self.operators)
+        whole = replace(problem, stages=stages, queries=(), slots=self.slots)
+        nodes: tuple[int, ...] = ()
+        for tau, slots in (
+            (self.tau, self.slots),
+            (0.0, self.slots),
+            (0.0, (1,) * len(self.slots)),
+        ):
+            nodes = self._placed(problem, tau, slots)
+            if Spread.of(whole, nodes).busiest <= self.most_busy:
+                break
         return step_plan(problem, nodes)
 
-    def _placed(self, problem: StepProblem, tau: float) -> tuple[int, ...]:
+    def _placed(self, problem: StepProblem, tau: float, slots: Sequence[Number]) -> tuple[int, ...]:
         nodes = list(problem.current.nodes_of_tasks)
         for operator, replicas in self.replicas.items():
             tasks = [task for task, of in enumerate(self.operators) if of == operator]
@@ -77,7 +77,7 @@ class ReplicaPlanner:
                 [problem.work[task] for task in tasks],
                 [problem.state[task] for task in tasks],
                 [nodes[task] for task in tasks],
-                replicas,
+                {node: slots[node] for node in replicas},
                 tau=tau,
             )
             for task, node in zip(tasks, placed, strict=True):
@@ -129,33 +129,47 @@ def share_out(
     work: Sequence[float],
     state: Sequence[float],
     current: Sequence[int],
-    replicas: Sequence[int],
+    replicas: Mapping[int, Number],
     *,
     tau: float,
 ) -> list[int]:
     """Return the node of each task of one operator; each of ``replicas`` gets at least one task.
 
-    ``current`` is the current node of each task.
+    ``current`` is the current node of each task; ``replicas`` has the slots of each node.
     """
     number = {node: place for place, node in enumerate(replicas)}
-    weights = tuple(round(amount, 12) for amount in work)
-    if sum(weights) <= 0:
-        weights = (1.0,) * len(weights)
-    attainable = attainable_tau(weights, len(replicas), tau, contiguous=False)
-    problem = StepProblem(
-        work=weights,
+    problem = replace(
+        _spread_problem(work, tuple(replicas.values()), tau),
         state=tuple(
             round(size) if node in number else 0 for size, node in zip(state, current, strict=True)
         ),
         current=Assignment(tuple(number.get(node, 0) for node in current), len(replicas)),
-        target=Target(len(replicas), attainable),
     )
     outcome = route(RouteOrder(problem, FREE_STEP, None, None)).outcome
     if isinstance(outcome, Infeasible):  # the limit was chosen so that they fit
         raise RuntimeError(outcome.reason)
-    nodes = list(outcome.assignment.nodes_of_tasks)
+    nodes, places = list(outcome.assignment.nodes_of_tasks), list(replicas)
     _leave_none_idle(nodes, problem)
-    return [replicas[node] for node in nodes]
+    return [places[node] for node in nodes]
+
+
+def fullest_share(work: Sequence[float], slots: Sequence[Number], tau: float) -> float:
+    """Return the most work on a slot that a spread over these executors may leave: its limit."""
+    limit = _spread_problem(work, tuple(slots), tau).target.tau
+    return float((1 + limit) * sum(work) / sum(slots))
+
+
+def _spread_problem(work: Sequence[float], slots: tuple[Number, ...], tau: float) -> StepProblem:
+    """Return the problem of spreading tasks over executors, with a limit that can be kept."""
+    weights = tuple(round(amount, 12) for amount in work)
+    if sum(weights) <= 0:
+        weights = (1.0,) * len(weights)
+    nodes = len(slots)
+    nowhere = Assignment((0,) * len(weights), nodes)
+    each = slots if len(set(slots)) > 1 else ()
+    return attainable(
+        StepProblem(weights, (0,) * len(weights), nowhere, Target(nodes, tau), slots=each)
+    )
 
 
 def _leave_none_idle(nodes: list[int], problem: StepProblem) -> None:
