@@ -10,10 +10,9 @@ slots is one with a single limit on the work of a node, and is not planned here.
    tasks need. An even spread of all stages is another start: where limits are attainable, it keeps
    them (:func:`~elastream.placement.even_spread.even_placement`).
 3. *Return*: what moved goes back where there is room, or where a cheaper task makes room.
-4. *Anneal*: up to a hundred thousand pairs of task and node
-   (:mod:`~elastream.placement.staged.annealing`).
-5. *Solve*: a mixed-integer program, up to some thousand pairs of task and node
+4. *Solve*: a mixed-integer program, up to some hundred pairs of task and node
    (:mod:`~elastream.placement.staged.program`).
+5. *Anneal*: up to a hundred thousand pairs (:mod:`~elastream.placement.staged.annealing`).
 
 Equal problems have equal plans. A plan is optimal if its cost meets a bound. Where neither a plan
 nor a proof that there is none is found, the plan is ``unbalanced``.
@@ -47,7 +46,7 @@ _MATCHED, _MATCHINGS = 200, 2_000_000
 _CHOICES = 3
 """Most choices of the nodes that stay."""
 _HEATS = (0.3, 0.1, 0.03)
-_TRIAL, _MOST_TRIALS = 10, 300_000
+_TRIAL, _MOST_TRIALS = 25, 100_000
 """Effort of a trial of annealing, and most of them from one start."""
 _LARGE = 100_000
 """Pairs of task and node from which the first placement that keeps the limits is taken."""
@@ -61,19 +60,21 @@ def staged_step(problem: StepProblem, *, effort: float) -> StepPlan | Infeasible
     step = StagedStep.of(problem)
     shares = shed(step)
     bound = int(np.ceil(float(shares.bound)))
-    best = _packed(problem, step, shares, bound, effort)
-    if best is None or step.cost(best.place) > bound:
+    starts = _starts(problem, step, shares)
+    best = _cheapest(step, starts)
+    if not (best.keeps() and step.cost(best.place) <= bound):
         place, proven = solve(step, effort=effort)
-        if proven > step.state.sum() and best is None:
+        if proven > step.state.sum() and not best.keeps():
             return Infeasible(_no_placement(problem))
         bound = max(bound, proven)
-        if place is not None and (best is None or step.cost(place) < step.cost(best.place)):
-            best = Piles(step, place, _open_nodes(step, place))
-    if best is None:
-        piles = _attempt(step, shares.lengths, most_kept(step, shares.kept))
-        return plan_with_bound(problem, _numbered(step, piles.place), Fraction(0))
-    cost = step.cost(best.place)
+        if place is not None:
+            best = _cheapest(step, (best, Piles(step, place, _open_nodes(step, place))))
+    if len(step.work) * len(step.nodes) <= _LARGE:
+        best = _annealed(step, best, starts, bound, int(min(_MOST_TRIALS, effort / _TRIAL)))
+    if not best.keeps():
+        return plan_with_bound(problem, _numbered(step, best.place), Fraction(0))
     place = level(best)
+    cost = step.cost(place)
     return plan_with_bound(problem, _numbered(step, place), min(bound, cost) * step.state_unit)
 
 
@@ -92,31 +93,32 @@ def single_limit(problem: StepProblem) -> StepProblem | None:
     return StepProblem(work, problem.state, problem.current, target, problem.copies)
 
 
-def _packed(
-    problem: StepProblem, step: StagedStep, shares: Shares, bound: int, effort: float
-) -> Piles | None:
-    """Return the cheapest placement of all starts that keeps the limits, if one does."""
+def _starts(problem: StepProblem, step: StagedStep, shares: Shares) -> list[Piles]:
+    """Return what is packed with several lengths, the cheapest for each choice of nodes."""
     start = most_kept(step, shares.kept)
     parts = [step.least + part * (shares.lengths - step.least) for part in _SHORTER]
     if len(step.work) * len(step.nodes) > _LARGE:
         tried = (_attempt(step, lengths, start) for lengths in parts)
         found = next(filter(_improved, tried), None)
-        spread = None if found else _even_start(problem, step)
-        return spread if spread and _improved(spread) else found
+        return [found or _even_start(problem, step)]
     best = shed(step, divisible=True).lengths
     parts += [step.least + part * (best - step.least) for part in _SHORTER]
     choices = open_sets(step, start, _CHOICES) if step.allowed < len(step.nodes) else [start]
     starts = [_cheapest(step, [_attempt(step, each, open_) for each in parts]) for open_ in choices]
-    everything = [*starts, _cheapest(step, [_even_start(problem, step)])]
-    for heat, piles in zip(_HEATS, cycle(starts), strict=False):
-        known = _cheapest(step, everything)
-        if effort and not (known.keeps() and step.cost(known.place) <= bound):
-            trials = int(min(_MOST_TRIALS, effort / _TRIAL))
-            place = anneal(piles, trials=trials, heat=heat)
-            if place is not None:
-                everything.append(_cheapest(step, [Piles(step, place, piles.is_open)]))
-    known = _cheapest(step, everything)
-    return known if known.keeps() else None
+    return [*starts, _even_start(problem, step)]
+
+
+def _annealed(
+    step: StagedStep, best: Piles, starts: Sequence[Piles], bound: int, trials: int
+) -> Piles:
+    """Return the best that annealing makes of the starts while the bound is not met."""
+    for heat, piles in zip(_HEATS, cycle(starts[:-1] or starts), strict=False):
+        if trials == 0 or (best.keeps() and step.cost(best.place) <= bound):
+            break
+        place = anneal(piles, trials=trials, heat=heat)
+        if place is not None:
+            best = _cheapest(step, (best, Piles(step, place, piles.is_open)))
+    return best
 
 
 def _cheapest(step: StagedStep, tried: Sequence[Piles]) -> Piles:

@@ -28,8 +28,9 @@ from elastream.placement.staged.step import Ints, StagedStep
 _ATTEMPTS = 6
 _LARGEST = 1e6
 """Largest coefficient of a cost."""
-_ROOT = 2500
-"""Effort before the first branch, for each pair of task and node: cuts take most of the time."""
+_ROOT, _BRANCH = 2500, 3
+"""Effort before the first branch, where cuts take most of the time, and for each branch, for each
+pair of task and node."""
 
 
 def solve(step: StagedStep, *, effort: float) -> tuple[Ints | None, int]:
@@ -38,7 +39,7 @@ def solve(step: StagedStep, *, effort: float) -> tuple[Ints | None, int]:
     rejected: list[Ints] = []
     bound = 0
     for attempt in range(_ATTEMPTS):
-        branches = branches_of(effort / 2**attempt, tasks * n)
+        branches = branches_of(effort / 2**attempt, _BRANCH * tasks * n)
         if branches == 0 or tasks * n * _ROOT > effort:
             break
         costs = np.array([step.costs(task) for task in range(tasks)], dtype=np.float64)
