@@ -7,7 +7,7 @@ known, so that a placement is judged without what the loop has measured.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 from random import Random
 from typing import Final
@@ -20,7 +20,8 @@ CHANGE_S: Final = 60.0
 """When the load of an application that grows does so."""
 _ROWS_PER_S: Final = 1000.0
 _HEAVIEST: Final = 0.9
-"""Most slots that a task needs: with more than one, its query falls behind on any cluster."""
+"""The heaviest tasks of the stages of a query together, in slots. Above one it falls behind on any
+cluster; from here on its source gives a batch at most twice the rows of a trigger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +55,9 @@ def drawn(
 ) -> Application:
     """Return an application whose executors are busy for a share of their time between these two.
 
-    Where it grows it does so to a share between the two of ``grown``. No task needs a whole slot.
+    Where it grows it does so to a share between the two of ``grown``.
     """
     dice = Random(seed)
-    while True:
-        found = _drawn(dice, busy, grown, executors, queries)
-        if max(found.work(CHANGE_S).values()) <= _HEAVIEST:
-            return found
-
-
-def _drawn(
-    dice: Random,
-    busy: tuple[float, float],
-    grown: tuple[float, float] | None,
-    executors: tuple[int, int],
-    queries: int,
-) -> Application:
     least, most = executors
     number = min(most, round(least * (most / least) ** dice.random()))
     cores = dice.choice((1, 1, 1, 2))
@@ -82,9 +70,20 @@ def _drawn(
         _query(dice, f"q{place}", first * number * cores * weight / sum(weights), number, rates)
         for place, weight in enumerate(weights)
     )
-    return Application(
-        workloads, ClusterSettings(executors=number, slots=MOST_EXECUTORS, cores=cores)
-    )
+    settings = ClusterSettings(executors=number, slots=MOST_EXECUTORS, cores=cores)
+    return Application(tuple(map(_bounded, workloads)), settings)
+
+
+def _bounded(load: Workload) -> Workload:
+    """Return a query whose batches do not grow for ever, though tasks may be too heavy."""
+    heaviest: dict[int, float] = {}
+    rate = load.rows_per_s(CHANGE_S)
+    for each in load.tasks:
+        work = rate * each.share * each.row_ms / 1000
+        heaviest[each.operator] = max(heaviest.get(each.operator, 0.0), work)
+    if sum(heaviest.values()) <= _HEAVIEST:
+        return load
+    return replace(load, most_rows=round(rate * load.trigger_ms / 500))
 
 
 def _query(
