@@ -168,7 +168,7 @@ def test_a_direction_that_does_not_help_is_not_tried_again_until_something_chang
                 cluster.set_speed(executor.id, 1 / len(cluster.executors()))
             cluster.advance(5)
         held = [each for each in decisions if each.kind == "hold"][-1]
-        assert "scale-out brought less than half of what was predicted" in held.reason
+        assert "a further scale-out has not helped: not again until load" in held.reason
         before = len(cluster.executors())
         assert before < 20
         cluster.advance(30)

@@ -44,8 +44,8 @@ def guard(state: LoopState, wanted: Wanted) -> str | None:
                 return f"{period} is excluded"
     doubt = state.doubts.get(wanted.need)
     if doubt is not None and doubt.tries >= _TRIES and _holds(doubt, state):
-        brought = f"{wanted.need} brought less than half of what was predicted, {doubt.tries} times"
-        return f"{brought}: not again until load, tasks or executors change"
+        until = "until load, tasks or executors change"
+        return f"a further {wanted.need} has not helped: not again {until}"
     return None
 
 
@@ -57,6 +57,15 @@ def stepwise(state: LoopState, wanted: Wanted) -> Wanted:
     executors = alive + (most if wanted.executors > alive else -most)
     reason = f"{wanted.reason}; at most {most} at a time towards {wanted.executors}"
     return replace(wanted, executors=executors, reason=reason)
+
+
+def with_doubt(state: LoopState, change: Change) -> LoopState:
+    """Return the state in which the kind of a change waits until something is different after it.
+
+    Some of the executors that came for it are of no use.
+    """
+    doubt = Doubt(_TRIES, change.executors, sum(1 for _ in state.observed.tasks()), _work(state))
+    return replace(state, doubts={**state.doubts, change.kind: doubt})
 
 
 def begin_outcome(
@@ -124,8 +133,8 @@ def log_outcome(state: LoopState) -> tuple[LoopState, tuple[Log, ...]]:
         tries = 1 + (doubts[change.kind].tries if change.kind in doubts else 0)
         tasks = sum(1 for _ in state.observed.tasks())
         doubts[change.kind] = Doubt(tries, len(state.executors), tasks, _work(state))
-    elif helped:
-        doubts.pop(change.kind, None)
+    elif helped and change.kind in doubts and not _holds(doubts[change.kind], state):
+        del doubts[change.kind]
     log = note(state, "done", outcome.reason + _compared(change, measured), figures=figures)
     return replace(state, outcome=None, doubts=doubts), (log,)
 

@@ -13,10 +13,11 @@ evenly over the n, as work without state goes wherever a slot is free.
   the share of its trigger that stateful tasks can use, ``1 - overhead / trigger``.
 
 ``fits(n, mark)`` holds where ``u(n) <= mark`` and the fullest executor of an even spread is at
-most ``(1 + tau) mark`` busy and not above ``target + hysteresis``, or no busier than the heaviest
-task makes it anywhere. The stages of a query run one after another: of one that has several the
-fullest executors of all stages are added up. The plan of a change must keep the busiest below
-``target + hysteresis`` (:class:`~elastream.core.goal.Purpose`).
+most ``(1 + tau) mark`` busy and not above ``target + hysteresis``. Where the heaviest task alone
+makes it busier than that, at most ``1 + tau`` times as busy as that task makes it. The stages of a
+query run one after another: of one that has several the fullest executors of all stages are added
+up. The plan of a change must keep the busiest below ``target + hysteresis``
+(:class:`~elastream.core.goal.Purpose`).
 
 - scale out where the mean or the busiest executor is above ``target + hysteresis`` and the least n
   that fits ``target`` is above the present number;
@@ -286,8 +287,10 @@ class Utilisation(Goal):
         number = max(1, min(alone, math.ceil(usage.total / mark * (1 - SLACK))))
         while number < min(alone, bounds.most):
             share = usage.outside / number
-            most = min((1 + bounds.tau) * mark, self.high_mark)
-            fullest = max(most, usage.alone + share) * (1 + SLACK)
+            fullest = min((1 + bounds.tau) * mark, self.high_mark)
+            if usage.alone + share > fullest:
+                fullest = (1 + bounds.tau) * (usage.alone + share)
+            fullest *= 1 + SLACK
             if usage.even_at_most(number) + share <= fullest:
                 break
             if usage.even(number, observed) + share <= fullest:

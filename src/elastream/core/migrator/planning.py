@@ -21,6 +21,7 @@ from elastream.core.events import (
     Tick,
 )
 from elastream.core.goal import Failure, MadePlanner, Purpose
+from elastream.core.guards import with_doubt
 from elastream.core.learning import LearningPlanner, chosen_planner
 from elastream.core.migrator.ending import abandon_change, note_waiting, plan_again
 from elastream.core.migrator.problem import step_problem
@@ -81,7 +82,11 @@ class Planning(Phase):
             for task, node in zip(self.tasks, plan.assignment.nodes_of_tasks, strict=True)
         }
         order = [self.tasks[number] for step in route.steps for number in step]
-        target = Destination.of(goal, order, self._leaving(goal))
+        leaving = self._leaving(state, goal)
+        if change.kind == "scale-out" and leaving:
+            change = replace(change, executors=len(self.nodes) - len(leaving))
+            state = with_doubt(state, change)
+        target = Destination.of(goal, order, leaving)
         log = note(state, "plan", self._moves(plan, route), figures=self._figures(plan, route))
         stays = {*self.nodes} - {*target.leaving}
         change = replace(change, prediction=predict(state.observed, goal, stays, change.calm))
@@ -97,13 +102,19 @@ class Planning(Phase):
             for task, node in zip(self.tasks, current, strict=True)
         )
 
-    def _leaving(self, goal: Mapping[TaskId, str]) -> tuple[str, ...]:
-        """Return who leaves in a scale-in: of the executors the plan leaves idle the youngest."""
-        if self.change.kind != "scale-in":
-            return ()
-        used = set(goal.values())
+    def _leaving(self, state: LoopState, goal: Mapping[TaskId, str]) -> tuple[str, ...]:
+        """Return who leaves: of the executors the plan leaves idle the youngest.
+
+        In a scale-in so many as are too many; in a scale-out for a purpose all that came for it.
+        """
+        change, used = self.change, set(goal.values())
         idle = [node for node in reversed(self.nodes) if node not in used]
-        return tuple(idle[: max(0, len(self.nodes) - self.change.executors)])
+        stay = change.executors
+        if change.kind == "scale-out" and change.purpose is not None:
+            stay = max(change.before, state.observed.bounds.least)
+        elif change.kind != "scale-in":
+            return ()
+        return tuple(idle[: max(0, len(self.nodes) - stay)])
 
     def _moves(self, plan: StepPlan, route: Route) -> str:
         total = len(self.tasks)
