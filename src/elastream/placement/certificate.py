@@ -178,10 +178,11 @@ def _overruns(
             yield f"node {node} holds {float(work)} of stage {stage}, over {float(shares[stage])}"
     for task, node in enumerate(after):
         state[node] = state.get(node, Fraction(0)) + Fraction(problem.state[task])
+    parts = any(isinstance(size, float) for size in (*problem.state, *problem.memory))
     for node, total in totals.items():
         if problem.most_busy is not None and total > Fraction(problem.most_busy) * more:
             yield f"node {node} is busy for {float(total)}, over {problem.most_busy}"
-        if problem.memory and state[node] > Fraction(problem.memory[node]):
+        if problem.memory and state[node] > Fraction(problem.memory[node]) * (more if parts else 1):
             yield f"node {node} holds {float(state[node])} bytes, over {problem.memory[node]}"
 
 

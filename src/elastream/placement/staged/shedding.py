@@ -26,6 +26,8 @@ from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep
 
 _ROUNDING = 1e-9
 """Share of all state that is taken off a bound for rounding errors."""
+_LIGHT = 1e-12
+"""A task with less work, compared with the heaviest, makes no node shed anything."""
 _EXCHANGED = 8
 """Open and other nodes of which each pair is exchanged."""
 _FEW, _SETS = 2000, 256
@@ -150,7 +152,7 @@ class _Parts:
         whole = np.bincount(step.home[here], state[here], n).astype(np.float64)
         held = np.bincount(step.home[here], step.size[here], n)
         free = np.bincount(step.home[here], np.where(copied, step.size, 0.0)[here], n)
-        tasks = np.flatnonzero(here & (step.work > 0))
+        tasks = np.flatnonzero(here & (step.work > _LIGHT))
         ratio = state[tasks] / step.work[tasks]
         order = np.lexsort((ratio, step.home[tasks], step.stage[tasks]))
         tasks, ratio = tasks[order], ratio[order]
@@ -303,7 +305,7 @@ def kept_tasks(step: StagedStep, lengths: Floats, is_open: Flags) -> Ints:
     copied = np.zeros(len(place), dtype=np.bool_)
     copied[list(step.copies)] = True
     state = np.where(copied, 0, step.state)
-    ratio = state / np.maximum(step.work, 1e-300)
+    ratio = state / np.maximum(step.work, _LIGHT)
     n = len(step.nodes)
     for amount, group, most, key in (
         (step.work, step.stage * n, np.outer(lengths, step.slots).ravel(), ratio),

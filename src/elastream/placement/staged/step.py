@@ -27,6 +27,7 @@ class StagedStep:
     """The problem that the searches solve."""
 
     work: Floats
+    """Load of each task compared with the heaviest."""
     state: Ints
     """Cost of loading each task, in units of state."""
     size: Floats
@@ -65,22 +66,26 @@ class StagedStep:
         stage = np.array(problem.stages or (0,) * len(problem.work), dtype=np.int64)
         query = np.array(problem.queries or (0,) * (int(stage.max()) + 1), dtype=np.int64)
         state, unit, _ = whole_state(problem.state)
-        work = np.array(problem.work, dtype=np.float64)
+        unit_of_work = float(max(problem.work)) or 1.0
+        work = np.array(problem.work, dtype=np.float64) / unit_of_work
         slots = np.array(problem.slots or (1,) * count, dtype=np.float64)[nodes]
         memory = np.array(problem.memory or (np.inf,) * count, dtype=np.float64)[nodes]
         allowed = min(problem.target.nodes, len(nodes))
         limits, more = Limits.of(problem), 1 + LOAD_TOLERANCE
-        batch, busy = np.array(limits.batches) * more, limits.busiest * more
+        batch, stages, (busy,) = (
+            np.array([limit / unit_of_work * more for limit in each])
+            for each in (limits.batches, limits.stages, (limits.busiest,))
+        )
         least = np.array(
             [least_length(work[stage == s], slots, allowed)[0] for s in range(len(query))]
         )
         slack = batch - np.bincount(query, least, len(batch))
-        most = np.minimum(np.array(limits.stages) * more, np.maximum(0, slack)[query] + least)
+        most = np.minimum(stages, np.maximum(0, slack)[query] + least)
         return cls(
             work, state, np.array(problem.state, dtype=np.float64),
             np.array([number.get(node, -1) for node in problem.current.nodes_of_tasks]),
             copies, stage, query, slots, memory, nodes, allowed, batch, least,
-            np.minimum(most, busy), busy, unit,
+            np.minimum(most, busy), float(busy), unit,
         )  # fmt: skip
 
     def costs(self, task: int) -> Ints:
