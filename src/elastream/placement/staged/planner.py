@@ -39,7 +39,7 @@ from elastream.placement.staged.shedding import Shares, kept_tasks, open_sets, s
 from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep, least_length
 from elastream.placement.state_ticks import plan_with_bound
 
-_SHORTER = (1.0, 0.85, 0.5, 0.0)
+_SHORTER = (1.0, 0.5, 0.0)
 """Parts of the best lengths, above the least, with which tasks are packed."""
 _MATCHED, _MATCHINGS = 200, 2_000_000
 """Nodes to which an even spread is matched, and the steps it may take to match each stage."""
@@ -101,8 +101,6 @@ def _starts(problem: StepProblem, step: StagedStep, shares: Shares) -> list[Pile
         tried = (_attempt(step, lengths, start) for lengths in parts)
         found = next(filter(_improved, tried), None)
         return [found or _even_start(problem, step)]
-    best = shed(step, divisible=True).lengths
-    parts += [step.least + part * (best - step.least) for part in _SHORTER]
     choices = open_sets(step, start, _CHOICES) if step.allowed < len(step.nodes) else [start]
     starts = [_cheapest(step, [_attempt(step, each, open_) for each in parts]) for open_ in choices]
     return [*starts, _even_start(problem, step)]

@@ -46,12 +46,11 @@ class Shares:
     """State that each node keeps at these lengths."""
 
 
-def shed(step: StagedStep, *, divisible: bool = False) -> Shares:
-    """Return the best bound of a few prices; all tasks may be taken as ``divisible``."""
+def shed(step: StagedStep) -> Shares:
+    """Return the best bound of a few prices."""
     parts = _Parts.of(step)
     n = len(step.nodes)
-    divisible = divisible or len(step.work) > _FEW
-    segments = parts.segments(np.zeros(n), divisible)
+    segments = parts.segments(np.zeros(n))
     most = np.maximum(0.0, parts.whole - segments.costs(step.most))
     pis = [0.0]
     if step.allowed < n:
@@ -74,7 +73,7 @@ def shed(step: StagedStep, *, divisible: bool = False) -> Shares:
         by_size = parts.excess > segments.costs(best.lengths)
         if not prices.any() and not by_size.any():
             break
-        segments = parts.segments(prices, divisible)
+        segments = parts.segments(prices)
     return best
 
 
@@ -172,7 +171,7 @@ class _Parts:
         most = self.step.slots[self.node] * lengths[self.stage]
         return np.clip(self.load - most - self.before, 0.0, self.work)
 
-    def segments(self, prices: Floats, divisible: bool) -> _Segments:
+    def segments(self, prices: Floats) -> _Segments:
         """Return what nodes shed at least, with a price on their work."""
         step, n = self.step, len(prices)
         slots = step.slots[self.node]
@@ -188,7 +187,7 @@ class _Parts:
             self.stage, self.node, np.clip(high - self.work / slots, least, most),
             np.clip(high, least, most), np.maximum(0.0, worth) * slots,
         ])  # fmt: skip
-        if not divisible:
+        if len(step.work) <= _FEW:
             cut = np.ones(len(self.work), dtype=np.bool_)
             whole: list[Floats] = []
             ends = np.flatnonzero(np.diff(self.stage * n + self.node, append=-1)) + 1
@@ -228,7 +227,7 @@ class _Parts:
 def open_sets(step: StagedStep, start: Flags, most: int) -> list[Flags]:
     """Return the choices of nodes for which least is shed, of those that exchanges lead to."""
     parts = _Parts.of(step)
-    segments = parts.segments(np.zeros(len(start)), divisible=len(step.work) > _FEW)
+    segments = parts.segments(np.zeros(len(start)))
     seen: dict[bytes, tuple[float, Flags]] = {}
 
     def shed_by(is_open: Flags) -> float:
