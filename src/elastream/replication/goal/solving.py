@@ -2,8 +2,9 @@
 
 A change must leave room below the slots, so that noise alone does not call for the next one; the
 current deployment may use them all. If the bounds cannot be met, the queries still run and should
-run as well as possible: the problem is solved again for the least response time. If there are too
-few slots, it is solved with as few more as it takes. Rules other than bounds always hold.
+run as well as possible: first batches need not keep their trigger; then the problem is solved for
+the least response time, if there are too few slots with as few more as it takes. Rules other than
+bounds always hold.
 
 Executors that could be added (newcomers) are nodes of the plan. To the solver they are like any
 other, but their real speed is not known yet. At the mean speed a newcomer would look better than
@@ -14,7 +15,7 @@ replaces a live executor only if the bounds cannot be met otherwise.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -65,19 +66,21 @@ class Solve:
         current = self.problem.current or {}
         stay = evaluate(self.problem, current)
         broken = self.repairs + tuple(placement_faults(self.problem, current))
-        plan = self._solved(_with_busier(_with_slots(self.problem, _HEADROOM), _HEADROOM))
+        plan = self._solved(_with_room(self.problem, _HEADROOM))
         if not stay.faults and stay.objective is not None:
             if isinstance(plan, Infeasible):
                 plan = plan_of(self.problem, current, 0.0)
             elif stay.objective <= plan.objective + _AS_GOOD:
                 plan = plan_of(self.problem, current, min(plan.lower_bound, stay.objective))
             return Solved(plan, stay, broken)
-        if isinstance(plan, Infeasible):
-            plan = self._solved(self.problem)
+        stable = _with_stable_batches(self.problem)
         unmet = None
+        for problem in (self.problem, stable):
+            if isinstance(plan, Infeasible):
+                plan = self._solved(problem)
+                unmet = plan.reason if isinstance(plan, Infeasible) else None
         if isinstance(plan, Infeasible):
-            unmet = plan.reason
-            plan = self._solved(self._attainable())
+            plan = self._solved(self._attainable(stable))
         return Solved(plan, stay, broken, unmet)
 
     def _solved(self, problem: ReplicationProblem) -> ReplicationPlan | Infeasible:
@@ -88,43 +91,33 @@ class Solve:
             return plan
         return prefer_live_executors(problem, plan, self.effort)
 
-    def _attainable(self) -> ReplicationProblem:
-        """Return the problem with wide bounds, and as little more room as it takes.
-
-        First executors get more slots, then batches may be busier: executors that are too busy
-        slow every query down.
-        """
+    def _attainable(self, problem: ReplicationProblem) -> ReplicationProblem:
+        """Return the problem with wide bounds, and as little more room as it takes."""
         bounds = self.problem.bounds
         cost = _WIDE * bounds.cost if self.repairs else bounds.cost
         wide = Bounds(_WIDE * bounds.response_ms, cost, _WIDE * bounds.downtime_ms)
-        problem = replace(self.problem, bounds=wide, weights=_FASTEST)
-        apart = replace(problem, batches=())
-        if isinstance(self._solved(_with_slots(apart, _ROOM[-1])), Infeasible):
-            return apart
-        slots = self._least(lambda more: _with_slots(apart, more))
-        problem = replace(problem, nodes=_with_slots(apart, slots).nodes)
-        return _with_busier(problem, self._least(lambda more: _with_busier(problem, more)))
+        problem = replace(problem, bounds=wide, weights=_FASTEST)
 
-    def _least(self, widened: Callable[[float], ReplicationProblem]) -> float:
-        """Return the least factor at which there is a deployment, or the last."""
-        last = len(_ROOM) - 1
-        return _ROOM[
-            bisect_left(
-                range(last),
-                1,
-                key=lambda i: not isinstance(self._solved(widened(_ROOM[i])), Infeasible),
-            )
-        ]
+        def fits(times: float) -> bool:
+            return not isinstance(self._solved(_with_room(problem, times)), Infeasible)
+
+        if not fits(_ROOM[-1]):
+            return problem
+        return _with_room(problem, _ROOM[bisect_left(_ROOM, 1, hi=len(_ROOM) - 1, key=fits)])
 
 
-def _with_slots(problem: ReplicationProblem, share: float) -> ReplicationProblem:
-    nodes = tuple(replace(node, slots=node.slots * share) for node in problem.nodes)
-    return replace(problem, nodes=nodes)
+def _with_room(problem: ReplicationProblem, share: float) -> ReplicationProblem:
+    return replace(
+        problem,
+        nodes=tuple(replace(node, slots=node.slots * share) for node in problem.nodes),
+        batches=tuple(replace(each, most=each.most * share) for each in problem.batches),
+    )
 
 
-def _with_busier(problem: ReplicationProblem, share: float) -> ReplicationProblem:
-    batches = tuple(replace(each, most=each.most * share) for each in problem.batches)
-    return replace(problem, batches=batches if share < _ROOM[-1] else ())
+def _with_stable_batches(problem: ReplicationProblem) -> ReplicationProblem:
+    """Return the problem in which batches need not keep their trigger, but must not grow."""
+    batches = tuple(replace(each, most=max(each.most, 1)) for each in problem.batches)
+    return replace(problem, batches=batches)
 
 
 def executors_for(deployment: Deployment, alive: int) -> int:
