@@ -91,10 +91,11 @@ class Piles:
         )
 
 
-def pack(piles: Piles, lengths: Floats) -> None:
+def pack(piles: Piles, lengths: Floats, stay: Floats) -> None:
     """Place the tasks that have no node, the longest first, where their stage keeps its length.
 
-    Where it cannot, it takes as little longer as possible.
+    Where it cannot, it takes as little longer as possible. Before that, tasks go back home, those
+    with most state first, while their stage takes no longer than ``stay`` there.
     """
     step = piles.step
     missing = np.flatnonzero(piles.place < 0)
@@ -103,7 +104,7 @@ def pack(piles: Piles, lengths: Floats) -> None:
         weight = np.maximum(weight, step.size / max(1.0, float(step.memory.max())))
     for task in missing[np.argsort(-step.state[missing], kind="stable")].tolist():
         for node in (int(step.home[task]), *step.copies.get(task, ())):
-            if node >= 0 and piles.fits(task, node, lengths[step.stage[task]]):
+            if node >= 0 and piles.fits(task, node, stay[step.stage[task]]):
                 piles.move(task, node)
                 break
     missing = missing[piles.place[missing] < 0]

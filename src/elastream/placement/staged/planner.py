@@ -40,7 +40,9 @@ from elastream.placement.staged.step import Flags, Floats, Ints, StagedStep, lea
 from elastream.placement.state_ticks import plan_with_bound
 
 _SHORTER = (1.0, 0.5, 0.0)
-"""Parts of the best lengths, above the least, with which tasks are packed."""
+"""Parts of the best lengths, above those of an even spread, with which tasks are packed."""
+_FEWER = 0.25
+"""Part of the length of a stage by which fewer tasks stay at each attempt."""
 _MATCHED, _MATCHINGS = 200, 2_000_000
 """Nodes to which an even spread is matched, and the steps it may take to match each stage."""
 _CHOICES = 3
@@ -96,14 +98,24 @@ def single_limit(problem: StepProblem) -> StepProblem | None:
 def _starts(problem: StepProblem, step: StagedStep, shares: Shares) -> list[Piles]:
     """Return what is packed with several lengths, the cheapest for each choice of nodes."""
     start = most_kept(step, shares.kept)
-    parts = [step.least + part * (shares.lengths - step.least) for part in _SHORTER]
+    even = _even_start(problem, step)
+    parts = _parts(step, even.longest, shares.lengths)
     if len(step.work) * len(step.nodes) > _LARGE:
         tried = (_attempt(step, lengths, start) for lengths in parts)
         found = next(filter(_improved, tried), None)
-        return [found or _even_start(problem, step)]
+        return [found or even]
     choices = open_sets(step, start, _CHOICES) if step.allowed < len(step.nodes) else [start]
     starts = [_cheapest(step, [_attempt(step, each, open_) for each in parts]) for open_ in choices]
-    return [*starts, _even_start(problem, step)]
+    return [*starts, even]
+
+
+def _parts(step: StagedStep, even: Floats, best: Floats) -> list[Floats]:
+    """Return lengths between those of an even spread and the best, within the limits."""
+    more = np.maximum(0.0, best - even)
+    count = len(step.most_batch)
+    room = np.maximum(0.0, step.most_batch - np.bincount(step.query, even, count))
+    part = np.minimum(1.0, room / np.maximum(np.bincount(step.query, more, count), 1e-300))
+    return [even + each * part[step.query] * more for each in _SHORTER]
 
 
 def _annealed(
@@ -136,10 +148,23 @@ def _improved(piles: Piles) -> bool:
 
 
 def _attempt(step: StagedStep, lengths: Floats, is_open: Flags) -> Piles:
-    """Return the placement that is packed with these lengths."""
-    piles = Piles(step, kept_tasks(step, lengths, is_open), is_open)
-    pack(piles, lengths)
-    return piles
+    """Return the placement that is packed with these lengths.
+
+    Stages that become longer are packed again with fewer tasks that stay, at last with none.
+    """
+    keep = np.ones(len(lengths))
+    place = kept_tasks(step, lengths, is_open)
+    while True:
+        piles = Piles(step, place, is_open)
+        pack(piles, lengths, keep * lengths)
+        over = (piles.longest > lengths) & (keep > 0)
+        if piles.keeps() or not (keep > 0).any():
+            return piles
+        if not over.any():
+            over = keep > 0
+        keep[over] = np.maximum(0.0, keep[over] - _FEWER)
+        again = kept_tasks(step, keep * lengths, is_open)
+        place = np.where(over[step.stage], again, piles.place)
 
 
 def _even_start(problem: StepProblem, step: StagedStep) -> Piles:
