@@ -162,6 +162,22 @@ def test_plans_of_live_sizes_are_certified(seed: int) -> None:
     check_live(seed)
 
 
+def test_several_tasks_of_a_stage_on_each_node_are_packed_and_not_spread_anew() -> None:
+    rng = np.random.default_rng(1)
+    work = rng.lognormal(0, 0.5, 1200)
+    stages = tuple(np.repeat(np.arange(12), 100).tolist())
+    start = StepProblem(
+        tuple(work.tolist()), (1,) * 1200, Assignment((0,) * 1200, 25), Target(25, 0.1),
+        stages=stages, queries=tuple(stage // 3 for stage in range(12)),
+    )  # fmt: skip
+    current = Assignment(even_placement(start), 25)
+    problem = attainable(replace(start, current=current, target=Target(30, 0.35)))
+    plan = free_step(problem, effort=0)
+    assert isinstance(plan, StepPlan)
+    assert certify_step(problem, plan).faults == ()
+    assert plan.cost <= 0.05 * len(work)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1300))
 def test_more_plans_of_live_sizes_are_certified(seed: int) -> None:
