@@ -155,7 +155,7 @@ def _run_shape(
         names = [f"{name.replace('-', '_')}_{number + 1}" for number in range(shape.queries)]
         queries = {each: _started(spark, shape, each, folder, settings) for each in names}
         try:
-            results = _changed(name, shape, settings, queries, say)
+            results = _changed(name, settings, queries, say)
             for query in queries.values():
                 stop_gracefully(query)
         finally:
@@ -185,7 +185,6 @@ def _started(
 
 def _changed(
     name: str,
-    shape: Shape,
     settings: ReliefSettings,
     queries: Mapping[str, StreamingQuery],
     say: Callable[[str], None],
@@ -212,12 +211,12 @@ def _changed(
                 attachment.scale_to(change[0])
                 stream.await_change()
             say(f"{name}: {change[0]} to {change[1]} executors")
-            results += _one_change(name, shape, settings, stream, change)
+            results += _one_change(name, settings, stream, change)
     return results
 
 
 def _one_change(
-    name: str, shape: Shape, settings: ReliefSettings, stream: _Stream, change: tuple[int, int]
+    name: str, settings: ReliefSettings, stream: _Stream, change: tuple[int, int]
 ) -> list[ReliefResult]:
     attachment = stream.attachment
     before = stream.next_batches(settings.batches, skip=1)
@@ -228,13 +227,13 @@ def _one_change(
     took_s = time.monotonic() - began
     after = stream.next_batches(settings.batches, skip=_AFTER)
     decisions, executors = stream.decisions[logged:], attachment.executors()
-    holding = set(attachment.where().values())
+    holding, slots = set(attachment.where().values()), min(each.slots for each in executors)
     graphs = {each.name: each.graph for each in attachment.monitor.watched()}
-    simulated = simulated_batch_ms(before, after, graphs, shape.slots, len(executors))
+    simulated = simulated_batch_ms(before, after, graphs, slots, len(executors))
     outcome = next((d for d in reversed(decisions) if d.kind in ("done", "abandon")), None)
     results = []
     for query in stream.queries:
-        figures = batch_figures(before, after, query, shape.slots, len(executors))
+        figures = batch_figures(before, after, query, slots, len(executors))
         logged_ms = predicted_ms(decisions, query)
         if logged_ms is not None:
             figures = replace(figures, predicted=logged_ms)
@@ -243,18 +242,16 @@ def _one_change(
                 shape=name,
                 change=change,
                 planner=settings.planner,
-                slots=shape.slots,
+                slots=slots,
                 query=query,
                 batch_ms=figures,
                 simulated_ms=simulated[query],
                 predicted_by="model" if logged_ms is None else "elastream",
-                fixed_ms=_medians(
-                    before[query], after[query], partial(fixed_ms, slots=shape.slots)
-                ),
+                fixed_ms=_medians(before[query], after[query], partial(fixed_ms, slots=slots)),
                 waited_ms=_medians(before[query], after[query], lambda batch: batch.waited_ms),
                 state_bytes_moved=bytes_moved(before[query], after[query]),
                 executors_without_state=sum(each.id not in holding for each in executors),
-                evenness=evenness(after[query], shape.slots, len(executors)),
+                evenness=evenness(after[query], slots, len(executors)),
                 seconds=took_s,
                 machine_load=(load_before, os.getloadavg()[0]),
                 outcome="nothing was logged" if outcome is None else outcome.reason,
