@@ -32,6 +32,10 @@ class Query:
     """How many tasks a whole batch of it shows."""
     trigger_ms: float | None = None
     """How often its batches shall begin; ``None``: as soon as the one before has ended."""
+    slots: int = 0
+    """How many slots a batch takes all at once, in Real-time Mode; else 0."""
+    ends_at_ms: int | None = None
+    """When the batch under way will end, in Real-time Mode; ``None`` where that is not known."""
     load: QueryLoad = field(default_factory=QueryLoad)
     idle_since_ms: int | None = None
     """Since when no batch runs and none has rows to run on; ``None`` where one does."""
@@ -49,6 +53,11 @@ class Query:
     """How many tasks its batches show where that is too few; ``None`` where all are seen."""
 
     @property
+    def realtime(self) -> bool:
+        """Whether it runs in Real-time Mode; see :class:`~elastream.core.events.QueryJoined`."""
+        return self.load.realtime
+
+    @property
     def idle(self) -> bool:
         """Whether no batch runs and none has rows to run on."""
         return self.idle_since_ms is not None
@@ -62,6 +71,8 @@ class Query:
         if self.idle or self.heard_ms is None:
             return False
         usual_ms = max(self.load.interval_ms or 0.0, self.trigger_ms or 0.0)
+        if self.realtime:  # it is seen in the middle of its batches too
+            usual_ms = 0.0
         return now_ms - self.heard_ms > max(_LEAST_LATE_MS, _LATE_INTERVALS * usual_ms)
 
 

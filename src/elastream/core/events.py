@@ -18,7 +18,13 @@ from elastream.core.goal import Question
 from elastream.core.learning import Lesson
 from elastream.core.routes import RouteOrder
 from elastream.core.samples import Sample, take_sample
-from elastream.model.observation import BatchObservation, Executor, OperatorGraph, TaskId
+from elastream.model.observation import (
+    BatchObservation,
+    Executor,
+    LoadObservation,
+    OperatorGraph,
+    TaskId,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,11 @@ class QueryJoined:
     """How many tasks a whole batch of it shows."""
     trigger_ms: float | None = None
     """How often its batches shall begin; ``None``: as soon as the one before has ended."""
+    realtime: bool = False
+    """Whether it runs in Real-time Mode: all stages of a batch run at once, each batch lasts for
+    ``trigger_ms``, and only the boundary between two of them can move a task."""
+    slots: int = 0
+    """How many slots a Real-time batch takes, all at once; 0 for other queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,33 @@ class BatchObserved:
     def at_ms(self) -> int:
         """When it committed."""
         return self.batch.finished_at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LoadObserved:
+    """A look at a batch under way of a Real-time query: its load, and where its tasks run."""
+
+    load: LoadObservation
+
+    @property
+    def at_ms(self) -> int:
+        """When it was taken."""
+        return self.load.at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryNear:
+    """A batch of a Real-time query ends within about a second: the moment to place its tasks.
+
+    Earlier Spark's maintenance would unload the state that the batch still uses; later the next
+    batch has chosen its executors. It is reported once for each batch.
+    """
+
+    at_ms: int
+    query: str
+    run: str
+    ends_at_ms: int
+    """When its sources stop reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +335,16 @@ class RecordSample:
         return take_sample(self.observed, self.wanted)
 
 
-Fact = QueryJoined | QueryLeft | QueryPassedOver | BatchObserved | ExecutorsChanged | Status
+Fact = (
+    QueryJoined
+    | QueryLeft
+    | QueryPassedOver
+    | BatchObserved
+    | LoadObserved
+    | BoundaryNear
+    | ExecutorsChanged
+    | Status
+)
 """What the monitor reports."""
 Event = (
     Fact

@@ -11,10 +11,12 @@ from dataclasses import replace
 from elastream.core.application import RECENT_BATCHES, Query
 from elastream.core.events import (
     BatchObserved,
+    BoundaryNear,
     CopiesLost,
     Event,
     ExecutorsChanged,
     Instruction,
+    LoadObserved,
     QueryJoined,
     QueryLeft,
     QueryPassedOver,
@@ -22,11 +24,19 @@ from elastream.core.events import (
     Status,
     Tick,
 )
-from elastream.core.load import mean, pass_idle, smooth, weight_of
+from elastream.core.load import (
+    QueryLoad,
+    mean,
+    pass_idle,
+    smooth,
+    smooth_boundary,
+    smooth_running,
+    weight_of,
+)
 from elastream.core.spares import begin_work, with_alive
 from elastream.core.standbys import forget_lost, recover
 from elastream.core.state import LoopState, note
-from elastream.model.observation import BatchObservation
+from elastream.model.observation import BatchObservation, LoadObservation
 from elastream.model.words import join_names, pluralize
 
 _NOTHING = 1e-9
@@ -54,6 +64,11 @@ def take_in(state: LoopState, event: Event) -> Taken:
     match event:
         case BatchObserved(batch=batch):
             return _batch(state, batch)
+        case LoadObserved(load=load):
+            return _running(state, load)
+        case BoundaryNear(query=name, run=run):
+            query = state.queries.get(name)
+            return state, (), query is not None and query.run == run
         case Status():
             return _status(state, event)
         case QueryJoined():
@@ -83,12 +98,20 @@ def _batch(state: LoopState, batch: BatchObservation) -> Taken:
     policy = state.policy
     disturbed = not state.phase.resting
     recent = query.recent_ms
-    if not state.phase.moves_state:
+    if query.realtime:  # its duration is its trigger's
+        query = replace(query, ends_at_ms=None)
+    elif not state.phase.moves_state:
         recent = (*recent, batch.duration_ms)[-RECENT_BATCHES:]
-    query, held = _compared(query, batch)
+    held = None
+    half_life_s = policy.timeouts.smoothing_s
+    if query.realtime:
+        load = smooth_boundary(load, batch, half_life_s=half_life_s)
+    else:
+        query, held = _compared(query, batch)
+        load = smooth(load, batch, state.all_executors, half_life_s=half_life_s)
     query = replace(
         query,
-        load=smooth(load, batch, state.all_executors, half_life_s=policy.timeouts.smoothing_s),
+        load=load,
         heard_ms=state.now_ms,
         idle_since_ms=None,
         recent_ms=recent,
@@ -103,6 +126,23 @@ def _batch(state: LoopState, batch: BatchObservation) -> Taken:
     if fewer is not None:
         logs.append(note(state, "wait", fewer, query=query.name))
     return state, tuple(logs), True
+
+
+def _running(state: LoopState, seen: LoadObservation) -> Taken:
+    """Take in a look at a batch under way."""
+    query = state.queries.get(seen.query)
+    if query is None or query.run != seen.run:
+        return state, (), False
+    load = smooth_running(query.load, seen, half_life_s=state.policy.timeouts.smoothing_s)
+    query = replace(
+        query, load=load, heard_ms=state.now_ms, idle_since_ms=None, ends_at_ms=seen.ends_at_ms
+    )
+    query, fewer = _counted(query, len(seen.tasks))
+    state = begin_work(state.with_query(query), {task.executor for task in seen.tasks})
+    state = replace(state, busy_ms=state.now_ms, unsampled=state.unsampled + 1)
+    if fewer is None:
+        return state, (), True
+    return state, (note(state, "wait", fewer, query=query.name),), True
 
 
 def _compared(query: Query, batch: BatchObservation) -> tuple[Query, str | None]:
@@ -183,6 +223,8 @@ def _joined(state: LoopState, event: QueryJoined) -> Taken:
         graph=event.graph,
         tasks=event.tasks,
         trigger_ms=event.trigger_ms,
+        slots=event.slots,
+        load=QueryLoad(realtime=event.realtime),
         heard_ms=event.at_ms,
     )
     queries = dict(sorted({**state.queries, event.query: query}.items()))
@@ -190,6 +232,8 @@ def _joined(state: LoopState, event: QueryJoined) -> Taken:
     every = "" if event.trigger_ms is None else f", a batch every {event.trigger_ms / 1000:g} s"
     operators = pluralize(len(event.graph.feeds), "stateful operator")
     what = f"{pluralize(event.tasks, 'task')} in {operators}{every}"
+    if event.realtime:
+        what += f", in Real-time Mode: {pluralize(event.slots, 'slot')} at once"
     log = note(state, "join", f"takes part: {what}", query=event.query)
     total = sum(each.tasks for each in queries.values())
     if total >= _MANY > total - event.tasks:

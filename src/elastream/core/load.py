@@ -5,6 +5,9 @@ the stream: a batch that covered ``t`` seconds weighs ``1 - 2 ** (-t / half_life
 before it. A cut of one batch into two leaves the mean where it was. Time in which a query is idle
 counts as a batch without work.
 
+A Real-time query's work is the CPU time of its tasks, observed while its batches run
+(:func:`smooth_running`). Its boundaries show state sizes and rows (:func:`smooth_boundary`).
+
 Left out are batches seen before (replays); the rates of a batch whose stream time is unknown (the
 first one seen); and the run time of a task that has just changed its executor, for loading state is
 not its work. A task that a batch does not mention keeps its figures.
@@ -19,7 +22,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from elastream.model.batch import stage_length
-from elastream.model.observation import BatchObservation, Executor, TaskId, TaskObservation
+from elastream.model.observation import (
+    BatchObservation,
+    Executor,
+    LoadObservation,
+    TaskId,
+    TaskObservation,
+)
 
 _IDLE_STEP = 0.2
 """Idle time counts once it is this share of the half-life: every second would be too often."""
@@ -49,6 +58,9 @@ class QueryLoad:
 
     tasks: Mapping[TaskId, TaskLoad] = field(default_factory=dict)
     """Every task seen so far, in the order of task ids."""
+    realtime: bool = False
+    """Whether all its stages run at once: then ``work`` and ``outside`` are CPU time, and the
+    capacity of an executor is its cores, however many slots it has."""
     outside: Mapping[str, float] = field(default_factory=dict)
     """Cores that its tasks without state keep busy, by executor."""
     run: str | None = None
@@ -75,6 +87,8 @@ class QueryLoad:
     """Time per batch during which none of its stages ran: its fixed cost."""
     waited_ms: float | None = None
     """Time per batch for which its stages waited for slots that others held."""
+    latency_ms: float | None = None
+    """From a row's arrival to its result, not smoothed; ``None`` where the data does not say."""
 
     @cached_property
     def work(self) -> float:
@@ -96,18 +110,24 @@ class QueryLoad:
 
     @cached_property
     def stages(self) -> Mapping[int, Mapping[TaskId, TaskLoad]]:
-        """Its stateful tasks by operator: the stages of a batch, which run one after another."""
+        """Its stateful tasks by operator: the stages of a batch, which run one after another.
+
+        In Real-time Mode they run at once, and so are one.
+        """
         stages: dict[int, dict[TaskId, TaskLoad]] = {}
         for task, known in self.tasks.items():
-            stages.setdefault(task.operator, {})[task] = known
+            stages.setdefault(self._stage(task), {})[task] = known
         return stages
+
+    def _stage(self, task: TaskId) -> int:
+        return 0 if self.realtime else task.operator
 
     @cached_property
     def held_by_stage(self) -> tuple[Mapping[str, float], ...]:
         """Of each stage the cores that its tasks keep busy, by executor."""
         held: dict[int, dict[str, float]] = {}
         for task, known in self.tasks.items():
-            stage = held.setdefault(task.operator, {})
+            stage = held.setdefault(self._stage(task), {})
             stage[known.executor] = stage.get(known.executor, 0.0) + known.work
         return tuple(held.values())
 
@@ -163,6 +183,66 @@ def smooth(
         interval_ms=mean(load.interval_ms, interval_s * 1000, weight),
         overhead_ms=mean(load.overhead_ms, _overhead_ms(batch, executors), weight),
         waited_ms=mean(load.waited_ms, batch.waited_ms, weight),
+    )
+
+
+def smooth_running(load: QueryLoad, seen: LoadObservation, *, half_life_s: float) -> QueryLoad:
+    """Return ``load`` with a look at a batch under way of a Real-time query taken in."""
+    tasks = dict(load.tasks)
+    interval_s = None if not seen.interval_ms or seen.interval_ms <= 0 else seen.interval_ms / 1000
+    weight = 0.0 if interval_s is None else weight_of(interval_s, half_life_s)
+    for each in seen.tasks:
+        known = load.tasks.get(each.task) or TaskLoad(each.executor, 0.0, 0.0, 0.0, measured=False)
+        if interval_s is None:
+            tasks[each.task] = replace(known, executor=each.executor)
+            continue
+        now = each.cpu_ms / 1000 / interval_s
+        work = mean(known.work if known.measured else None, now, weight)
+        tasks[each.task] = replace(known, executor=each.executor, work=work, measured=True)
+    if len(tasks) > len(load.tasks):
+        tasks = dict(sorted(tasks.items()))
+    after = replace(
+        load,
+        tasks=tasks,
+        run=seen.run,
+        until_ms=seen.at_ms,
+        backlog=seen.backlog,
+        latency_ms=seen.latency_ms,
+    )
+    if interval_s is None:
+        return after
+    used = {executor: ms / 1000 / interval_s for executor, ms in seen.outside_ms.items()}
+    outside = _mean_of_each(load.outside, used, weight) if load.measured else used
+    after = replace(after, outside=outside)
+    if seen.rows is None:
+        return after
+    return replace(after, rows_per_s=mean(load.rows_per_s, seen.rows / interval_s, weight))
+
+
+def smooth_boundary(load: QueryLoad, batch: BatchObservation, *, half_life_s: float) -> QueryLoad:
+    """Return ``load`` with a Real-time batch taken in that has ended: rows and sizes alone.
+
+    Where its tasks ran is of the past already, unless nothing newer is known.
+    """
+    if load.run == batch.run and load.batch is not None and batch.batch <= load.batch:
+        return load
+    tasks = dict(load.tasks)
+    for seen in batch.tasks:
+        known = tasks.get(seen.task) or TaskLoad(seen.executor, 0.0, 0.0, 0.0, measured=False)
+        rows_per_s = seen.rows / max(batch.duration_ms, 1.0) * 1000
+        tasks[seen.task] = replace(known, rows_per_s=rows_per_s, state_bytes=seen.state_bytes)
+    if len(tasks) > len(load.tasks):
+        tasks = dict(sorted(tasks.items()))
+    covered_s = max(batch.duration_ms, 1.0) / 1000
+    rows_per_s = mean(load.rows_per_s, batch.rows / covered_s, weight_of(covered_s, half_life_s))
+    backlog = load.backlog if batch.backlog is None else batch.backlog
+    return replace(
+        load,
+        tasks=tasks,
+        run=batch.run,
+        batch=batch.batch,
+        backlog=backlog,
+        rows_per_s=rows_per_s,
     )
 
 

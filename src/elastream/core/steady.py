@@ -19,6 +19,7 @@ from elastream.core.events import (
     Event,
     ExecutorsChanged,
     Instruction,
+    LoadObserved,
     Log,
     MoveRequested,
     Place,
@@ -48,6 +49,10 @@ class Steady(Phase):
         if state.request is not None and not state.unseen:
             return replace(state, request=None), (), TakeRequest(state.request)
         match event:
+            case LoadObserved(load=load):
+                return _decided(state, load.query)
+            case BatchObserved(batch=batch) if state.queries[batch.query].realtime:
+                return state, (), None
             case BatchObserved(batch=batch):
                 state, verified = _verified(state, state.queries[batch.query])
                 state, decided, following = _decided(state, batch.query)

@@ -102,6 +102,47 @@ class BatchObservation:
     for; part of the duration, and of no task's run time."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunningTaskLoad:
+    """What a stateful task of a batch under way has done since the last look at it."""
+
+    task: TaskId
+    executor: str
+    """Where it runs now: in this batch it does not move any more."""
+    cpu_ms: float
+    """CPU time of its thread, the streaming shuffle's and the state store's share included where
+    they run in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadObservation:
+    """What a Real-time query has done since the last look, in the middle of a batch.
+
+    All tasks of such a batch run at once and for as long as the batch lasts. Its duration and the
+    tasks' run times say nothing; CPU time does.
+    """
+
+    query: str
+    run: str
+    batch: int
+    """The batch under way."""
+    at_ms: int
+    ends_at_ms: int
+    """When its sources will stop reading, by the loop's clock; the boundary follows at once."""
+    interval_ms: float | None
+    """Time that the figures cover; ``None`` for the first look at a run: they are zero then."""
+    tasks: tuple[RunningTaskLoad, ...]
+    """All stateful tasks of the batch."""
+    outside_ms: Mapping[str, float] = field(default_factory=dict)
+    """CPU time of its tasks without state (sources), by executor."""
+    rows: int | None = None
+    """Rows its sources read; ``None`` where that is not known."""
+    backlog: int | None = None
+    """Rows that wait in the sources; ``None`` where they cannot say."""
+    latency_ms: float | None = None
+    """From a row's arrival to its result; ``None`` where the data does not say."""
+
+
 class Side(NamedTuple):
     """What one side of an operator's tasks reads."""
 

@@ -13,6 +13,10 @@ mini-migration is what one micro-batch of a query moves:
 4. once every task is in its place, executors that leave hold nothing, and only then are they
    released.
 
+In Real-time Mode a batch lasts for seconds or minutes. The moves are requested in its last second
+(``BoundaryNear``), and the first look at the batch after the boundary (``LoadObserved``) verifies
+them.
+
 A query that is slow or stuck does not hold up the others: once only its tasks are missing, new
 decisions are taken; one that reports nothing for too long is left as it is.
 
@@ -32,9 +36,11 @@ from elastream.core.change import Change, Destination, Progress
 from elastream.core.events import (
     Answered,
     BatchObserved,
+    BoundaryNear,
     Event,
     ExecutorsChanged,
     Instruction,
+    LoadObserved,
     Log,
     Place,
     QueryLeft,
@@ -80,8 +86,14 @@ class Moving(Phase):
     def on(self, state: LoopState, event: Event) -> Turn:
         """Move on at each query's boundary; plan anew where an executor that is needed is lost."""
         match event:
+            case BatchObserved(batch=batch) if state.queries[batch.query].realtime:
+                return self._pass_boundary(state, batch)
             case BatchObserved(batch=batch):
                 return self._verify(state, batch)
+            case BoundaryNear(query=query):
+                return self._approach_boundary(state, state.queries[query])
+            case LoadObserved(load=load):
+                return self._look(state, state.queries[load.query])
             case Answered(ticket=ticket, result=result):
                 return self._placed(state, ticket, result)
             case ExecutorsChanged() if not self.target.nodes <= state.alive:
@@ -122,6 +134,46 @@ class Moving(Phase):
         log = note(state, "wait", moving._left(state), query=batch.query)
         state, instructions, arrived = moving._arrived(state)
         return state, (log, *instructions), arrived
+
+    def _approach_boundary(self, state: LoopState, query: Query) -> Turn:
+        """Request the moves of a Real-time query at the end of its batch."""
+        if not self.target.nodes <= state.alive:
+            return plan_without(state, self.change, self.target)
+        missing = self.missing(query)
+        return self._ask(state, query, missing) if missing else (state, (), None)
+
+    def _pass_boundary(self, state: LoopState, batch: BatchObservation) -> Turn:
+        """Count a Real-time batch that ended; where its tasks went is seen in the next one."""
+        progress = self.change.progress
+        if batch.query in self.asked:
+            progress = replace(progress, batches=progress.batches + 1)
+        moving = replace(self, change=replace(self.change, progress=progress))
+        log = note(state, "wait", moving._left(state), query=batch.query)
+        return replace(state, phase=moving), (log,), None
+
+    def _look(self, state: LoopState, query: Query) -> Turn:
+        """Count the requested moves of a Real-time query that its batch under way has made."""
+        if not self.target.nodes <= state.alive:
+            return plan_without(state, self.change, self.target)
+        entry = self.asked.get(query.name)
+        if entry is None:
+            return self._arrived(state)
+        goal = self.target.goal
+        landed = [task for task in entry.tasks if query.where(task) == goal[task]]
+        if not landed:
+            return state, (), None
+        left = tuple(task for task in entry.tasks if task not in landed)
+        progress = self.change.progress
+        progress = replace(
+            progress,
+            tasks_moved=progress.tasks_moved + len(landed),
+            bytes_moved=progress.bytes_moved + _bytes(query.load.tasks, landed),
+        )
+        asked = {**self.asked, query.name: replace(entry, tasks=left)}
+        if not left:
+            del asked[query.name]
+        moving = replace(self, asked=asked, change=replace(self.change, progress=progress))
+        return moving._arrived(state)
 
     def _late(self, state: LoopState) -> tuple[str, ...]:
         """Return the queries that all that is missing is of, if all of them are late."""

@@ -18,7 +18,7 @@ and it is widened where no placement attains that, which the log says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from elastream.core.application import Observed
@@ -51,7 +51,8 @@ def step_problem(
     number_of = {executor: number for number, executor in enumerate(nodes)}
     places = [number_of.get(observed.where(task)) for task in tasks]
     scales = {} if change.purpose is None else change.purpose.scales
-    stages, queries = stages_of(tasks)
+    realtime = {query.name for query in observed.queries.values() if query.realtime}
+    stages, queries = stages_of(tasks, realtime)
     added = wanted - len(nodes)  # where a plan is only advised
     problem = StepProblem(
         work=_work([loads[task].work * scales.get(task.query, 1.0) for task in tasks]),
@@ -95,17 +96,19 @@ def _with_purpose(problem: StepProblem, purpose: Purpose) -> StepProblem:
     return replace(problem, most_batch=limits, most_busy=room)
 
 
-def stages_of(tasks: Sequence[TaskId]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the stage of each task and the query of each stage; nothing where one is all."""
-    stages = {pair: number for number, pair in enumerate(dict.fromkeys(map(_stage, tasks)))}
+def stages_of(
+    tasks: Sequence[TaskId], realtime: Collection[str] = ()
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the stage of each task and the query of each stage; nothing where one is all.
+
+    The stages of a ``realtime`` query run at once: they are one, whose load is their sum.
+    """
+    pairs = [(task.query, 0 if task.query in realtime else task.operator) for task in tasks]
+    stages = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
     if len(stages) == 1:
         return (), ()
     queries = {name: number for number, name in enumerate(dict.fromkeys(q for q, _ in stages))}
-    return tuple(stages[_stage(task)] for task in tasks), tuple(queries[q] for q, _ in stages)
-
-
-def _stage(task: TaskId) -> tuple[str, int]:
-    return task.query, task.operator
+    return tuple(stages[pair] for pair in pairs), tuple(queries[q] for q, _ in stages)
 
 
 def _slots(observed: Observed, nodes: Sequence[str], added: int) -> tuple[Number, ...]:
