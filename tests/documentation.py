@@ -50,7 +50,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def files(page: Path) -> dict[str, str]:
     """Return the programs that a reader of the page saves, by the names they are saved under.
 
-    They are no examples that run one after the other: ``tests/test_tutorial.py`` runs the steps.
+    They are not examples that run one after the other: ``tests/test_tutorial.py`` runs the steps.
     """
     titled = r'^```python title="([\w.]+)"\n(.*?)^```'
     return dict(re.findall(titled, page.read_text(), re.DOTALL | re.MULTILINE))

@@ -53,7 +53,7 @@ def test_examples_import_public_names_alone(page: Path) -> None:
     others = {"pyspark", *sys.stdlib_module_names, *(Path(name).stem for name in saved)}
     for module, names in (*imports(page), *imports_of(saved.values())):
         if module.split(".")[0] not in others:
-            assert module in PUBLIC, f"{module} is no part of the interface"
+            assert module in PUBLIC, f"{module} is not part of the interface"
             assert set(names) <= set(PUBLIC[module]), module
 
 

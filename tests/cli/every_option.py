@@ -281,7 +281,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
     ),
     "values build": (
         _wrong("--out", "/", before="problem.json"),
-        Call("--trace", "--trace nowhere --chain chain.json --out o", "nowhere: is no trace"),
+        Call("--trace", "--trace nowhere --chain chain.json --out o", "nowhere: is not a trace"),
         Call("--chain", "--trace trace --chain problem.json --out o", "chain.work: is not a field"),
         _wrong("--tau", "-1", before="--trace trace --chain chain.json --out o"),
         _wrong("--list-up-to", "10000001", before="values.json --out v.parquet"),
@@ -471,7 +471,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--input", "none.csv"),
         _wrong("--time", "t"),
         _wrong("--text", "x"),
-        Call("--trace", "--trace nowhere", "nowhere: is no trace"),
+        Call("--trace", "--trace nowhere", "nowhere: is not a trace"),
         _wrong("--train", "nowhere"),
         Call("--measured", "--measured none.json", "none.json: cannot be read"),
         *_FILES,
@@ -493,7 +493,7 @@ CALLS: Mapping[str, tuple[Call, ...]] = {
         _wrong("--picture", "soak.txt"),
     ),
     "study migration-cost": (
-        Call("--trace", "--trace nowhere", "nowhere: is no trace"),
+        Call("--trace", "--trace nowhere", "nowhere: is not a trace"),
         _wrong("--train", "a", before="--trace b --train c"),
         _asked("--migrations", "7", "'migrations': 7", _COST, before="--trace a", instead=_READ),
         _asked("--seeds", "7", "'seeds': 7", _COST, before="--trace a", instead=_READ),

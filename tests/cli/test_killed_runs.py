@@ -52,7 +52,7 @@ def test_a_trace_that_was_killed_is_none_and_can_be_built_anew(
     killed_when((tmp_path / ".trace.unfinished" / "tasks").exists, *options)
     assert not out.exists()
     assert main(["trace", "nodes", str(out)]) == 2
-    assert "is no trace, or one that was not finished" in capsys.readouterr().err
+    assert "is not a trace, or was not finished" in capsys.readouterr().err
     built = subprocess.run([ELASTREAM, *options], capture_output=True, check=True)
     assert b"20,000 rows read, bad ones: none" in built.stdout
     assert main(["trace", "nodes", str(out)]) == 0

@@ -70,7 +70,7 @@ def test_a_narrow_terminal_loses_no_word_of_the_reason(story: Path) -> None:
 
 
 @pytest.mark.parametrize("option", [[], ["--json"]])
-def test_a_torn_line_is_passed_over_and_told(story: Path, option: list[str]) -> None:
+def test_a_torn_line_is_skipped_with_a_warning(story: Path, option: list[str]) -> None:
     whole = shown(str(story), *option)
     with story.open("a") as file:
         file.write('{"v": 2, "at_')
@@ -78,7 +78,7 @@ def test_a_torn_line_is_passed_over_and_told(story: Path, option: list[str]) -> 
     assert shown(str(story), *option) == f"{whole}{torn}\n"
 
 
-def test_queries_are_told_apart_where_there_are_several(tmp_path: Path) -> None:
+def test_queries_are_named_where_there_are_several(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
     written = DecisionLog(path)
     for query, number in (("a", 1), ("b", 7), ("a", 2)):

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 OPTION = re.compile(r"--[a-z]")
 FLAGS_OF_OTHERS = {
     "src/elastream/spark/sessions/java.py": "what Java is asked, and what Spark says to it",
-    "src/elastream/launch/given.py": "options of spark-submit; and of run, told in mid-program",
-    "src/elastream/launch/session.py": "options of run, told while a program runs, not a command",
+    "src/elastream/launch/given.py": "options of spark-submit; and of run, while a program runs",
+    "src/elastream/launch/session.py": "options of run, while a program runs, not of a command",
     "lab/src/elastream_lab/benchmarks/peers/flink/cluster.py": "what Flink's processes are asked",
     "lab/src/elastream_lab/benchmarks/peers/flink/configuration.py": "what their Java is asked",
     "lab/src/elastream_lab/mechanisms/executor_processes.py": "by what an executor is known",

@@ -1,4 +1,4 @@
-"""Names and reasons of others are shown: they are no markup, and no terminal acts on them."""
+"""Names and reasons of others are shown: they are not markup, and no terminal acts on them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ POLICIES = {
 
 
 class Commands:
-    """What the application can be told to do."""
+    """What the application can be asked to do."""
 
     def __init__(self, spark: SparkSession, attachment: Attachment) -> None:
         self._spark = spark

@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 class Commands:
-    """What the application can be told to do."""
+    """What the application can be asked to do."""
 
     def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
         self._spark = spark
@@ -58,7 +58,7 @@ class Commands:
         return str(self._spark.sparkContext.applicationId)
 
     def attach(self, grow_timeout_s: float = PATIENCE_S) -> int:
-        """Attach the loop anew; return how many tasks it sees when it has seen all."""
+        """Attach the loop again; return how many tasks it sees when it has seen all."""
         if self._attachment is not None:
             self._attachment.detach()
         policy = replace(BY_HAND, timeouts=replace(BY_HAND.timeouts, grow_s=grow_timeout_s))

@@ -36,7 +36,7 @@ def counts(spark: SparkSession, **source: Any) -> DataFrame:
         _costly(spark, **source)
         .groupBy("key")
         .agg(f.count("*").alias("n"), f.sum("value").alias("total"), f.count("cost").alias("cost"))
-        # what is not told is not worked out
+        # what is not shown is not computed
         .select("key", f.to_json(f.struct("n", "total", "cost")).alias("value"))
     )
 

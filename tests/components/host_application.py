@@ -32,7 +32,7 @@ LOST_AFTER_S = 30
 
 
 class Commands:
-    """What the application can be told to do."""
+    """What the application can be asked to do."""
 
     def __init__(self, spark: SparkSession, folder: Path, attachment: Attachment) -> None:
         self._spark = spark

@@ -97,7 +97,7 @@ def _fetch(absent: Sequence[Jar], locked: Mapping[Jar, str]) -> None:
 
 
 def lock() -> None:
-    """Write the lock anew: everything that the wanted parts need, with its checksum."""
+    """Write the lock again: everything that the wanted parts need, with its checksum."""
     lines = ["# Written by `make lock-components` from parts.toml."]
     for part, wanted in tomllib.loads(_WANTED.read_text()).items():
         lines.append(f"\n[{part}]")

@@ -1,4 +1,4 @@
-"""A stand-in for what runs pods; it is no Kubernetes: no scheduler, no kubelet, no containers.
+"""A stand-in for what runs pods; not Kubernetes: no scheduler, no kubelet, no containers.
 
 It takes every pod that the API server has, starts the executor that its spec asks for as a process
 of this machine, with an address of its own, and shows the server how that is. A pod that is deleted

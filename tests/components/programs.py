@@ -43,7 +43,7 @@ class Program:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """``before``: what starts the program, where it is not this process."""
-        self._told = log
+        self._log = log
         self._lock = threading.Lock()
         with log.open("a") as errors:
             self._process = subprocess.Popen(
@@ -68,7 +68,7 @@ class Program:
         """Return what it says next."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"it has ended: {self._told.read_text()[-3000:]}"
+        assert line, f"it has ended: {self._log.read_text()[-3000:]}"
         return json.loads(line)
 
     def end(self) -> int:

@@ -82,7 +82,7 @@ class Application(Program):
         """Go to this many executors; each then holds tasks, and the log says so.
 
         One that the master brings to a host which it has just given up it takes away again: the
-        change is given up, and asked for anew.
+        change is given up, and asked for again.
         """
         kind = why = ""
         for _ in range(ATTEMPTS):

@@ -175,7 +175,7 @@ def test_a_topic_that_is_not_there_and_brokers_that_refuse_are_the_querys_own_fa
         start("cut", kafka.servers, list(TOPICS))
         for name in ("nowhere", "nobody"):
             until(lambda name=name: ended(name), f"{name} has failed")  # type: ignore[misc]
-            until(lambda name=name: bool(lines(name)), f"{name} is told")  # type: ignore[misc]
+            until(lambda name=name: bool(lines(name)), f"{name} is logged")  # type: ignore[misc]
             (line,) = lines(name)
             fault = app.ask("status", name=name)["fault"]
             assert fault
@@ -186,7 +186,7 @@ def test_a_topic_that_is_not_there_and_brokers_that_refuse_are_the_querys_own_fa
         until(lambda: bool(app.batches), "the good one runs")
         kafka.kill()
         until(lambda: ended("cut"), "the query has failed")
-        until(lambda: bool(lines("cut")), "that is told")
+        until(lambda: bool(lines("cut")), "that is logged")
         (line,) = lines("cut")
         assert line.startswith("the query has ended: ")
         print("cut |", line)

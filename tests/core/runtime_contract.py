@@ -191,7 +191,7 @@ class RuntimeContract:
         assert settled(runtime, {task: new.id})[task] == new.id
         with pytest.raises(ElastreamError):
             runtime.pool.release([new.id], ticket=Ticket())
-        assert new.id in ids(runtime), "a refused release harms nobody"
+        assert new.id in ids(runtime), "a refused release has no effect"
         assert new.id not in drained(runtime, new.id, before[0]).values()
         runtime.pool.release([new.id], ticket=Ticket())
         assert ids(runtime) == before

@@ -96,7 +96,7 @@ def after_batches(
 
 
 def after(state: LoopState, *events: Event) -> Transition:
-    """The loop after these events, and all that it told."""
+    """The loop after these events, and all that it logged."""
     reports: tuple[Instruction, ...] = ()
     for event in events:
         state, more = step(state, event)

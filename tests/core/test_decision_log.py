@@ -50,7 +50,7 @@ def test_who_reads_decisions_does_not_see_samples(path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [1, 5, 40])
-def test_a_torn_last_line_is_passed_over_and_told(path: Path, left: int) -> None:
+def test_a_torn_last_line_is_skipped_with_a_warning(path: Path, left: int) -> None:
     written(path, HOLD)
     with path.open("a") as file:
         file.write(line_of(DONE)[:left])
@@ -59,7 +59,7 @@ def test_a_torn_last_line_is_passed_over_and_told(path: Path, left: int) -> None
     assert torn == [f"{path}, line 2"]
 
 
-def test_a_torn_line_in_the_middle_is_passed_over_and_told(path: Path) -> None:
+def test_a_torn_line_in_the_middle_is_skipped_with_a_warning(path: Path) -> None:
     half = line_of(DONE)[:30]
     path.write_text(f"{line_of(HOLD)}\n{half}\n{line_of(DONE)}\n")
     torn: list[str] = []

@@ -48,7 +48,7 @@ class DecisionLog:
         """Return the first decision whose reason contains ``text``, when it has come."""
         with self._changed:
             found = self._changed.wait_for(lambda: self._found(text), PATIENCE_S)
-        assert found is not None, f"nobody has said: {text}"
+        assert found is not None, f"not logged: {text}"
         return found
 
     def _found(self, text: str) -> Decision | None:

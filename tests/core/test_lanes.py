@@ -40,7 +40,7 @@ class Hanging:
 
 
 class Scene:
-    """A lane, what it told of stuck jobs, and what hangs on it."""
+    """A lane, what it reported about stuck jobs, and what hangs on it."""
 
     def __init__(self, name: str = "test") -> None:
         self.stuck: list[tuple[str, bool]] = []
@@ -129,7 +129,7 @@ def test_a_job_that_comes_back_after_all_is_reported(scene: Scene) -> None:
     assert scene.stuck == [("a call", False), ("a call", True)]
 
 
-def test_a_job_is_told_to_be_stuck_once(scene: Scene) -> None:
+def test_a_job_is_reported_as_stuck_once(scene: Scene) -> None:
     scene.hang("a call")
     for _ in range(3):
         scene.lane.look()

@@ -333,7 +333,7 @@ def test_a_task_whose_executor_was_lost_is_planned_as_one_without_state() -> Non
     _, report = step(state, ScaleRequested(2))
     problem = plan_of(report).order.problem
     assert problem.state == (1000, 1000, 0, 0, 1000, 1000)
-    assert problem.current.nodes_of_tasks == (0, 0, 0, 0, 1, 1), "beside its neighbour"
+    assert problem.current.nodes_of_tasks == (0, 0, 0, 0, 1, 1), "next to its neighbour"
 
 
 def test_tasks_that_have_not_been_measured_count_alike() -> None:
@@ -444,7 +444,7 @@ def test_nothing_to_move_is_a_change_that_is_done_at_once() -> None:
 
 
 def releasing() -> tuple[LoopState, Release]:
-    """Executor b holds nothing and was told to go."""
+    """Executor b holds nothing and was released."""
     state, report = step(
         after_batches(attached("ab", policy=PATIENT), 0, "aaaa"), ScaleRequested(1)
     )

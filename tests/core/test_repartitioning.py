@@ -70,7 +70,7 @@ def test_a_shortage_is_reported_once_it_has_lasted_and_again_when_it_is_over() -
     assert "partitions" not in explained(state)
 
 
-def test_a_load_around_the_mark_is_not_told_again_and_again() -> None:
+def test_a_load_around_the_mark_is_not_logged_again_and_again() -> None:
     state = attached("ab", policy=TELLS)
     lines: list[str] = []
     for number in range(20):
@@ -86,7 +86,7 @@ def test_a_policy_that_does_not_allow_it_or_only_advises_pauses_nothing() -> Non
         assert not [each for each in acts(report) if not isinstance(each, RecordSample)]
 
 
-def test_a_pause_is_begun_ended_and_told_with_its_cost() -> None:
+def test_a_pause_is_begun_ended_and_logged_with_its_cost() -> None:
     state, order = pausing()
     assert (order.query, order.partitions) == (QUERY, 4)
     assert isinstance(state.phase, Pausing)

@@ -1,4 +1,4 @@
-"""Scenes: what there is to see of a state, told line by line, and when."""
+"""Scenes: what is visible of a state, line by line, and when."""
 
 from __future__ import annotations
 

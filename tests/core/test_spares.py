@@ -71,8 +71,8 @@ def test_a_scale_out_takes_the_spare_at_once_and_the_next_one_comes_afterwards()
     run = with_spare()
     before = len(run.instructions)
     run.feed(ScaleRequested(3))
-    first = [type(instruction) for told in run.instructions[before:] for instruction in told]
-    assert Grow not in first, "nobody is waited for"
+    first = [type(instruction) for batch in run.instructions[before:] for instruction in batch]
+    assert Grow not in first, "it waits for no executor"
     assert Warm not in first
     assert ids(run) == (["0", "1", "2"], [])
     assert "executor 2, a spare, is taken at once" in spare_reasons(run)
@@ -122,7 +122,7 @@ def test_a_scale_in_keeps_what_is_missing_as_a_spare() -> None:
     before = len(run.instructions)
     run.feed(ScaleRequested(3))
     run.seconds(30)
-    released = [i for told in run.instructions[before:] for i in told if isinstance(i, Release)]
+    released = [i for batch in run.instructions[before:] for i in batch if isinstance(i, Release)]
     assert released == [], "it is kept, not given back"
     assert list(map(len, ids(run))) == [3, 1]
     run.feed(ScaleRequested(2))

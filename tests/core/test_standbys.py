@@ -77,7 +77,7 @@ def run_of(
 
 
 def of_kind(run: Harness, kind: type[Instruction]) -> list[Any]:
-    return [each for told in run.instructions for each in told if isinstance(each, kind)]
+    return [each for batch in run.instructions for each in batch if isinstance(each, kind)]
 
 
 def standby_reasons(run: Harness) -> list[str]:

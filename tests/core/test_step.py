@@ -55,7 +55,7 @@ from elastream.core.step import start_loop, step
 from elastream.goals.by_hand import ByHand
 
 BUSY, CALM = 450.0, 300.0
-"""Two tasks of so many milliseconds a second keep an executor 0.9 or 0.6 busy."""
+"""Two tasks of these milliseconds per second keep an executor 0.9 or 0.6 busy."""
 
 
 def seen(
@@ -172,7 +172,7 @@ def test_the_batches_of_a_long_calm_are_no_patience_for_a_change() -> None:
         state, _ = step(state, seen(number, 250.0, query="r", where="ab"))
     for second in (10, 11, 12, 13):
         state, report = step(state, Status(1000 * second, frozenset({"r"})))
-        assert acts(report) == [], "a status is no batch that calls for a change"
+        assert acts(report) == [], "a status does not call for a change"
     assert isinstance(state.phase, Steady)
 
 
@@ -415,7 +415,7 @@ def test_samples_are_taken_every_minute_while_batches_run() -> None:
         found += [sample.at_ms for sample in samples(report)]
     state, report = step(state, Status(400_000, frozenset({QUERY})))
     assert found == [1000, 61_000, 121_000]
-    assert samples(report) != [], "the batches since the last sample are told"
+    assert samples(report) != [], "the batches since the last sample are logged"
     state, report = step(state, Status(600_000, frozenset({QUERY})))
     assert samples(report) == [], "without batches there is nothing new"
 

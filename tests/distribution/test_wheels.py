@@ -99,7 +99,7 @@ def test_the_lab_holds_the_lab_alone(wheels: Wheels) -> None:
 
 
 @pytest.mark.parametrize("package", ["product", "lab"])
-def test_a_wheel_is_typed_licensed_and_told_as_the_standard_says(
+def test_a_wheel_is_typed_licensed_and_described_as_the_standard_says(
     wheels: Wheels, package: str
 ) -> None:
     wheel: Path = getattr(wheels, package)

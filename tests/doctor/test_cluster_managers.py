@@ -1,4 +1,4 @@
-"""Cluster managers that are not here, told by their addresses before any Java starts."""
+"""Cluster managers that are not here, known by their addresses before any Java starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines that are not here, told by what is known of them before any Java starts."""
+"""Machines that are not here, as described before any Java starts."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ def test_a_file_is_replaced_and_nothing_is_left_next_to_it(tmp_path: Path, synce
 def test_until_it_is_whole_the_old_file_is_there(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("old")
-    with replacing(file) as beside:
-        beside.write_text("half")
+    with replacing(file) as temporary:
+        temporary.write_text("half")
         assert file.read_text() == "old"
-        assert beside.parent == tmp_path
-        assert beside.name.startswith(".")
-        assert beside.suffix != file.suffix
+        assert temporary.parent == tmp_path
+        assert temporary.name.startswith(".")
+        assert temporary.suffix != file.suffix
     assert file.read_text() == "half"
 
 
@@ -43,8 +43,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_next_to_it(
     file.write_text("old")
 
     def fail() -> None:
-        with replacing(file) as beside:
-            beside.write_text("half")
+        with replacing(file) as temporary:
+            temporary.write_text("half")
             raise failure
 
     with pytest.raises(type(failure)):

@@ -17,7 +17,7 @@ WITHIN = "within a folder that counts only once it is whole"
 ALLOWED = {
     f"{_SRC}/jsonl.py": "one of the two writers",
     f"{_SRC}/atomic_io.py": "one of the two writers",
-    f"{_SRC}/cli/main.py": "takes what nobody reads: /dev/null",
+    f"{_SRC}/cli/main.py": "takes output that is discarded: /dev/null",
     f"{_SRC}/cli/quiet.py": "what Java says meanwhile, in a file without a name",
     f"{_SRC}/handover/commands/manage.py": "the output of a process that goes on",
     f"{_SRC}/demo/run.py": SCRATCH,
@@ -102,7 +102,7 @@ def test_no_reason_is_given_for_what_is_not_written(written: list[Written]) -> N
     ("text", "found"),
     [
         ("Path('f').write_text('t')", ["write_text"]),
-        ("with replacing(p) as beside: beside.write_text('t')", []),
+        ("with replacing(p) as temporary: temporary.write_text('t')", []),
         ("Path('f').open()", []),
         ("Path('f').open('rb')", []),
         ("with Path('f').open('r+b') as file: ...", ["open"]),

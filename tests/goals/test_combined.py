@@ -40,7 +40,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class Saying(Goal):
-    """Wants what it was told to want; remembers all that it was given."""
+    """Returns a preset target; records all that it was given."""
 
     says: Wanted
     called: str = "saying"
@@ -176,7 +176,7 @@ def test_an_answer_changes_the_placement_only_for_the_second() -> None:
     assert goal.after_answer(memory, SEEN, first, 1)[1] == Wanted("hold", 2, EVEN.reason)
 
 
-def test_questions_that_are_alike_are_told_apart() -> None:
+def test_questions_that_are_alike_are_kept_apart() -> None:
     def work() -> int:
         return 1
 
@@ -286,7 +286,7 @@ def test_an_application_scales_by_utilisation_and_is_placed_for_bursts() -> None
     assert " placed for the rates to come" in decisions[-2].reason
 
 
-def test_the_past_is_told_to_the_goal_that_says_how_many() -> None:
+def test_the_past_reaches_the_goal_that_says_how_many() -> None:
     goal = Combined(how_many=Utilisation(look_ahead_s=400.0), where=ByHand())
     memory = goal.recalled(iter([(0, 1.0), (100_000, 2.0)]))
     assert memory.how_many == Utilisation(look_ahead_s=400.0).recalled([(0, 1.0), (100_000, 2.0)])

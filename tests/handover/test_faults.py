@@ -131,7 +131,7 @@ def test_strangers_that_hold_all_places_make_room_for_a_target(tmp_path: Path) -
 def test_a_target_that_connects_again_leaves_no_dead_connection_behind() -> None:
     server = OriginServer(Address(), TOKEN)
     links = [TargetLink(server.address, TOKEN) for _ in range(20)]
-    for link in links:  # none is closed: their machine has died, and no one told the origin
+    for link in links:  # none is closed: their machine has died, and no one informed the origin
         link.send(Join("h", SHAPE))
         assert server.receive(60) == Join("h", SHAPE)
     last = TargetLink(server.address, TOKEN)

@@ -53,7 +53,7 @@ def check(world: SimulatedHandover) -> None:
             assert kept[1] == []
     check_logs(world, whole)
     if origin.driver is not None and target.driver is not None and scenario.cut_after is None:
-        assert not isinstance(target.driver.machine.phase, Prepared), "nobody answered"
+        assert not isinstance(target.driver.machine.phase, Prepared), "no one answered"
 
 
 def check_logs(world: SimulatedHandover, whole: list[Output]) -> None:

@@ -89,5 +89,5 @@ def _ran(
 
 
 def _hear_ctrl_c() -> None:
-    """Be as at a terminal: what runs in the background may have been told not to hear it."""
+    """Be as at a terminal: what runs in the background may ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

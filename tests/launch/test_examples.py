@@ -31,7 +31,7 @@ Batches = list[list[Row]]
 
 
 class Lines(socketserver.ThreadingTCPServer):
-    """Sends lines to who connects, until it is told that it is enough."""
+    """Sends lines to who connects, until it is stopped."""
 
     allow_reuse_address = daemon_threads = True
 

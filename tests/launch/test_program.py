@@ -17,7 +17,7 @@ PROGRAMS = {
         "import sys\nvalue = 3\nprint(sys.modules['__main__'].value, __doc__, __spec__)"
     ),
     "its docstring": "'''what it is'''\nprint(__doc__)",
-    "a module beside it": "import beside; print(beside.value)",
+    "a module next to it": "import beside; print(beside.value)",
     "its encoding": "# coding: latin-1\nprint(len('é'))",
     "a code": "import sys; sys.exit(3)",
     "no code": "import sys; sys.exit()",

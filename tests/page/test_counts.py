@@ -108,7 +108,7 @@ def test_a_change_that_is_given_up_counts_as_abandoned_and_what_moved_counts() -
     assert now.moves["move"].tasks == given_up.figures["tasks_moved"] > 0
 
 
-def test_state_that_came_ahead_of_its_task_is_told_apart() -> None:
+def test_state_that_came_ahead_of_its_task_is_counted_apart() -> None:
     settings = ClusterSettings(copy_s=3.0)
     cluster = SimulatedCluster(even_workload(8, 1000, state_bytes=100 << 20), settings)
     watched = Watched()
@@ -184,7 +184,7 @@ def test_a_request_that_is_given_up_before_it_began_is_no_change() -> None:
     assert ends(counted(decision("abandon"))) == {}
 
 
-def test_a_change_whose_beginning_is_not_told_is_of_unknown_kind() -> None:
+def test_a_change_whose_beginning_is_not_logged_is_of_unknown_kind() -> None:
     now = counted(decision("plan", state_bytes_to_move=7), decision("done", seconds=3.0))
     assert ends(now) == {("unknown", "done"): 1}
     assert now.moves["unknown"] == MoveCounts(planned_bytes=7)

@@ -91,5 +91,5 @@ def values(counts: Counts, seen: dict[str, Any] | None) -> dict[tuple[str, ...],
         (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
         for sample in samples
     }
-    assert len(found) == len(samples), "no sample is told twice"
+    assert len(found) == len(samples), "no sample comes twice"
     return found

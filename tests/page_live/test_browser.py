@@ -138,7 +138,7 @@ def test_a_line_that_is_cut_is_mended_and_nothing_is_missed(tab: Browser) -> Non
         line.mend()
         tab.until(
             "return document.querySelector('#feed li[data-kind=\"done\"]')",
-            "what happened meanwhile is told",
+            "what happened meanwhile is shown",
         )
         assert tab.run(RECORDS) > before
         tab.until(
@@ -240,7 +240,7 @@ def test_a_name_is_never_more_than_text(tab: Browser) -> None:
         cluster.advance(60)
         tab.open(server.url)
         tab.until(RECORDS, "records have come")
-        tab.until("return document.querySelector('#feed li')", "decisions are told")
+        tab.until("return document.querySelector('#feed li')", "decisions are shown")
         assert name in tab.run("return document.body.textContent")
         assert tab.run("return document.querySelectorAll('img[onerror]').length") == 0
         assert tab.run("return document.title") != "hacked"

@@ -90,7 +90,7 @@ def test_rows_that_never_change_tell_nothing_of_a_task_without_any() -> None:
     assert at_none([(10.0, 50.0)] * 4, most=50) == 0
 
 
-def test_the_cost_of_a_task_is_told_apart_from_that_of_a_row() -> None:
+def test_the_cost_of_a_task_is_distinguished_from_that_of_a_row() -> None:
     rows = [(100, 300), (200, 500), (400, 900)]
     batches = [
         batch([task(p, 40 + 0.5 * n, n, out=n // 2) for p, n in enumerate(each)], (sum(each),), {})
@@ -237,7 +237,7 @@ def test_waiting_for_rows_of_another_operator_is_transfer_and_no_cost_of_its_rea
     found = _measured({"1": 1}, [trial([second, first], [batch(tasks, (80,), {})])])
     costs = {each.name: each.cost for each in found.graph.operators}
     assert costs["q/0/0"] == pytest.approx(0.020 / 80)
-    assert costs["q/1/0"] == pytest.approx(0.050 / 80), "its rows come from where nobody chose"
+    assert costs["q/1/0"] == pytest.approx(0.050 / 80), "its rows come from an unknown place"
     assert found.graph.transfer_cost == pytest.approx(0.030 / 60 / 2), "a half for each reader"
     assert found.fields()["graph"]["transfer_cost"] == found.graph.transfer_cost
 

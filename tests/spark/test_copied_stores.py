@@ -26,7 +26,7 @@ FEW = 2
 
 
 def rows_of(version: int) -> dict[str, str]:
-    """What the batch after a version writes: every key anew, and one that stays."""
+    """What the batch after a version writes: every key again, and one that stays."""
     return {f"key {key}": f"{version} {key}" for key in range(KEYS)} | {f"only {version}": "here"}
 
 

@@ -31,7 +31,7 @@ def test_nothing_is_kept_of_a_query_that_ends_while_its_orders_are_made(
             batch = last_batch(query)
             run.query.stop()
             until(lambda: run.monitor.named(run.sink) is None, "the monitor has heard of its end")
-            until(lambda: run.sink not in run.attachment.state.queries, "everyone has been told")
+            until(lambda: run.sink not in run.attachment.state.queries, "all have been informed")
             return batch
 
         monkeypatch.setattr(queries, "committed_batch", ends_meanwhile)

@@ -87,7 +87,7 @@ def test_an_executor_that_a_query_no_one_steers_has_state_on_is_not_released(
     with running(aggregation(spark), mode="update") as other:
         other.settle(dict.fromkeys(other.tasks, second))
         other.attachment.detach()
-        until(lambda: len(runtime.attachment.queries) == 1, "it is nobody's")
+        until(lambda: len(runtime.attachment.queries) == 1, "no attachment has it")
         runtime.settle(dict.fromkeys(runtime.tasks, first))
         with pytest.raises(StateHeldError, match=f"the query {other.sink} has 4 state stores"):
             runtime.pool.release([second], ticket=Ticket())

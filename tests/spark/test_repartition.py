@@ -163,7 +163,9 @@ def test_the_loop_pauses_a_query_that_has_too_few_and_shows_what_that_cost(
     try:
         with attach(query, PAUSES, log=decisions.append, restart=restart) as attachment:
             until(lambda: len(attachment.where()) == 2, "both tasks have a place")
-            until(lambda: any("paused_s" in each.figures for each in decisions), "the cost is told")
+            until(
+                lambda: any("paused_s" in each.figures for each in decisions), "the cost is logged"
+            )
             assert not query.isActive
             assert "was paused for" in attachment.explain()
             assert not attachment.await_queries(0.5)

@@ -135,7 +135,9 @@ def test_a_task_that_ran_twice_counts_both_times_and_is_where_it_ran_last() -> N
     assert (task.executor, task.run_ms, task.state_rows) == ("1", 20.0, 4)
 
 
-def test_operators_in_different_stages_are_told_apart_by_the_order_of_their_accumulators() -> None:
+def test_operators_in_different_stages_are_distinguished_by_the_order_of_their_accumulators() -> (
+    None
+):
     operators = [operator(0, group=2, rank=1), operator(1, group=1, rank=0)]
     tasks = [
         *(finished(partition, writers=(70,), executor="a") for partition in range(PARTITIONS)),

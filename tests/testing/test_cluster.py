@@ -170,7 +170,7 @@ def test_a_host_may_be_slower_than_another() -> None:
     assert [task.run_ms for task in batch_of(uneven).tasks] == [500, 1000]
 
 
-def test_work_outside_state_is_shared_by_all_executors_and_told() -> None:
+def test_work_outside_state_is_shared_by_all_executors_and_reported() -> None:
     workload = even_workload(2, lambda _: 1000.0, outside_row_ms=0.4)
     batch = batch_of(SimulatedCluster(workload, ClusterSettings(load_ms_per_mib=0)))
     assert batch.outside_ms == {"0": 200.0, "1": 200.0}

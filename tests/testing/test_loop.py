@@ -21,7 +21,7 @@ GROWING = even_workload(8, rate_steps({0: 1000, 20: 1900}))
 POLICY = Policy(max_executors=4, patience=2, timeouts=Timeouts(smoothing_s=1))
 
 
-def test_decisions_are_kept_and_told_to_a_log_as_well(tmp_path: Path) -> None:
+def test_decisions_are_kept_and_written_to_a_log_as_well(tmp_path: Path) -> None:
     decisions: list[Decision] = []
     for log in (decisions.append, tmp_path / "decisions.jsonl", None):
         cluster = SimulatedCluster(GROWING)

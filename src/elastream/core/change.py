@@ -69,7 +69,7 @@ class Change:
     prediction: Prediction | None = None
     """What a plan says that it will bring."""
     replans: int = 0
-    """How often it had to be planned anew."""
+    """How often it had to be planned again."""
     usual_ms: Mapping[str, float] = field(default_factory=dict)
     """Median of each query's last batches before it was decided."""
     calm: Mapping[str, CalmCosts] = field(default_factory=dict)

@@ -52,7 +52,7 @@ something is under way and not ready. ``advise``: what would be done. ``scale-ou
 ``rebalance``, ``move``: a change begins. ``plan``: the tasks to move are chosen. ``copy``: state
 has travelled ahead of its tasks, or why not. ``migrate``: a mini-migration. ``verify``: what was
 asked for in idle time or a pause, held against the first batch after. ``lost``: an executor is
-gone. ``replan``: disturbed, planned anew. ``refuse``: a request that cannot be met. ``abandon``,
+gone. ``replan``: disturbed, planned again. ``refuse``: a request that cannot be met. ``abandon``,
 ``done``: how a change ended. ``learn``: what past changes taught. ``spare``: about an executor that
 is kept ready. ``standby``: about copies of state that follow on other executors. ``partitions``: a
 query has too few, or enough again. ``repartition``: about a pause to change their number.

@@ -31,7 +31,7 @@ _WORTH: Final = 0.05
 """A predicted relief below this share of a batch is not judged: batches differ by more."""
 _SAME_LOAD: Final = 0.2
 _CAUGHT_UP: Final = 1.3
-"""A batch works off a backlog if it reads so many times the rows that arrive during it."""
+"""A batch works off a backlog if it reads this many times the rows that arrive during it."""
 
 
 def guard(state: LoopState, wanted: Wanted) -> str | None:
@@ -50,7 +50,7 @@ def guard(state: LoopState, wanted: Wanted) -> str | None:
 
 
 def stepwise(state: LoopState, wanted: Wanted) -> Wanted:
-    """Return what is wanted, in steps of at most so many executors as the policy allows."""
+    """Return what is wanted, in steps no larger than the policy allows."""
     most, alive = state.policy.largest_step, len(state.executors)
     if most is None or abs(wanted.executors - alive) <= most:
         return wanted

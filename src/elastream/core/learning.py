@@ -25,7 +25,7 @@ LEAST_CHANGES: Final = 4
 """Fewer changes of size than this teach nothing."""
 _MOST_SIZES: Final = 2000
 _NEW_CHANGES: Final = 8
-"""A lesson is learnt anew after this many changes since the last, or twice as many as it knew."""
+"""A lesson is learnt again after this many changes since the last, or twice as many as it knew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Movement:
     tries: int = 5
     """How many batches a move is requested for before the change is abandoned."""
     replans: int = 3
-    """How often one change is planned anew after a disturbance before it is abandoned."""
+    """How often one change is planned again after a disturbance before it is abandoned."""
 
     def __post_init__(self) -> None:
         for name in ("moves_per_batch", "bytes_per_batch"):

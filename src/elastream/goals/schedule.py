@@ -3,7 +3,7 @@
 Where the sizes to come are known, the migrations between them are planned as one sequence: a task
 that leaves an executor today and would come back tomorrow may just as well stay. The papers keep
 tasks consecutive; here any executor may hold any tasks. At each size the schedule from here on is
-planned anew, from where tasks really are. The i-th migration from now on counts ``gamma ** i`` (the
+planned again from where tasks are. The i-th migration from now on counts ``gamma ** i`` (the
 weight of papers 000 and 001), for what is further ahead is less certain.
 
 A size is wanted from its time on; a larger one ``lead_s`` earlier, for executors take a while to

@@ -32,7 +32,7 @@ that of a scale-in for the same load, and going back takes a change of load of a
 
 With ``look_ahead_s`` the same rules hold for the most that is expected within that time
 (:mod:`elastream.goals.forecast`): all work grows alike, by at most ``1 + MOST_MORE`` times. The
-goal then never wants less than for the load of now. Tasks are spread anew for that load alone.
+goal then never wants less than for the load of now. Tasks are spread again for that load alone.
 
 Cost: O(q e) for q queries that each are on e executors; an even spread of the m tasks is worked
 out, O(m log m), only where bounds on it do not suffice.

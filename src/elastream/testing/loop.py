@@ -102,7 +102,7 @@ class SimulatedLoop(Controller):
         return [decision for decision in self.decisions if decision.kind in kinds]
 
     def run_until(self, kind: Kind, *, most_s: float = 600.0) -> Decision:
-        """Let time pass until something of the kind is decided anew, and return that.
+        """Let time pass until something of the kind is decided again, and return that.
 
         Raises ``AssertionError`` with the story where it is not decided in that time.
         """

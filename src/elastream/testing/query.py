@@ -14,7 +14,7 @@ _MIB = 1 << 20
 _BEFORE = 0.5
 """Share of a batch's overhead that passes before its first stage; the rest follows its last."""
 _DIGITS = 6
-"""Times are sums of many, and rounded to so many digits of a millisecond."""
+"""Times are sums of many, and rounded to this number of digits of a millisecond."""
 
 
 class _Task(NamedTuple):

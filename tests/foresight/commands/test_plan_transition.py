@@ -148,7 +148,7 @@ def test_a_file_that_holds_no_values_is_one_line(plan: Any, tmp_path: Path) -> N
         (["--trace", "nowhere", "--out", "v.parquet"], "--chain: is needed with --trace"),
         (
             ["--trace", "nowhere", "--chain", "c.json", "--out", "v.parquet"],
-            "nowhere: is no trace, or one that was not finished",
+            "nowhere: is not a trace, or was not finished",
         ),
     ],
 )

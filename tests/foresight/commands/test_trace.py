@@ -70,7 +70,7 @@ def test_months_are_comparable_by_the_same_bounds(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nodes", "nowhere"], "nowhere: is no trace, or one that was not finished"),
+        (["nodes", "nowhere"], "nowhere: is not a trace, or was not finished"),
         (["chain", "TRACE"], "has no node counts: run `elastream trace nodes`"),
         (["nodes", "TRACE", "--min", "0"], "--min: 0 is too small"),
         (["nodes", "TRACE", "--min", "9", "--max", "8"], "--max: 8 is too small"),

@@ -61,12 +61,12 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("strange", [".git", "notes.txt", "tasks.bak"])
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path, strange: str) -> None:
     (tmp_path / strange).write_text("mine")
-    with pytest.raises(ProblemError, match=f"holds {strange}, which is no part of a trace"):
+    with pytest.raises(ProblemError, match=f"holds {strange}, which is not part of a trace"):
         prepare(tmp_path, overwrite=True)
     assert files(tmp_path) == [strange]
 
 
-def test_a_whole_trace_is_replaced_only_if_told_to(tmp_path: Path) -> None:
+def test_a_whole_trace_is_replaced_only_on_request(tmp_path: Path) -> None:
     out = trace(tmp_path / "trace", seed=1)
     with pytest.raises(ProblemError, match="holds a trace already; `overwrite` replaces it"):
         prepare(out, overwrite=False)

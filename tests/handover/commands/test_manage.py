@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from elastream.handover.ledger import Note, OwnershipLog
 log = OwnershipLog(Path(sys.argv[1]) / "handover.jsonl")
-log.append(Note("target", sys.argv[2], "h", "split", "as it was told"), at_ms=1)
+log.append(Note("target", sys.argv[2], "h", "split", "as requested"), at_ms=1)
 """
 
 

@@ -103,7 +103,7 @@ class Applications:
         """Wait; the streams' time goes on with the origin's batches, or not at all."""
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
-            assert time.monotonic() < deadline, self._told()
+            assert time.monotonic() < deadline, self._output()
             self._revive()
             if paced:
                 self.pace.follow(self.folder / "origin/checkpoint")
@@ -167,5 +167,5 @@ class Applications:
         """What the processes of a command have said so far."""
         return (self.folder / f"{command}.out").read_text()
 
-    def _told(self) -> list[str]:
+    def _output(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("*.out"))]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Breaking:
-    """A sink whose write begins, and fails when it is told to."""
+    """A sink whose write begins, and fails on request."""
 
     def __init__(self) -> None:
         self.begun, self.break_now = threading.Event(), threading.Event()

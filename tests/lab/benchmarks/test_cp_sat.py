@@ -15,4 +15,4 @@ def test_without_ortools_one_line_says_so_and_the_other_benchmarks_go_on(
     monkeypatch.setitem(sys.modules, "ortools", None)
     assert benchmarks.main(["cp_sat"]) == 0
     said = capsys.readouterr().out
-    assert said == "cp_sat: needs ortools, which is no dependency: pip install ortools\n"
+    assert said == "cp_sat: needs ortools, which is not a dependency: pip install ortools\n"

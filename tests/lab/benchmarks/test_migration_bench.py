@@ -181,15 +181,18 @@ def test_a_run_that_breaks_leaves_what_was_there(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--state", "64X"], "--state: '64X' is none of small, large, both, and no size as 64M"),
+        (
+            ["--state", "64X"],
+            "--state: '64X' is not one of small, large, both, nor a size such as 64M",
+        ),
         (["--state", "5K"], "--state: '5K' is too small; the least is 1M"),
-        (["--executors", "2"], "--executors: '2' is no FEWER,MORE, as 2,3"),
+        (["--executors", "2"], "--executors: '2' must be FEWER,MORE, such as 2,3"),
         (["--executors", "3,2"], "--executors: (3, 2) are not two, fewer first"),
         (["--hot-share", "2"], "--hot-share: 2 is more than all of it, 1"),
-        (["--work", "done"], "--work: done is none of slept, burnt"),
+        (["--work", "done"], "--work: done is not one of slept, burnt"),
         (["--store-mb-per-s", "50"], "--store-mb-per-s: only the store s3 can be slowed down"),
         (["--store", "s3", "--parts", "no"], "--parts: no has no S3 server; make such a folder"),
-        (["--mechanisms", "live-fast"], "--mechanisms: live-fast is none of stock, live"),
+        (["--mechanisms", "live-fast"], "--mechanisms: live-fast is not one of stock, live"),
     ],
 )
 def test_a_wrong_setting_is_reported_in_one_line_before_anything_starts(
@@ -208,7 +211,7 @@ def test_a_restart_is_held_against_a_live_change_by_the_rows_of_the_change() -> 
         for each in live
     ]  # fmt: skip
     table_, around = restart_figures([*live, *restarted], settings)
-    assert not table_.trend_holds, "a factor of ten is no several orders"
+    assert not table_.trend_holds, "a factor of ten is not several orders"
     assert "3 to 2: a factor of 10" in table_.says
     assert "adds 0.40 s to that under live, 22.90 s under restart" in table_.says
     assert around.trend_holds

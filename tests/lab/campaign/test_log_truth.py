@@ -46,8 +46,8 @@ def test_a_wait_that_is_longer_than_all_of_it_is_a_lie() -> None:
     silence = decision("stuck", "the monitor has reported nothing for 3599 s")
     waits = [decision("wait", f"executors not ready after {seconds} s") for seconds in (88, 92)]
     assert found(ATTACH, silence, *waits) == [
-        "nobody can have waited that long: the monitor has reported nothing for 3599 s",
-        "nobody can have waited that long: executors not ready after 92 s",
+        "a wait this long is impossible: the monitor has reported nothing for 3599 s",
+        "a wait this long is impossible: executors not ready after 92 s",
     ]
 
 

@@ -84,7 +84,7 @@ def test_an_answer_is_what_one_computes_by_hand(
     assert ANSWERS[shape](ROWS) == Counter(answer)
 
 
-def test_what_the_watermark_has_not_reached_is_not_told() -> None:
+def test_what_the_watermark_has_not_reached_is_not_reported() -> None:
     rows = [Row(1, 0, 0, T, 0), Row(1, 0, 1, T + WINDOW_S + DELAY_S - 1, 0)]
     assert watermark_of(rows) == T + WINDOW_S - 1
     assert ANSWERS["windows"](rows) == Counter()

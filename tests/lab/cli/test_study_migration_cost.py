@@ -66,7 +66,7 @@ def test_one_command_makes_the_figures_of_both_loads(
             "--figures: there is no '9'; there are tau, ahead, tasks, gamma, windows, schedule",
         ),
         (["--train", "a", "--train", "b"], "--train: is given 2 times, --trace 1 times"),
-        (["--train", "nowhere"], "nowhere: is no trace"),
+        (["--train", "nowhere"], "nowhere: is not a trace"),
         (["--tasks", "5"], "--tasks: 5 does not divide the trace's 8"),
         (["--tasks", "8", "--train", "PAIRS"], "--train: holds the counts of patterns"),
         (["--tasks", "8", "--picture", "x.gif"], "--picture: x.gif does not end in"),

@@ -56,7 +56,7 @@ def test_a_file_of_another_kind_is_reported_before_anything_starts(
     assert line.startswith(f"--input: {file} has no trip; its first line has 2 columns")
     binary = tmp_path / "b.csv"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert refused("--input", binary) == f"--input: {binary} cannot be read: it is no text"
+    assert refused("--input", binary) == f"--input: {binary} cannot be read: it is not text"
 
 
 def test_help_imports_neither_spark_nor_a_plotting_library() -> None:

@@ -192,7 +192,7 @@ def test_a_file_that_cannot_be_replayed_is_reported_in_one_line(
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_distinguished(tmp_path: Path) -> None:
     for path, line in (
         (tmp_path / "none.csv", f"input: {tmp_path / 'none.csv'} cannot be read: No such file"),
         (tmp_path, f"input: {tmp_path} is a folder, not a file"),

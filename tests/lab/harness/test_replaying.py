@@ -124,7 +124,7 @@ def test_the_next_rows_are_fed_when_those_before_are_read(tmp_path: Path) -> Non
 
 def test_a_query_that_ends_ends_the_waiting(tmp_path: Path) -> None:
     def ended() -> None:
-        raise SparkError("substream_0 ended: nobody knows why")
+        raise SparkError("substream_0 ended: for unknown reasons")
 
     replay = Replay([feed(tmp_path, 3)], ended)
     with pytest.raises(SparkError, match="substream_0 ended"):

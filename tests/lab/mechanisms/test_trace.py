@@ -60,7 +60,7 @@ def trace_of(
 
 
 def steady(number: int, took_s: Mapping[int, float] | None = None) -> list[CommittedBatch]:
-    """Batch n begins when its rows are due, at second n + 1, and takes half a second or as told."""
+    """Batch n begins when its rows are due, at second n + 1, and takes 0.5 s or as given."""
     return [batch(n, began_s=n + 1, took_s=(took_s or {}).get(n, 0.5)) for n in range(number)]
 
 
@@ -93,7 +93,7 @@ def test_a_batch_at_the_very_limit_counts_as_steady() -> None:
     assert figures({19: 0.6}).asked_to_settled_s == pytest.approx(21.5 - 12.6)
 
 
-def test_preparation_and_moving_are_told_apart() -> None:
+def test_preparation_and_moving_are_distinguished() -> None:
     found = figures({13: 0.95, 14: 0.8, 16: 0.7, 17: 0.9})
     assert found.preparation.seconds == pytest.approx(15 - 12.6)
     assert found.preparation.worst_batch_ms == 950

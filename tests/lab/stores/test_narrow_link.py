@@ -1,4 +1,4 @@
-"""A link passes everything on, unchanged and no faster than told."""
+"""A link passes everything on, unchanged and no faster than its width."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SETTINGS = HandoverSettings(range_s=0.4, gap_ms=40)
 
 
 def made_run(name: str, slower_ms: float = 0.0) -> QueryRun:
-    """A run whose results all take 300 or 500 ms, and more with a handover if told so."""
+    """A run whose results all take 300 or 500 ms, and more with a handover if requested."""
     query = QUERIES[name]
     due = query.due(READINGS, RANGE_MS)
     alone = [
@@ -113,7 +113,7 @@ def test_a_handover_that_shows_does_not() -> None:
         ((10, 20, 30), "does not show"),
         ((-30, -20, -10), "does not show"),
         ((300, 310, 320), "shows"),
-        ((0, 20, 180), "cannot be told"),
+        ((0, 20, 180), "is undecided"),
         ((90,), "does not show"),
     ],
 )

@@ -42,7 +42,7 @@ def test_the_times_of_this_machine_only_grow() -> None:
 
 
 class Host:
-    """A host that keeps what it is told to, look by look; nothing is slept."""
+    """A host that takes given shares of the time, one per reading; nothing sleeps."""
 
     def __init__(self, kept: Sequence[float]) -> None:
         self.kept, self.rests = list(kept), 0

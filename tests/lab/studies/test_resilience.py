@@ -79,7 +79,7 @@ def test_figure_9_shows_the_trend_and_its_bound() -> None:
     assert all(row["least"] <= row["mean"] <= row["largest"] for row in figure.rows)
 
 
-def test_trends_are_told_apart() -> None:
+def test_trends_are_distinguished() -> None:
     assert rises([1, 2, 3])
     assert not rises([1, 3, 2])
     assert rises([1, 3, 2.9], slack=0.2)

@@ -72,7 +72,7 @@ LEVELS = (1.0, 4.0)
 
 
 def at_levels(rod: float, llf: float, rod_ms: float = 900.0) -> list[Replayed]:
-    """What two bursts showed: at level 1 no one fails, at level 4 as told."""
+    """What two bursts showed: at level 1 no one fails, at level 4 as given."""
     by_method = (("llf", llf, 1500.0), ("rod", rod, rod_ms), ("refined", 0.1, 100.0))
     return [
         replayed(method, repeat, level, used if level > 1 else used / 4, ms + 200 * repeat)
@@ -88,7 +88,7 @@ STUDY = SparkLatency(methods=("rod", "llf", "refined"), levels=LEVELS)
 @pytest.mark.parametrize(
     ("rod", "llf", "holds"),
     [(0.9, 0.95, False), (0.9, 1.2, True), (1.1, 1.2, False)],
-    ids=["nobody fails", "the rival fails", "all fail"],
+    ids=["none fails", "the rival fails", "all fail"],
 )
 def test_the_trend_needs_rod_to_survive_where_others_fail(
     rod: float, llf: float, holds: bool

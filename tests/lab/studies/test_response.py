@@ -288,7 +288,7 @@ def test_migrations_that_the_host_disturbed_are_reported() -> None:
     assert "the host" not in known_figures(SMALL, Known(measured=[quiet], costs=[COSTS]))[0].data
 
 
-def test_posts_of_a_file_are_replayed_in_turn_and_told(tmp_path: Path) -> None:
+def test_posts_of_a_file_are_replayed_in_turn_and_described(tmp_path: Path) -> None:
     file = tmp_path / "posts.csv"
     file.write_text("when,what\n2020-01-02,second\n2020-01-01,first\n2020-01-03,third\n")
     with user_posts(file, time="when", text="what") as posts:

@@ -19,7 +19,7 @@ _SETTLED_S, _END_S = 400, 600
 
 
 def steady(draw: Random, name: str, load: float, trigger_ms: float) -> Workload:
-    """Return a query whose one to three operators keep so many slots busy, each some of them."""
+    """Return a query whose one to three operators together keep this number of slots busy."""
     partitions = draw.choice([5, 8, 13])
     parts = [draw.uniform(0.1, 1) for _ in range(draw.choice([1, 1, 2, 3]))]
     rows_per_s = 1000.0
@@ -35,7 +35,7 @@ def steady(draw: Random, name: str, load: float, trigger_ms: float) -> Workload:
 
 
 def share_of_executors(batches: Iterable[BatchObservation], seconds: float) -> dict[str, float]:
-    """Return how busy each executor was with these batches of so many seconds."""
+    """Return how busy each executor was with these batches, with their seconds."""
     busy: dict[str, float] = {}
     for batch in batches:
         for task in batch.tasks:

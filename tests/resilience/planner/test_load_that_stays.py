@@ -1,4 +1,4 @@
-"""What operators take at any rates, and what cannot be placed: against the same, told otherwise."""
+"""What operators take at any rates, and what cannot be placed: compared with an equal problem."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def joined_after_unknown(transfer_cost: float) -> QueryGraph:
 
 
 def streams_of(graph: QueryGraph, rates: Mapping[str, float], unknown: float) -> dict[str, float]:
-    """Return the rate of every stream; ``unknown`` is in for selectivities not told."""
+    """Return the rate of every stream; ``unknown`` replaces selectivities that are not given."""
     streams = dict(rates)
     waiting = list(graph.operators)
     while waiting:

@@ -30,11 +30,11 @@ def run() -> None:
         plans = [planner(problem) for planner in STEP_PLANNERS.values()]
         name = f"{tasks:,} tasks {before}→{after}, tau {tau:g}"
         ring = 100 * average_cost(problem) / sum(problem.state)
-        table.add_row(name, *(_told(problem, plan) for plan in plans), f"{ring:.1f}")
+        table.add_row(name, *(_cell(problem, plan) for plan in plans), f"{ring:.1f}")
     Console(width=150).print(table)
 
 
-def _told(problem: StepProblem, plan: StepPlan | Infeasible) -> str:
+def _cell(problem: StepProblem, plan: StepPlan | Infeasible) -> str:
     if isinstance(plan, Infeasible):
         return "none"
     moved = 100 * plan.cost / sum(problem.state)

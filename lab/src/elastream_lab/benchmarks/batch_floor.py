@@ -2,7 +2,7 @@
 
 A streaming aggregation of few rows and eight partitions on two executors: what its batches take is
 what Spark spends on every batch. In each round the query goes on from an empty checkpoint under
-each group of settings in turn, so that a drift of the machine falls on all of them alike. Told are
+each group of settings in turn, so that a drift of the machine affects all alike. Reported are
 the median batch, its parts as Spark reports them, and the CPU time of driver and executors.
 """
 

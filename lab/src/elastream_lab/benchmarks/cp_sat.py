@@ -4,7 +4,7 @@ Each side of each row has a process of its own, one core and a limit on its effo
 not timed. CPU seconds are those after all is imported and compiled; the memory is the most that the
 process has held. Where both prove their plan the least, they must agree.
 
-OR-tools is no dependency: ``pip install ortools``, or the lab's extra ``cp-sat``.
+OR-tools is not a dependency: ``pip install ortools``, or the lab's extra ``cp-sat``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Measured:
 def run() -> None:
     """Print the table, or what is missing."""
     if find_spec("ortools") is None:
-        print("cp_sat: needs ortools, which is no dependency: pip install ortools")
+        print("cp_sat: needs ortools, which is not a dependency: pip install ortools")
         return
     table = Table(title="CPU time to a proven optimum, and the memory it takes; one worker")
     for column in ("problem", "least cost", "elastream", f"CP-SAT {version('ortools')}"):

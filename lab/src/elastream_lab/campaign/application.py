@@ -48,7 +48,7 @@ class Teller:
     def __init__(self) -> None:
         self._out = os.fdopen(os.dup(1), "w", buffering=1)
         self._lock = threading.Lock()
-        os.dup2(2, 1)  # whatever else is printed is no line for the other side
+        os.dup2(2, 1)  # whatever else is printed is not for the other side
 
     def tell(self, **what: Any) -> None:
         """Tell one thing."""
@@ -99,7 +99,7 @@ class Commands:
 
 
 def main(folder: Path) -> int:
-    """Run the application until it is told to finish; return the exit code."""
+    """Run the application until it is asked to finish; return the exit code."""
     clock = MovedClock()
     clock.install()
     from elastream import attach
@@ -146,7 +146,7 @@ def main(folder: Path) -> int:
     started = queries.started + commands.started
     left = [] if gone else census.left_over(before, census.listeners(spark), started)
     stop(spark)
-    time.sleep(AGAIN_S)  # a thread that was told to end may be about to
+    time.sleep(AGAIN_S)  # a thread that was asked to end may be about to
     teller.tell(left=[*left, *census.threads()])
     return JVM_GONE if gone else 0
 

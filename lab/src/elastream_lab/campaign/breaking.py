@@ -42,7 +42,7 @@ class Breaker:
     mark: str
     store: SmallStore | None
     killed: list[str] = field(default_factory=list)
-    """Executors that were killed while the loop knew them and had not told them to go."""
+    """Executors that were killed while the loop knew them and had not asked them to leave."""
     applications: set[int] = field(default_factory=set)
     """Those in which a JVM was killed, an executor's or the driver's."""
 
@@ -82,7 +82,7 @@ class Breaker:
         self.applications.add(child.number)
         if not leaving:
             self.killed.append(victim)
-        return f"executor {victim} was killed" + (", which was told to go" if leaving else "")
+        return f"executor {victim} was killed" + (", which was about to leave" if leaving else "")
 
     def _store(self, fault: Fault, child: Child) -> str:
         if self.store is None:

@@ -33,7 +33,7 @@ class Reported:
     executors: tuple[str, ...] = ()
     """Those that the loop knew when the phase was reported."""
     leaving: tuple[str, ...] = ()
-    """Those of them that it had told to go."""
+    """Those of them that it had released."""
     decisions: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     """Queries that failed, with the reason."""

@@ -25,7 +25,7 @@ def lies(
     """Yield what the log does not tell, or shows wrong.
 
     ``killed`` are the executors that the loop knew and did not tell to go, each once for every time
-    that one of this id was killed: it is lost, or it was told to go before anybody noticed. ``cut``
+    that one of this id was killed: it is lost, or was released before the loss was seen. ``cut``
     applications were killed themselves, and may leave a change open; ``most`` is the bound on
     executors. All of it lasted ``lasted_s``, whatever the
     clock said: nothing can have been waited for that was longer.
@@ -45,7 +45,7 @@ def lies(
         if decision.kind == "detach" and decision.figures.get("failed"):
             yield f"the loop failed: {decision.reason}"
         if any(float(seconds) > lasted_s + 1 for seconds in _WAITED.findall(decision.reason)):
-            yield f"nobody can have waited that long: {decision.reason}"
+            yield f"a wait this long is impossible: {decision.reason}"
         if decision.kind == "done":
             yield from _wrong_figures(decision)
 

@@ -75,9 +75,9 @@ def closing_file(scenario: Scenario) -> list[Row]:
 
 def put(folder: Path, number: int, rows: Sequence[Row]) -> None:
     """Put a file into the folder, whole, so that Spark reads it after those with lower numbers."""
-    with replacing(folder / f"{number:05d}.json") as beside:
-        beside.write_text("".join(f"{json.dumps(asdict(row))}\n" for row in rows))
-        os.utime(beside, (_MTIME_S + number, _MTIME_S + number))
+    with replacing(folder / f"{number:05d}.json") as temporary:
+        temporary.write_text("".join(f"{json.dumps(asdict(row))}\n" for row in rows))
+        os.utime(temporary, (_MTIME_S + number, _MTIME_S + number))
 
 
 def _file(dice: random.Random, number: int) -> Iterator[Row]:

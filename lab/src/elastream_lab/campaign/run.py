@@ -229,7 +229,7 @@ class _Run:
                 self._again()
             time.sleep(_LOOK_S)
         if behind:
-            why = self.child.reported.failures[-1:] or ["no failure was told"]
+            why = self.child.reported.failures[-1:] or ["no failure was reported"]
             raise ElastreamError(f"{', '.join(behind)} did not commit all rows; {why[0]}")
 
     def _behind(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A file system of its own for checkpoints, which can be full, read-only or frozen for a while.
 
 An ext4 image in a file, mounted through a loop device: that needs root. Where it cannot be, the
-checkpoints are in a plain folder, and faults of the store are left out, and told as left out.
+checkpoints are in a plain folder, and faults of the store are left out; the report says so.
 """
 
 from __future__ import annotations

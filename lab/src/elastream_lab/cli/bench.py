@@ -37,7 +37,7 @@ app.command("relief")(relief)
 app.command("sweep")(sweep)
 
 _TABLE_WIDTH = 200
-"""What the table needs, also where the output is no terminal."""
+"""What the table needs, also where the output is not a terminal."""
 _MECHANISMS = typer.Option(
     "--mechanisms",
     help="Which ones, with commas between: stock, live, live-plain, live-cold, live-spare, "
@@ -142,7 +142,9 @@ def _size(text: str) -> ControlSize:
 
     parts = text.strip().split("x")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        raise ProblemError("--sizes", f"{text!r} is no EXECUTORSxTASKSxQUERIES, as 100x2000x10")
+        raise ProblemError(
+            "--sizes", f"{text!r} must be EXECUTORSxTASKSxQUERIES, such as 100x2000x10"
+        )
     try:
         return ControlSize(*map(int, parts))
     except ProblemError as error:
@@ -289,7 +291,7 @@ def _executors(text: str) -> tuple[int, int]:
 
     parts = re.fullmatch(r"\s*(\d{1,4})\s*,\s*(\d{1,4})\s*", text)
     if parts is None:
-        raise ProblemError("--executors", f"{abbreviate(text)} is no FEWER,MORE, as 2,3")
+        raise ProblemError("--executors", f"{abbreviate(text)} must be FEWER,MORE, such as 2,3")
     return int(parts[1]), int(parts[2])
 
 

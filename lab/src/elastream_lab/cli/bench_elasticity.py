@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _TABLE_WIDTH: Final = 120
-"""What the table needs, also where the output is no terminal."""
+"""What the table needs, also where the output is not a terminal."""
 _LINE_EVERY_S: Final = 30.0
 _LOAD = typer.Option(
     "--load",
@@ -125,7 +125,7 @@ def elasticity(
 
     def report() -> dict[str, object]:
         summary = {
-            "load": replayed.told,
+            "load": replayed.description,
             "seconds": settings.seconds,
             "made": replayed.made,
             "settings": settings.as_json(),
@@ -133,7 +133,7 @@ def elasticity(
         }
         return {**summary, "error": "; ".join(errors)} if errors else summary
 
-    console.print(f"the load: {replayed.told}, in {settings.seconds:g} s", highlight=False)
+    console.print(f"the load: {replayed.description}, in {settings.seconds:g} s", highlight=False)
     try:
         with ended_like_by_ctrl_c(), java_kept_quiet(), _watched(console) as (say, show):
 

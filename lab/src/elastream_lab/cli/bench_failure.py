@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _TABLE_WIDTH: Final = 160
-"""What the table needs, also where the output is no terminal."""
+"""What the table needs, also where the output is not a terminal."""
 _WAYS = typer.Option(
     "--ways", help="Which ones, with commas between: stock, elastream, standbys. Left out: all."
 )

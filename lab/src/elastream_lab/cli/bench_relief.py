@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _TABLE_WIDTH: Final = 150
-"""What the table needs, also where the output is no terminal."""
+"""What the table needs, also where the output is not a terminal."""
 _SHAPES = typer.Option(
     "--shape",
     help="Which ones, with commas between: one-stage, two-stages, join-then-count, two-queries, "

@@ -120,7 +120,7 @@ class _Lines:
             return
         self._doing, self._last_s = run.doing, time.monotonic()
         rows = f"{run.rows_done:,} of {run.recording.rows:,} posts"
-        typer.echo(f"{run.doing}: {rows}, {len(run.told):,} ticks told")
+        typer.echo(f"{run.doing}: {rows}, {len(run.reported):,} ticks reported")
 
 
 def _summary(run: PatternsRun, seconds: float, error: str | None) -> dict[str, Any]:
@@ -138,6 +138,6 @@ def _summary(run: PatternsRun, seconds: float, error: str | None) -> dict[str, A
 def _write_changes(run: PatternsRun, out: Path) -> None:
     from elastream_lab.applications.patterns.plain_miner import changes
 
-    with replacing(out) as beside, beside.open("w") as file:
-        for tick, pattern, became in changes(run.told):
+    with replacing(out) as temporary, temporary.open("w") as file:
+        for tick, pattern, became in changes(run.reported):
             file.write(json.dumps({"tick": tick, "pattern": pattern, "maximal": became}) + "\n")

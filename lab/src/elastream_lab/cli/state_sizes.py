@@ -24,7 +24,9 @@ def states_of(text: str) -> tuple[int, ...]:
     size = re.fullmatch(r"(\d{1,15})([KMG]?)", text.strip())
     if text not in STATES and size is None:
         known = ", ".join([*STATES, "both"])
-        raise ProblemError("--state", f"{abbreviate(text)} is none of {known}, and no size as 64M")
+        raise ProblemError(
+            "--state", f"{abbreviate(text)} is not one of {known}, nor a size such as 64M"
+        )
     found = STATES[text] if size is None else int(size[1]) * _UNITS[size[2]]
     if found < _UNITS["M"]:
         raise ProblemError("--state", f"{abbreviate(text)} is too small; the least is 1M")

@@ -180,13 +180,13 @@ class _Lines:
     def __init__(self, console: Console, update: Callable[[TaxiRun], None] | None) -> None:
         self._console = console
         self._update = update
-        self._told = 0
+        self._shown = 0
         self._doing = ""
         self._last_s = 0.0
 
     def __call__(self, run: TaxiRun) -> None:
-        for decision in run.decisions[self._told :]:
-            self._told += 1
+        for decision in run.decisions[self._shown :]:
+            self._shown += 1
             if decision.kind not in _QUIET:
                 self._console.print(f"  {decision.kind}: {decision.reason}", highlight=False)
         if self._update is not None:
@@ -198,7 +198,9 @@ class _Lines:
 
 def _line(run: TaxiRun) -> str:
     total = run.trips.recording.rows
-    return f"{run.doing}: {run.rows_done:,} of {total:,} trips, {len(run.rankings):,} minutes told"
+    return (
+        f"{run.doing}: {run.rows_done:,} of {total:,} trips, {len(run.rankings):,} minutes reported"
+    )
 
 
 def _tell(
@@ -254,7 +256,7 @@ def _summary(run: TaxiRun, seconds: float, error: str | None) -> dict[str, Any]:
 
 def _write_rankings(run: TaxiRun, out: Path) -> None:
     """Write a line a minute, in the order of time."""
-    with replacing(out) as beside, beside.open("w") as file:
+    with replacing(out) as temporary, temporary.open("w") as file:
         for minute, best in sorted(run.rankings.items()):
             entries = [
                 {"route": one.route, "trips": one.trips, "latest": _time(one.latest_s)}

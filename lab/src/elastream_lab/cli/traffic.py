@@ -118,7 +118,7 @@ def _tell(spark: SparkSession, monitor: TrafficJob, wrong: int, out: Path | None
     if out is not None:
         from pyarrow import parquet
 
-        with replacing(out) as beside:
-            parquet.write_table(report.toArrow(), beside)
+        with replacing(out) as temporary:
+            parquet.write_table(report.toArrow(), temporary)
     verdict = "exact against a batch computation" if not wrong else f"{wrong:,} results DIFFER"
     typer.echo(verdict)

@@ -37,7 +37,7 @@ def run_trials(
 ) -> None:
     """Let ``run(say, done, failed)`` run, and show and write what came of it, also where it ends.
 
-    ``table`` needs so much ``width``, also where the output is no terminal; ``note`` is a line
+    ``table`` needs so much ``width``, also where the output is not a terminal; ``note`` is a line
     below it. ``draw`` is called where there is a result. Exits as broken where a run failed or was
     not exact.
     """

@@ -128,7 +128,7 @@ def _wrong(arguments: list[str], *, quiet: bool) -> str | None:
         return f"exit code {code}: {complained.strip()[:300]}"
     lines = complained.count("\n")
     if code == BAD_INPUT and ((said and quiet) or lines < 1 or (lines > 1 and quiet)):
-        return f"bad input is not told in one line: {said[:100]!r}, {complained[:300]!r}"
+        return f"bad input is not reported in one line: {said[:100]!r}, {complained[:300]!r}"
     if code != BAD_INPUT and not said and (quiet or not complained):
         return f"exit code {code}, and nothing was said"
     if code != BAD_INPUT and quiet and complained:

@@ -2,7 +2,7 @@
 
 A job replays recordings, one for each of its queries. The harness gives it a session, makes it
 warm, starts its clocks, waits until all is read, stops it at a batch boundary and lets it be
-checked. What it counts, and how that is computed anew, is the job's own affair.
+checked. What it counts, and how that is computed again, is the job's own affair.
 """
 
 from __future__ import annotations

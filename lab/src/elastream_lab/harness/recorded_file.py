@@ -1,6 +1,6 @@
 """A real file as a recording: CSV, JSON lines, Parquet or a log, replayed faster than it happened.
 
-Everything that can be wrong with the file is found here, before any process is started, and told in
+Everything that can be wrong with the file is found here, before any process starts, and reported in
 one line that names the field: a path that cannot be read, a format that is not known, a column
 that is not there, a time that is none. Rows are sorted by time, and the time between the first and
 the last row is compressed to the wanted length; the shape of the rate stays.
@@ -207,7 +207,7 @@ def times_us(column: Any, name: str) -> Any:
 def _numbers_us(numbers: Any, name: str) -> Any:
     times = numbers * unit_us(numbers[0])
     if not (np.abs(times) < _LATEST_US).all():
-        raise ProblemError("time", f"column {abbreviate(name)} holds a number that is no time")
+        raise ProblemError("time", f"column {abbreviate(name)} holds a number that is not a time")
     return times.astype(np.int64)
 
 

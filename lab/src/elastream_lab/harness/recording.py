@@ -3,7 +3,7 @@
 Made rows and rows from a real file become the same thing before a query starts, so the replay
 source is one and small: row k of the file is offset k of the stream. The source maps the file into
 memory and hands slices of it on without a copy; a batch job can read the same rows again and count
-them anew. Posts have one column, ``text``; any other columns will do.
+them again. Posts have one column, ``text``; any other columns will do.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A Python streaming data source (``pyspark.sql.datasource``). The offset is a position: how many rows
 of the recording have been read. Rows ``start .. end - 1`` are the same whoever asks for them and
 when, so a batch can be run again after a fault, a query can go on in another application, and a
-batch job can count the same rows anew.
+batch job can count the same rows again.
 
 The clock is a small file next to the driver. Until it says that the replay has started, only as
 many rows are there as it opens: a query can be started, warmed and filled with state before the

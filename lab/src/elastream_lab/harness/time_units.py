@@ -14,5 +14,5 @@ UNITS_US: Final = ((1e11, 1e6), (1e14, 1e3), (1e17, 1.0), (float("inf"), 1e-3))
 
 
 def unit_us(number: float) -> float:
-    """Return how many microseconds the unit of ``number`` has; what is no number has any."""
+    """Return how many microseconds the unit of ``number`` has; anything else has any."""
     return next((unit for mark, unit in UNITS_US if abs(number) < mark), 1.0)

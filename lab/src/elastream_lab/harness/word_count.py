@@ -61,7 +61,7 @@ class WordCount:
     rows_a_batch: int | None = None
     ballast_bytes: int = 0
     """State of each word that begins with ``BALLAST``: makes the state large without any load.
-    Where the word comes again all of it is written anew."""
+    Where the word comes again all of it is written again."""
     rounds_a_ms: float | None = None
     """How many rounds of hashing burn a millisecond of service time; ``None``: it is slept."""
     uri: str | None = None

@@ -159,9 +159,9 @@ class ResizeFigures:
             "asked_to_settled_s": round(self.asked_to_settled_s, 1),
             "steady_again": self.steady_again,
             "response_ms": {
-                "steady": _told(self.steady, "median", "p99"),
-                "change": _told(self.change, "median", "p99", "worst"),
-                "after": _told(self.after, "median", "p99"),
+                "steady": _as_json(self.steady, "median", "p99"),
+                "change": _as_json(self.change, "median", "p99", "worst"),
+                "after": _as_json(self.after, "median", "p99"),
             },
             "added_p99_ms": _whole(self.added_p99_ms),
             "longest_gap_ms": round(self.longest_gap_ms),
@@ -371,7 +371,7 @@ def _median_ms(batches: Sequence[CommittedBatch]) -> float:
     return median(batch.duration_ms for batch in batches)
 
 
-def _told(spread: Spread | None, *names: str) -> dict[str, int] | None:
+def _as_json(spread: Spread | None, *names: str) -> dict[str, int] | None:
     return None if spread is None else {name: spread.as_json()[name] for name in names}
 
 

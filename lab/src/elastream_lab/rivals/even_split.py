@@ -2,7 +2,7 @@
 
 The baseline "Storm" of papers 000 and 001 (section 6): the default scheduler gives each node the
 same number of consecutive tasks. Of m tasks, node i of the nodes ``0 .. n'-1`` gets the i-th run;
-where m is no multiple of n', the first ``m mod n'`` runs are one task longer, and with more nodes
+where n' does not divide m, the first ``m mod n'`` runs are one task longer, and with more nodes
 than tasks the last nodes are idle. Neither work nor state counts, so plans may be over the limit
 (status ``unbalanced``), and a change by one node shifts nearly every run. O(m).
 """

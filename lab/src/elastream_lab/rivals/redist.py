@@ -2,7 +2,7 @@
 
 A baseline of paper 001 (section 6), after B. Gedik, "Partitioning functions for stateful data
 parallelism in stream processing", VLDB Journal 23(4), 2014. All tasks are taken off their nodes
-and placed anew on the nodes ``0 .. n'-1``, the heaviest first (of equal ones the lower number).
+and placed again on the nodes ``0 .. n'-1``, the heaviest first (of equal ones the lower number).
 With the tasks placed so far and task j on node i, Gedik penalises
 
     ``imbalance = (max load - min load) / mean load``, in units of the imbalance ``theta`` allowed,
@@ -12,7 +12,7 @@ and takes the node of least ``imbalance / theta + migration``. We allow ``theta 
 the second term: node i has the penalty ``imbalance + weight * tau * migration``, the same order
 of nodes for ``weight = 1`` and defined for ``tau = 0``, where migration only breaks ties. Where no
 task has work all penalties are 0. Ties go to the node that has the task, then to the lower load,
-then to the lower number. As all tasks are placed anew, even a balanced assignment may change.
+then to the lower number. As all tasks are placed again, even a balanced assignment may change.
 
 Only two nodes can be best, the one that has the task and the least loaded one (it lowers the
 maximum and raises the minimum at least as much as any other), so a plan takes O(m log n')

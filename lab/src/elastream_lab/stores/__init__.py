@@ -1,1 +1,1 @@
-"""Storage for checkpoints that is no disk of this machine: a real S3 server, near or far."""
+"""Storage for checkpoints outside this machine's disks: a real S3 server, near or far."""

@@ -1,6 +1,6 @@
 """A link of known width between Spark and a server on this machine, in a process of its own.
 
-What either side says is passed on, all connections together no faster than told, each direction for
+What either side sends is passed on, all connections together at this rate, each direction for
 itself, as on a network. A message waits until those before it would have gone through the link; so
 the rate holds over any time longer than the burst, which is what goes through in 20 ms. Without a
 rate it only counts. How many bytes went each way is appended to a file, five times a second.

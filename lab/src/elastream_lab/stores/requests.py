@@ -32,7 +32,7 @@ class Request:
 
 
 def read_requests(log: Path) -> Iterator[Request]:
-    """Yield what has been asked so far, in order; lines that are no request are passed over."""
+    """Yield what has been asked so far, in order; lines that are not requests are skipped."""
     with log.open(errors="replace") as lines:
         for line in lines:
             words = line.split()

@@ -1,1 +1,1 @@
-"""The papers' experiments made anew, a folder a theme."""
+"""The papers' experiments reproduced, a folder a theme."""

@@ -1,4 +1,4 @@
-"""What a study hands back: one figure or table of a paper, made anew."""
+"""What a study hands back: one figure or table of a paper, reproduced."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Candidates:
         return found
 
     def _guessed(self, worth: Floats, share: float) -> Floats:
-        """Return the worth with this share of it guessed anew."""
+        """Return the worth with this share of it guessed again."""
         noise = _SPREAD * self._random.standard_normal(len(worth))
         guess: Floats = worth * np.exp(noise * (self._random.random(len(worth)) < share))
         return guess

@@ -58,7 +58,7 @@ def sequence(file: ProblemFile, draw: Draw = False, seconds: Seconds = None) -> 
 
 
 def sequence_problem(data: Fields) -> SequenceProblem:
-    """Return the problem: ``targets`` stands in place of ``nodes`` and ``tau``."""
+    """Return the problem: ``targets`` replaces ``nodes`` and ``tau``."""
     expect_fields("", data, required=("work", "state", "current", "targets"), optional=("gamma",))
     expect_intervals(data)
     targets = targets_of("targets", data["targets"])

@@ -69,7 +69,7 @@ def prepare(out: Path, *, overwrite: bool) -> Path:
         known = {"tasks", "totals", _NODES, _MANIFEST}
         strange = sorted(entry.name for entry in out.iterdir() if entry.name not in known)
         if strange:
-            raise ProblemError("out", f"{out} holds {strange[0]}, which is no part of a trace")
+            raise ProblemError("out", f"{out} holds {strange[0]}, which is not part of a trace")
     unfinished = out.absolute().with_name(f".{out.absolute().name}.unfinished")
     try:
         if unfinished.exists():
@@ -112,7 +112,7 @@ def read_manifest(trace: Path) -> dict[str, Any]:
         manifest = json.loads((trace / _MANIFEST).read_text())
     except OSError:
         raise ProblemError(
-            str(trace), "is no trace, or one that was not finished: it has no manifest"
+            str(trace), "is not a trace, or was not finished: it has no manifest"
         ) from None
     except ValueError:
         raise ProblemError(str(trace), f"its {_MANIFEST} is damaged") from None

@@ -184,7 +184,7 @@ def _price(step: WholeStep, kept: Keeping, known: Answer) -> tuple[Answer, Conte
 
 
 def _pack(step: WholeStep, kept: Keeping) -> Answer:
-    """Return the kept tasks with all others packed around them, or all tasks packed anew."""
+    """Return the kept tasks with all others packed around them, or all tasks packed again."""
     nowhere = np.full(len(step.work), -1)
     for place in (kept.place, nowhere):
         packed = settle(step, place, kept.open_nodes)

@@ -19,7 +19,7 @@ nothing is left to add, lighter tasks are priced.
 
 Cost: a round takes O(nodes (priced + tasks a node)) for the knapsacks and a linear program with a
 row for each priced task and each node. Both are counted in inner steps, and the search ends when
-so many are used up: the same on every machine. So are the branches of the integer programs.
+that many are used up: the same on every machine. So are the branches of the integer programs.
 """
 
 from __future__ import annotations

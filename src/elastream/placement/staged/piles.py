@@ -187,7 +187,7 @@ def _swap(piles: Piles, task: int, node: int, tried: int) -> tuple[bool, int]:
 def level(piles: Piles) -> Ints:
     """Return a placement that costs no more and is at least as even.
 
-    Tasks that move anyway are spread anew, the longest first; those that are free to stay do so
+    Tasks that move anyway are spread again, the longest first; those that are free to stay do so
     where that makes no batch longer and no node busier than the busiest.
     """
     step = piles.step

@@ -138,7 +138,7 @@ class Replication(ReplicationSettings):
         memory = replace(memory, solving=True, plans=memory.plans + 1)
         repairs = _changes(operator_loads(observed) or (), problem.current or {})
         solve = Think(Solve(problem, self.effort, tuple(repairs)))
-        return memory, self._hold(observed, f"; {why}: solved anew"), (*questions, solve)
+        return memory, self._hold(observed, f"; {why}: solved again"), (*questions, solve)
 
     def after_answer(
         self, memory: ReplicationMemory, observed: Observed, question: Question, answer: Any

@@ -96,7 +96,7 @@ def latency_of(
 
 
 def _stages_ms(batch: BatchObservation, slots: Mapping[str, float]) -> dict[OperatorKey, float]:
-    """Return how long the stage of each operator took on so many slots of each executor."""
+    """Return how long the stage of each operator took on this many slots of each executor."""
     tasks: dict[OperatorKey, list[tuple[str, float]]] = {}
     for task in batch.tasks:
         ran = tasks.setdefault((task.task.query, task.task.operator), [])

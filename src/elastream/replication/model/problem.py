@@ -52,7 +52,7 @@ class Operator:
     """Slots that the fullest of 1, 2, ... replicas keeps busy; empty: none."""
 
     def busy_by(self, replicas: int) -> Number:
-        """Return the slots that the fullest of so many replicas keeps busy."""
+        """Return the slots that the fullest of this many replicas keeps busy."""
         return self.busy[min(replicas, len(self.busy)) - 1] if self.busy else 0
 
 

@@ -89,12 +89,12 @@ def test_the_stream_is_exact_through_moves_a_kill_and_a_restart(spark: SparkSess
             attachment.wait(PATIENCE_S)
         replay.open([POSTS])
         last = max(tick for tick, patterns in mined(job.posts(spark), MINING).items() if patterns)
-        replay.wait(lambda: replay.has_read_all and last in job.told)
+        replay.wait(lambda: replay.has_read_all and last in job.reported)
     assert job.wrong(spark) == 0
     lag = job.lag_batches()
     assert lag is not None
     assert lag <= 2
-    assert {became for _, _, became in changes(job.told)} == {True, False}
+    assert {became for _, _, became in changes(job.reported)} == {True, False}
 
 
 def _moved(attachment: elastream.Attachment) -> None:

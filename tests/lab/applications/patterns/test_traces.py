@@ -37,7 +37,7 @@ def posts(count: int = 200, hours: int = 12) -> list[dict[str, Any]]:
         when = START + timedelta(seconds=int(random.integers(0, hours * 3600)))
         text = " ".join(random.choice(words, random.integers(1, 5)))
         made.append({"time": when.isoformat(), "text": text.capitalize()})
-    made += [{"time": START.isoformat(), "text": "…!"}]  # a row without a word is no bad row
+    made += [{"time": START.isoformat(), "text": "…!"}]  # a row without a word is not a bad row
     made += [{"time": (START + timedelta(hours=hours)).isoformat(), "text": "the end"}]
     return made
 
@@ -185,7 +185,7 @@ def test_bad_rows_are_counted_by_their_fault(spark: SparkSession, tmp_path: Path
     rows = bad_posts()
     path = write_json(tmp_path / "posts.json", rows)
     with Path(path).open("a") as file:
-        file.write("{this is no JSON}\n")
+        file.write("{this is not JSON}\n")
     report = build_trace(spark, settings_of(path, max_bad_share=0.2), tmp_path / "trace")
     assert report.rows == len(rows) + 1
     assert report.bad_rows == {"text": 2, "time": 3}
@@ -273,7 +273,7 @@ def test_wrong_settings_are_named_before_spark_starts(changes: dict[str, Any], l
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ProblemError, match=r"holds thesis\.txt, which is no part of a trace"):
+    with pytest.raises(ProblemError, match=r"holds thesis\.txt, which is not part of a trace"):
         prepare(tmp_path, overwrite=True)
     with pytest.raises(ProblemError, match="is a file; name a folder"):
         prepare(tmp_path / "thesis.txt", overwrite=True)

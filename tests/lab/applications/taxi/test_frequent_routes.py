@@ -46,7 +46,7 @@ def plain_rankings(trips: Path) -> dict[datetime, Ranking]:
 
 
 def found(rows: list[Row]) -> dict[datetime, Ranking]:
-    assert len({row["minute"] for row in rows}) == len(rows), "a minute is told twice"
+    assert len({row["minute"] for row in rows}) == len(rows), "a minute is reported twice"
     return {
         row["minute"]: [
             (entry["trips"], datetime.fromtimestamp(entry["latest"]), entry["route"])
@@ -81,7 +81,7 @@ def test_every_ranking_of_the_stream_equals_the_plain_one(
     expected = plain_rankings(whole)
     streamed = found(rows)
     assert streamed == {minute: expected[minute] for minute in streamed}
-    assert len(streamed) >= 45, "all minutes but those the watermark still holds are told"
+    assert len(streamed) >= 45, "all minutes but those the watermark still holds are reported"
 
 
 def test_a_table_is_ranked_as_the_stream_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_every_pair_is_placed_where_the_plan_says_and_stays_there(ran: Ran) -> N
     assert ran.where == [ran.executors[node] for node in ran.nodes]
 
 
-def test_what_the_queries_told_equals_the_batch_job(spark: SparkSession, ran: Ran) -> None:
+def test_what_the_queries_reported_equals_the_batch_job(spark: SparkSession, ran: Ran) -> None:
     assert results(spark, ran.monitor).count() > 500
     assert ran.monitor.wrong(spark) == 0
 

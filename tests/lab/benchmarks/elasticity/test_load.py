@@ -57,7 +57,7 @@ def test_times_and_counts_are_known_from_what_columns_hold(
     load = read_load(path, "2020-03-01T06:00", 4)
     assert load.counts.tolist() == [6, 7, 8, 9]
     assert not load.made
-    assert load.told == f"{name}: 4 h from 2020-03-01 06:00, a count every 3600 s"
+    assert load.description == f"{name}: 4 h from 2020-03-01 06:00, a count every 3600 s"
 
 
 def test_the_columns_may_come_in_any_order(written: Written) -> None:
@@ -71,7 +71,7 @@ def test_left_out_the_span_is_the_day_with_the_busiest_step(written: Written) ->
     counts[30] = 99
     load = read_load(written("time,count", *hourly(counts)))
     assert load.counts.tolist() == counts[24:48]
-    assert "24 h from 2020-03-02 00:00" in load.told
+    assert "24 h from 2020-03-02 00:00" in load.description
 
 
 def test_a_step_that_is_missing_or_untold_had_no_arrivals(written: Written) -> None:
@@ -93,8 +93,11 @@ def test_rows_of_one_time_are_added_and_need_no_order(written: Written) -> None:
     [
         (["time,count"], "has no rows"),
         (["a,b", "1,2"], "has no column of times; it has a, b"),
-        (["time,note", "2020-03-01,x"], "has 0 columns of numbers beside 'time' (none)"),
-        (["time,a,b", "2020-03-01,1,2"], "has 2 columns of numbers beside 'time' (a, b), where"),
+        (["time,note", "2020-03-01,x"], "has 0 columns of numbers in addition to 'time' (none)"),
+        (
+            ["time,a,b", "2020-03-01,1,2"],
+            "has 2 columns of numbers in addition to 'time' (a, b), where",
+        ),
         (["when,count", "soon,1", "later,2"], "row 1 of column 'when' is 'soon', not a time"),
         (["time,count", "2020-03-01,1", "2020-03-02,-3"], "row 2 of column 'count' is -3, which"),
         (["time,count", "2020-03-01,1"], "has a single time, where a load has many"),
@@ -166,6 +169,6 @@ def test_a_compressed_load_keeps_its_shape_its_length_and_the_peak_asked_for(
 def test_the_made_day_is_the_same_each_time_and_says_that_it_is_made() -> None:
     one, same, other = made_load(1), made_load(1), made_load(2)
     assert one.made
-    assert "made" in one.told
+    assert "made" in one.description
     assert one.counts.tolist() == same.counts.tolist() != other.counts.tolist()
     assert one.counts.max() > 2 * one.counts.min() > 0

@@ -84,9 +84,9 @@ def test_the_peak_follows_from_what_the_most_executors_can_do() -> None:
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        ({"ways": ()}, "ways: '' is none of fixed-min, fixed-max, spark-dynamic"),
-        ({"ways": ("fixed-max", "x")}, "ways: 'x' is none of fixed-min"),
-        ({"work": "done"}, "work: 'done' is none of slept, burnt"),
+        ({"ways": ()}, "ways: '' is not one of fixed-min, fixed-max, spark-dynamic"),
+        ({"ways": ("fixed-max", "x")}, "ways: 'x' is not one of fixed-min"),
+        ({"work": "done"}, "work: 'done' is not one of slept, burnt"),
         ({"min_executors": 4}, "min_executors: 4 is not below `max_executors`, 4"),
         ({"max_executors": 1}, "max_executors: 1 is too small; the least is 2"),
         ({"partitions": 3}, "partitions: 3 is too small; the least is 4"),

@@ -119,10 +119,13 @@ def test_a_run_that_breaks_leaves_what_was_there(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--state", "64X"], "--state: '64X' is none of small, large, both, and no size as 64M"),
+        (
+            ["--state", "64X"],
+            "--state: '64X' is not one of small, large, both, nor a size such as 64M",
+        ),
         (["--executors", "1"], "--executors: 1 is too small; the least is 2"),
         (["--hot-share", "2"], "--hot-share: 2 is more than all of it, 1"),
-        (["--ways", "magic"], "--ways: magic is none of stock, elastream, standbys"),
+        (["--ways", "magic"], "--ways: magic is not one of stock, elastream, standbys"),
         (["--ways", ","], "--ways: name at least one of stock, elastream, standbys"),
         (["--repeats", "0"], "--repeats: 0 is too small; the least is 1"),
     ],

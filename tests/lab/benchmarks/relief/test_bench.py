@@ -93,7 +93,7 @@ def test_the_summary_is_written_whole_also_where_a_shape_failed(
     ("arguments", "line"),
     [
         (["--change", "2,4"], "--change: "),
-        (["--shape", "round"], "--shape: round is none of"),
+        (["--shape", "round"], "--shape: round is not one of"),
         (["--planner", "best"], "planner: "),
     ],
 )

@@ -34,12 +34,12 @@ class PatternsJob:
     rows_a_batch: int | None = None
     service_us: float = 0.0
     """What a pattern costs where it is counted, in each window that it is in: slept."""
-    told: dict[int, frozenset[str]] = field(default_factory=dict)
+    reported: dict[int, frozenset[str]] = field(default_factory=dict)
     """The maximal frequent patterns after every tick that has some."""
-    told_in: dict[int, int] = field(default_factory=dict)
+    reported_in: dict[int, int] = field(default_factory=dict)
     """The batch that reported a tick."""
-    told_twice: int = 0
-    """Ticks that were reported anew, and differently."""
+    reported_twice: int = 0
+    """Ticks that were reported again with other values."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
@@ -72,20 +72,20 @@ class PatternsJob:
     def handle(self, batch: int, ticks: dict[int, frozenset[str]]) -> None:
         """Take in the ticks that a batch has closed."""
         for tick, patterns in ticks.items():
-            self.told_twice += self.told.get(tick, patterns) != patterns
-            self.told[tick] = patterns
-            self.told_in[tick] = batch
+            self.reported_twice += self.reported.get(tick, patterns) != patterns
+            self.reported[tick] = patterns
+            self.reported_in[tick] = batch
 
     def wrong(self, spark: SparkSession) -> int:
         """Return how many ticks differ from the plain miner's, or were reported twice."""
         expected = mined(self.posts(spark), self.mining)
-        return differing(self.told, expected) + self.told_twice
+        return differing(self.reported, expected) + self.reported_twice
 
     def wrong_so_far(self, spark: SparkSession) -> int:
         """Return the same of a job that was stopped on the way, for the ticks up to the last."""
-        until = max(self.told, default=0)
+        until = max(self.reported, default=0)
         expected = mined(self.posts(spark, until=until + 1), self.mining)
-        return differing(self.told, expected) + self.told_twice
+        return differing(self.reported, expected) + self.reported_twice
 
     def posts(self, spark: SparkSession, *, until: int | None = None) -> list[list[str]]:
         """Return the words of every post, or of the first ones, in the order of the stream."""
@@ -100,8 +100,8 @@ class PatternsJob:
         """Return after how many batches, at most, a tick was reported after a later post came."""
         ends = {batch.batch: batch.end for batch in committed_batches(self.checkpoint)}
         lags = []
-        for tick, told_in in self.told_in.items():
+        for tick, reported_in in self.reported_in.items():
             closing = [batch for batch, end in ends.items() if end > tick]
-            if closing and told_in in ends:
-                lags.append(told_in - min(closing))
+            if closing and reported_in in ends:
+                lags.append(reported_in - min(closing))
         return max(lags, default=None)

@@ -58,8 +58,8 @@ def maximal_patterns(posts: DataFrame, mining: Mining, *, service_us: float = 0.
     counted = spans.groupBy("span", "pattern").agg(f.count(f.lit(1)).alias("posts"))
     frequent = counted.where(f.col("posts") >= mining.least)
     report = frequent.select(
-        f.window_time("span").alias("until"), f.explode(_told()).alias("told")
-    ).select("until", "told.*")
+        f.window_time("span").alias("until"), f.explode(_reported()).alias("reported")
+    ).select("until", "reported.*")
     tick = f.window("until", slide).alias("tick")
     result = report.groupBy(tick, "pattern").agg(
         f.bool_or("own").alias("frequent"), f.bool_or(~f.col("own")).alias("covered")
@@ -95,7 +95,7 @@ def _longer(words: Column, entry: Column) -> Column:
     )
 
 
-def _told() -> Column:
+def _reported() -> Column:
     """Return whom a frequent pattern shows: itself, and those it has one word more than."""
     from pyspark.sql import functions as f
 
@@ -108,5 +108,5 @@ def _told() -> Column:
             f.lit(False).alias("own"),
         ),
     )
-    nobody = f.slice(covered, 1, 0)
-    return f.concat(own, f.when(f.size(words) > 1, covered).otherwise(nobody))
+    covers_none = f.slice(covered, 1, 0)
+    return f.concat(own, f.when(f.size(words) > 1, covered).otherwise(covers_none))

@@ -39,7 +39,7 @@ class Mining:
         count("least", self.least, least=1)
         count("most_words", self.most_words, least=1, most=8)
         if self.window % self.tick:
-            why = f"{self.window} is no multiple of `tick`, {self.tick}"
+            why = f"{self.window} is not a multiple of `tick`, {self.tick}"
             raise ProblemError("window", why)
         if self.window // self.tick > 100:
             raise ProblemError("window", f"{self.window} is above 100 ticks of {self.tick}")

@@ -61,7 +61,7 @@ def counted(spark: SparkSession, settings: TraceSettings) -> DataFrame:
         f.when(good, interval).alias("interval"),
         f.when(good, keys).alias("keys"),
     )
-    report = _told(_each_key(rows, settings.patterns), settings.value_bytes)
+    report = _reports(_each_key(rows, settings.patterns), settings.value_bytes)
     if settings.patterns is not None:
         # Few patterns occur twice in an interval: to add them up before they are shuffled would
         # save nothing and need memory for all of them.
@@ -139,7 +139,7 @@ def _after(words: str, place: str) -> Column:
     return f.slice(words, f.col(place) + 2, f.size(words))
 
 
-def _told(each: DataFrame, value_bytes: int) -> DataFrame:
+def _reports(each: DataFrame, value_bytes: int) -> DataFrame:
     """Return ``fault, interval, hash, id, size, first``: keys by what tells them apart."""
     from pyspark.sql import functions as f
 

@@ -76,7 +76,7 @@ class PatternsRun:
     recording: Recording
     doing: str = "starting"
     rows_done: int = 0
-    told: dict[int, frozenset[str]] = field(default_factory=dict)
+    reported: dict[int, frozenset[str]] = field(default_factory=dict)
     moved: int = 0
     """Tasks that were moved, and are where they were asked to be."""
     lag_batches: int | None = None
@@ -125,7 +125,7 @@ def run(made: PatternsRun, spark: SparkSession, *, show: Callable[[PatternsRun],
         settings.mining,
         partitions=settings.partitions,
     )
-    made.told = job.told
+    made.reported = job.reported
     policy = Policy(
         min_executors=settings.executors,
         max_executors=settings.executors,
@@ -146,8 +146,8 @@ def run(made: PatternsRun, spark: SparkSession, *, show: Callable[[PatternsRun],
                 _wait(made, replay, show, lambda rows=until: replay.rows_done >= rows)  # type: ignore[misc]
                 made.moved += _rotated(attachment)
             _wait(made, replay, show, lambda: replay.has_read_all)
-            made.doing = "replayed, the last tick is being told"
-            _wait(made, replay, show, lambda: not last or last in job.told)
+            made.doing = "replayed, the last tick is being reported"
+            _wait(made, replay, show, lambda: not last or last in job.reported)
     made.doing = "checking against the plain miner"
     show(made)
     made.lag_batches = job.lag_batches()

@@ -91,7 +91,7 @@ def format_of(name: str | None) -> Format | None:
             found: Format = known
             return found
     if name is not None:
-        raise ProblemError("format", f"{abbreviate(name)} is none of csv, json, parquet")
+        raise ProblemError("format", f"{abbreviate(name)} is not one of csv, json, parquet")
     return None
 
 
@@ -102,5 +102,5 @@ def _kind(path: str) -> Format:
     found = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         known = ", ".join(_SUFFIXES)
-        raise ProblemError("input", f"{path} is none of {known}; say what it is with `format`")
+        raise ProblemError("input", f"{path} is not one of {known}; say what it is with `format`")
     return found

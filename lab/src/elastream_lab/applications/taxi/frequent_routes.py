@@ -5,7 +5,7 @@
     parser ─ filterByCoordinates ─ computeRouteID ──► countByWindow ──► partialRank ──► globalRank
     (the source's stage)                              by route          by bucket       one group
 
-A route's frequency is that of the last 30 minutes, told once a minute of the data's time. The
+A route's frequency is that of the last 30 minutes, reported once a minute of the data's time. The
 paper's metronome, which pulses when that time advances, is Spark's watermark: a minute is reported
 when no row of it can come any more. *partialRank* ranks the routes of each of some buckets,
 *globalRank* the best of all buckets; only ten routes of a bucket have to travel. All three are
@@ -69,10 +69,10 @@ def frequent_routes(trips: DataFrame, *, service_us: float = 0.0) -> DataFrame:
     bucket = f.pmod(f.hash("route"), f.lit(_BUCKETS)).alias("bucket")
     entry = f.struct((-f.col("trips")).alias("order"), (-f.col("latest")).alias("age"), "route")
     partial = counted.groupBy(minute, bucket).agg(_first(f.collect_list(entry)).alias("best"))
-    last = f.window(f.window_time("minute"), _SLIDE).alias("told")
+    last = f.window(f.window_time("minute"), _SLIDE).alias("slide")
     ranked = partial.groupBy(last).agg(_first(f.flatten(f.collect_list("best"))).alias("best"))
     shown = f.transform("best", _shown)
-    return ranked.select(f.col("told.end").alias("minute"), shown.alias("best"))
+    return ranked.select(f.col("slide.end").alias("minute"), shown.alias("best"))
 
 
 def _first(entries: Column) -> Column:

@@ -47,9 +47,9 @@ class TaxiJob:
     trigger_s: float = 1.0
     rows_a_batch: int | None = None
     rankings: dict[int, tuple[Ranked, ...]] = field(default_factory=dict)
-    """The ranking of every minute told so far."""
-    told_twice: int = 0
-    """Minutes that were reported anew, and differently."""
+    """The ranking of every minute reported so far."""
+    reported_twice: int = 0
+    """Minutes that were reported again with other values."""
 
     def __post_init__(self) -> None:
         count("partitions", self.partitions, least=1)
@@ -91,13 +91,13 @@ class TaxiJob:
     def handle(self, minutes: Rankings) -> None:
         """Take in the minutes that a batch has closed."""
         for minute, best in minutes.items():
-            self.told_twice += self.rankings.get(minute, best) != best
+            self.reported_twice += self.rankings.get(minute, best) != best
             self.rankings[minute] = best
 
-    def wrong(self, spark: SparkSession) -> int:  # noqa: ARG002 - plain Python counts anew
+    def wrong(self, spark: SparkSession) -> int:  # noqa: ARG002 - plain Python counts again
         """Return how many minutes differ from the plain computation, or were reported twice."""
         expected = plain_rankings(self.trips.trips)
-        return differing(self.rankings, expected) + self.told_twice
+        return differing(self.rankings, expected) + self.reported_twice
 
 
 def _ranked(entry: Any) -> Ranked:

@@ -1,7 +1,7 @@
 """Taxi trips as a recording that can be replayed: files in the challenge's columns, or made ones.
 
 Trips are put in the order of their ends, the time that the query goes by, and are due in proportion
-to it: an hour of taxis in a minute, or whatever is asked for. Lines that are no trips are counted
+to it: an hour of taxis in a minute, or whatever is asked for. Lines that are not trips are counted
 and left out, so that the stream and the plain computation read the same ones.
 
 The watermark closes a minute when a later trip has come. For the last minutes none does, so one is
@@ -41,7 +41,7 @@ class RecordedTrips:
     trips: tuple[Trip, ...]
     """What the files have, by the time of their ends."""
     bad_lines: int
-    """Lines that are no trips."""
+    """Lines that are not trips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _lines(file: Path) -> Iterator[str]:
                     yield stripped
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else None
-        what = "it is no text" if isinstance(error, UnicodeDecodeError) else "it is damaged"
+        what = "it is not text" if isinstance(error, UnicodeDecodeError) else "it is damaged"
         raise ProblemError("input", f"{file} cannot be read: {why or what}") from None
 
 
@@ -114,7 +114,7 @@ def _moment_s(name: str, text: str | None, otherwise: float) -> float:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        why = f"{text!r} is no time; write it as 2013-01-01 08:00"
+        why = f"{text!r} is not a time; write it as 2013-01-01 08:00"
         raise ProblemError(name, why) from None
 
 

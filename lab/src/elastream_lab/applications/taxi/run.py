@@ -116,7 +116,7 @@ class TaxiRun:
     lead_rows: int = 0
     """Rows that were opened before that."""
     rankings: Mapping[int, tuple[Ranked, ...]] = field(default_factory=dict)
-    """The ranking of every minute told so far."""
+    """The ranking of every minute reported so far."""
     decisions: list[Decision] = field(default_factory=list)
     batches: list[CommittedBatch] = field(default_factory=list)
     samples: list[TaxiSample] = field(default_factory=list)
@@ -292,7 +292,7 @@ def _replay(
         """Return whether the last minutes are reported, or nothing more is for a long time."""
         if not replay.has_read_all:
             return False
-        taxi.doing = "replayed, the last minutes are being told"
+        taxi.doing = "replayed, the last minutes are being reported"
         number, now_s = len(taxi.rankings), time.monotonic()
         return number >= minutes or now_s - since_s.setdefault(number, now_s) > _LAST_S
 

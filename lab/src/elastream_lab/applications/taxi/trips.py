@@ -91,7 +91,7 @@ class Trip(NamedTuple):
 
 
 def parsed(line: str) -> Trip | None:
-    """Return the trip of a line; ``None`` where it is no trip: a column is missing or no number."""
+    """Return the trip of a line; ``None`` where a column is missing or is not a number."""
     columns = line.split(",")
     if len(columns) != len(COLUMNS) or len(columns[3]) != _TIME_LENGTH:
         return None

@@ -8,7 +8,7 @@
                 └──► shuffle by window and key ──► count, mean size   of the last minute
 
 The number of packets and their mean size, for each second and each minute, and for the last ten
-seconds and the last minute told every few seconds, by source and by source and destination. The
+seconds and the last minute reported every few seconds, by source and by source and destination. The
 paper's 16 aggregations are four stateful operators here: one keeps both figures, and the results of
 both keys, for a shuffle costs Spark more than a row. All four of a sub-stream are one query. They
 share no task: each has state partitions of its own, which are placed by themselves.

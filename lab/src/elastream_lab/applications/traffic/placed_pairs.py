@@ -54,7 +54,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placing:
-    """Running queries whose pairs can be placed anew, again and again."""
+    """Running queries whose pairs can be placed again and again."""
 
     attachment: Attachment
     tasks: tuple[TaskId, ...]

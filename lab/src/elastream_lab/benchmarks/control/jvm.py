@@ -47,7 +47,7 @@ class JvmCosts:
     look_ms: float
     """Which queries run, whether one is idle, how many jobs there are."""
     executors_ms: float
-    """Who is alive, counted anew."""
+    """Who is alive, counted again."""
 
     def as_json(self) -> dict[str, float]:
         """Return it for a summary."""

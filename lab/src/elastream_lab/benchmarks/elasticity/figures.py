@@ -2,7 +2,7 @@
 
 - *executor-seconds*: every executor counts from the moment it registered until it was gone, within
   the time from the first row's being due until the last row's result was there. What an executor
-  costs before it registers is paid too on a real cluster, and told nowhere: the same for all ways.
+  costs before it registers is paid on a real cluster too and shown nowhere: the same for all ways.
 - *overloaded*: the time in which rows wait that no batch has read, and more of them than one
   trigger brings: the oldest has waited for longer than a trigger. A tenth more is let pass, since
   batches begin a little after their trigger.

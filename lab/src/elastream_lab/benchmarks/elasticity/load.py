@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 _HOUR_US: Final = 3600e6
 _PEAK_S: Final = 5.0
-"""The busiest moment is so long: a single sample above all others is no load."""
+"""The busiest moment is so long: a single sample above all others is not a load."""
 _MADE_BURSTS: Final = 5
 _MOST_STEPS: Final = 1_000_000
-"""A span of more steps is refused: its times are no regular ones."""
+"""A span of more steps is refused: its times are not regular."""
 _TIME_NAMES: Final = frozenset({"date", "datetime", "hour", "minute", "period", "time", "ts"})
 """A column of numbers is one of times where its name begins so."""
 
@@ -44,7 +44,7 @@ _TIME_NAMES: Final = frozenset({"date", "datetime", "hour", "minute", "period", 
 class Load:
     """How much arrived in each of equal steps."""
 
-    told: str
+    description: str
     """What load it is, for people."""
     made: bool
     """Whether it was made up, not recorded."""
@@ -64,7 +64,7 @@ def read_load(path: Path, begin: str | None = None, hours: float = 24.0) -> Load
     ``begin`` is when they begin, in ISO 8601; left out, they are those that have the busiest step
     of all, counted in whole spans since 1970: for 24 hours, the busiest day.
     """
-    with _told_of_the_load():
+    with _errors_of_the_load():
         table = read_columns(path, {}, texts=())
         time, number = _columns(path, table)
         when_us = times_us(table.column(time), time)
@@ -99,7 +99,7 @@ def compressed(load: Load, seconds: float, peak_rows_per_s: float) -> NDArray[np
 
 
 @contextmanager
-def _told_of_the_load() -> Iterator[None]:
+def _errors_of_the_load() -> Iterator[None]:
     """Let what is wrong with a file be wrong with the load."""
     try:
         yield
@@ -120,7 +120,7 @@ def _columns(path: Path, table: Any) -> tuple[str, str]:
         raise ProblemError("load", f"{path} has no column of times; it has {join_names(kinds)}")
     numbers = [name for name, kind in kinds.items() if _is_number(kind) and name != time]
     if len(numbers) != 1:
-        why = f"{path} has {len(numbers)} columns of numbers beside {abbreviate(time)}"
+        why = f"{path} has {len(numbers)} columns of numbers in addition to {abbreviate(time)}"
         raise ProblemError("load", f"{why} ({join_names(numbers)}), where one of counts is needed")
     return time, numbers[0]
 
@@ -132,12 +132,12 @@ def _is_number(kind: Any) -> bool:
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.float64]:
-    """Return the counts; one that is not told is none."""
+    """Return the counts; an empty one is none."""
     counts: NDArray[np.float64] = column.fill_null(0).to_numpy().astype(np.float64)
     wrong = ~(np.isfinite(counts) & (counts >= 0))
     if wrong.any():
         row = int(wrong.argmax())
-        why = f"row {row + 1} of column {abbreviate(name)} is {counts[row]:g}, which is no count"
+        why = f"row {row + 1} of column {abbreviate(name)} is {counts[row]:g}, which is not a count"
         raise ProblemError("load", why)
     return counts
 

@@ -45,7 +45,7 @@ def draw_elasticity(
     panels[-1].set_xlabel("seconds since the load began")
     panels[-1].set_xlim(left=0)
     work = f"every word {settings.work} {settings.service_us:g} µs"
-    figure.suptitle(f"{load.told}\n{work}", fontsize=10)
+    figure.suptitle(f"{load.description}\n{work}", fontsize=10)
     write_picture(path, figure)
 
 

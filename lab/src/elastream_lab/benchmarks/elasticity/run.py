@@ -117,7 +117,7 @@ class WayResult:
 class ReplayedLoad:
     """A load as it is replayed."""
 
-    told: str
+    description: str
     """What load it is, for people."""
     made: bool
     """Whether it was made up, not recorded."""
@@ -135,7 +135,7 @@ def replayed_load(settings: ElasticitySettings) -> ReplayedLoad:
     if len(due_ms) < _LEAST_ROWS:
         few = f"{settings.peak:g} at the busiest moment are {len(due_ms)} rows in all"
         raise ProblemError("peak_rows_per_s", f"{few}; the least is {_LEAST_ROWS}")
-    return ReplayedLoad(load.told, load.made, due_ms)
+    return ReplayedLoad(load.description, load.made, due_ms)
 
 
 def run_ways(

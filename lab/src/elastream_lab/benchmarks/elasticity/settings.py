@@ -126,4 +126,4 @@ class ElasticitySettings:
 
 def _one_of(field: str, name: str, known: tuple[str, ...]) -> None:
     if name not in known:
-        raise ProblemError(field, f"{abbreviate(name)} is none of {', '.join(known)}")
+        raise ProblemError(field, f"{abbreviate(name)} is not one of {', '.join(known)}")

@@ -1,6 +1,6 @@
 """One run of the failure benchmark: a steady stream, and the death of one of its executors.
 
-Before the stream begins its tasks are spread evenly over the executors, told to Spark's coordinator
+Before the stream begins, its tasks are spread evenly over the executors through the coordinator
 once, under every way: left to itself Spark has put seven of twelve on one of three. Before the kill
 the query is up to date, and is left alone for more than the ten batches that are the steady ones.
 The executor is killed in the middle of a batch, half as long after its beginning as the steady ones
@@ -59,7 +59,7 @@ class Caretaker:
     def __init__(self, run: StreamRun, stream: RunningStream, policy: Policy | None) -> None:
         self._internals = stream.internals
         self._executors = run.executors[1]
-        self._told: list[Decision] = []
+        self._decisions: list[Decision] = []
         self._victim, self._before = "", 0
         self._has_standbys = policy is not None and policy.standbys > 0
         self._attachment = None
@@ -67,7 +67,7 @@ class Caretaker:
             self._attachment = attach(
                 stream.query,
                 policy,
-                log=self._told.append,
+                log=self._decisions.append,
                 warm_up_stream=partial(warm_up_stream, job=run.job),
             )
 
@@ -79,11 +79,11 @@ class Caretaker:
     @property
     def is_ready(self) -> bool:
         """Whether nothing is under way, and standbys, where there shall be some, are there."""
-        return self.rests and (standing_by(self._told) > 0 or not self._has_standbys)
+        return self.rests and (standing_by(self._decisions) > 0 or not self._has_standbys)
 
     def mark(self, victim: str) -> None:
         """Take note that this executor is lost now."""
-        self._victim, self._before = victim, len(self._told)
+        self._victim, self._before = victim, len(self._decisions)
 
     @property
     def is_done(self) -> bool:
@@ -101,7 +101,7 @@ class Caretaker:
 
     @property
     def _since(self) -> list[Decision]:
-        return self._told[self._before :]
+        return self._decisions[self._before :]
 
     def close(self) -> None:
         """Leave the query alone."""
@@ -159,7 +159,7 @@ def _lost(run: StreamRun, replay: Replay, stream: RunningStream, caretaker: Care
     lives = watch.lives()
     went_ms = next((life.went_ms for life in lives if life.id == victim), math.inf)
     if went_ms == math.inf:
-        raise SparkError(f"Spark never told that executor {victim} is gone")
+        raise SparkError(f"Spark never reported that executor {victim} is gone")
     return Loss(victim, tasks, state_bytes, went_ms - killed_ms, _replaced_s(lives, killed_ms))
 
 
@@ -172,7 +172,7 @@ def _victim(run: StreamRun, stream: RunningStream) -> tuple[str, int, int]:
     alive = {entry.id for entry in stream.internals.executors()}
     victim = chosen_victim(run.seen[-1], alive) if run.seen else None
     if victim is None:
-        raise SparkError("no batch has told where its state is")
+        raise SparkError("no batch has shown where its state is")
     return victim
 
 

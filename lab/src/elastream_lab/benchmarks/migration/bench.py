@@ -6,7 +6,7 @@ run of the command, so that no two figures come from different machines or moods
 
 The state is filled once and its checkpoint copied for every run, so that all start alike. It is
 ballast: words with many bytes of state each. A part of them, ``hot_share``, comes back in the
-stream in turn, every twenty seconds or as often as one a post allows, and is written anew each
+stream in turn, every twenty seconds or as often as one a post allows, and is written again each
 time, while it moves too; the rest is never touched again. The query goes on from the copy, is
 warmed by a few small batches, and the steady stream begins, at a rate that keeps the fewer
 executors busy. After some batches the executors become more. Then the rate falls, as it does before
@@ -460,4 +460,4 @@ def check_known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> N
         raise ProblemError(field, f"name at least one of {', '.join(known)}")
     for name in given:
         if name not in known:
-            raise ProblemError(field, f"{name} is none of {', '.join(known)}")
+            raise ProblemError(field, f"{name} is not one of {', '.join(known)}")

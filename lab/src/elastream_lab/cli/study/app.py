@@ -1,4 +1,4 @@
-"""``elastream study``: the papers' experiments made anew, each with its own verdict."""
+"""``elastream study``: the papers' experiments reproduced, each with its own verdict."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def migration_response(
             raise ProblemError("--figures", f"there is no {part!r}; there are {', '.join(_PARTS)}")
     fewer_more = _numbers("--nodes", nodes)
     if len(fewer_more) != 2:
-        raise ProblemError("--nodes", f"{nodes} is no FEWER,MORE, as 8,16")
+        raise ProblemError("--nodes", f"{nodes} must be FEWER,MORE, such as 8,16")
     study = ResponseStudy(
         applications=_names(applications),
         windows=_numbers("--windows", windows),
@@ -215,5 +215,5 @@ def _names(text: str) -> tuple[str, ...]:
 def _numbers(option: str, text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
-        raise ProblemError(option, f"{text!r} are no whole numbers with commas between")
+        raise ProblemError(option, f"{text!r} must be whole numbers separated by commas")
     return tuple(map(int, parts))

@@ -75,5 +75,5 @@ def numbers_of(option: str, text: str) -> list[float]:
     try:
         found = {float(non_negative(option, float(part))) for part in text.split(",")}
     except ValueError:
-        raise ProblemError(option, f"{text!r} is no list of numbers, as 0.2,0.4") from None
+        raise ProblemError(option, f"{text!r} must be a list of numbers such as 0.2,0.4") from None
     return sorted(found)

@@ -35,7 +35,7 @@ def transfer_phases(
     As in section 5.1.
 
     Estimated by the forecast, and on the simulated cluster; with --hosts also with real bytes over
-    TCP, by movers on hosts of this machine whose links are as narrow as told: two minutes.
+    TCP, by movers on hosts of this machine whose links have the given width: two minutes.
 
       elastream study transfer-phases --hosts --picture phases.png
       elastream study transfer-phases --input problem.json --bytes-per-s 12500000

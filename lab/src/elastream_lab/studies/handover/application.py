@@ -213,7 +213,7 @@ def _main(partitions: int, master: str | None) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us to handle
     answers: IO[str] = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Java says is no answer
+    os.dup2(2, 1)  # what Java prints is not an answer
     session = application_session(master=master, partitions=partitions, config=_CONFIG)
     with session as spark:
         application = _Application(spark)

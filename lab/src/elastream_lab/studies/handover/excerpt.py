@@ -26,15 +26,15 @@ def excerpt(run: QueryRun) -> Figure:
     shown = [("origin", each) for each in own[-_EACH:]] + [
         ("target", each) for each in taken[:_EACH]
     ]
-    beside = [*before[-_EACH:], *alone[len(before) :][:_EACH]]
-    beside_or_none: list[Output | None] = [*beside, *([None] * (len(shown) - len(beside)))]
+    others = [*before[-_EACH:], *alone[len(before) :][:_EACH]]
+    others_or_none: list[Output | None] = [*others, *([None] * (len(shown) - len(others)))]
     rows = [
         {
             "with_a_handover": _line(run.query, output),
             "by": side,
             "without": None if other is None else _line(run.query, other),
         }
-        for (side, output), other in zip(shown, beside_or_none, strict=False)
+        for (side, output), other in zip(shown, others_or_none, strict=False)
     ]
     same = run.is_exact and all(row["with_a_handover"] == row["without"] for row in rows)
     end = "the same rows" if same else "OTHER rows"

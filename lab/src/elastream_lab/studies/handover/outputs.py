@@ -1,6 +1,6 @@
 """What the paper's queries put out, by plain computation, and how long each result took.
 
-Paper 002, section 4. The results of Q1 to Q3 are computed anew from the readings, without Spark:
+Paper 002, section 4. The results of Q1 to Q3 are computed again from the readings, without Spark:
 each result with the moment at which the last reading that it needs is due. A result's response time
 runs from that moment to the writing of the file that holds it. Times are relative to the start of
 the stream, so that runs at different hours of the day can be compared row by row.

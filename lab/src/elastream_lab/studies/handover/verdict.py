@@ -4,7 +4,7 @@ The paper gives a mean and a deviation of one run with a migration and one witho
 difference negligible: it is at most a fiftieth of the deviation. Here every repeat gives such a
 difference, and the repeats say how sure their mean is. The handover *does not show* where the whole
 95 % interval of that mean (Student's t) lies within the deviation of the response times of the runs
-without one; it *shows* where the interval lies wholly beyond; else it *cannot be told*, and the
+without one; it *shows* where the interval lies wholly beyond; else it *is undecided*, and the
 trend does not count as held. A single repeat has no interval: its difference alone decides.
 """
 
@@ -36,12 +36,12 @@ class Verdict:
     """The deviation of the response times without a handover, mean over the repeats."""
 
     @property
-    def seen(self) -> Literal["does not show", "shows", "cannot be told"]:
+    def seen(self) -> Literal["does not show", "shows", "is undecided"]:
         """What is seen of the handover."""
         far = abs(self.difference_ms)
         if far + self.half_ms <= self.bound_ms:
             return "does not show"
-        return "shows" if far - self.half_ms > self.bound_ms else "cannot be told"
+        return "shows" if far - self.half_ms > self.bound_ms else "is undecided"
 
     @property
     def is_quiet(self) -> bool:

@@ -1,6 +1,6 @@
 """Free placement that looks ahead, month by month and tau by tau, next to the two that it joins.
 
-No one has it, so there is no figure to make anew; the goal is ours: on every month and at every tau
+No one has it, so there is no figure to reproduce; the goal is ours: on every month and at every tau
 no more state moved than by the better of free-step and MTM-aware planning, and less at most.
 """
 

@@ -1,7 +1,7 @@
 """A known schedule of sizes, planned on any nodes, by the papers, and without looking ahead.
 
 The work of the whole judged month and the state it leaves; two days of four sizes each. At every
-size the next three are known, and all is planned anew from where tasks are, as the goal `Schedule`
+size the next three are known, and all is planned again from where tasks are, as the goal `Schedule`
 of the loop does. A threshold that consecutive tasks cannot reach is widened, for all alike.
 """
 

@@ -193,7 +193,7 @@ def _pool_figure(study: PrecomputeStudy, rows: list[Row], pools: list[Row]) -> F
     seconds = [float(row["seconds"] or 0) for row in pools]
     known = [float(row["seconds"] or 0) for row in rows if row["where"] == _HERE and row["seconds"]]
     return Figure(
-        "000 fig. 11, 001 fig. 14 (a pool beside them)",
+        "000 fig. 11, 001 fig. 14 (next to a pool)",
         study.data,
         pools,
         Curves("partitions", ("seconds",)),

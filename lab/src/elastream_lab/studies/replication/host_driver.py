@@ -55,7 +55,7 @@ def main(given: str) -> None:
     with prepared(settings) as taxi:
         folder = Path(tempfile.mkdtemp())
         run(taxi, spark, show=lambda _: None, policy=policy, folder=folder)
-        print(json.dumps(_told(taxi, hosts)), flush=True)
+        print(json.dumps(_outcome(taxi, hosts)), flush=True)
 
 
 def _session(master: str, address: str, executors: int) -> SparkSession:
@@ -83,7 +83,7 @@ def _session(master: str, address: str, executors: int) -> SparkSession:
     return spark
 
 
-def _told(taxi: TaxiRun, hosts: dict[str, str]) -> dict[str, Any]:
+def _outcome(taxi: TaxiRun, hosts: dict[str, str]) -> dict[str, Any]:
     """Return the response times of the second half, when plans have been carried out."""
     start_ms = float(taxi.start_ms or 0)
     due_ms = taxi.trips.recording.due_ms

@@ -94,7 +94,7 @@ def study_settings(
 
 
 def how_run(settings: TaxiSettings) -> str:
-    """Say what is run, so that runs that were run alike can be told from others."""
+    """Say what is run, so that runs that were run alike can be distinguished from others."""
     source = ", ".join(path.name for path in settings.input) or "made trips"
     if settings.part.since is not None:
         source += f" since {settings.part.since}"

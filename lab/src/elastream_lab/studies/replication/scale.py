@@ -145,11 +145,11 @@ def table_four(cells: list[TableFourCell], milp_limit_s: float) -> Figure:
         proven and agree,
         "The paper: CPLEX takes 594 s at 24 nodes and k = 2 and cannot build k = 3 from 12 nodes "
         f"on. Here every cell is {'' if proven else 'not '}proven optimal, the slowest in "
-        f"{slowest:.2f} s; {_told(cells, milp_limit_s)}.",
+        f"{slowest:.2f} s; {_summary(cells, milp_limit_s)}.",
     )
 
 
-def _told(cells: list[TableFourCell], milp_limit_s: float) -> str:
+def _summary(cells: list[TableFourCell], milp_limit_s: float) -> str:
     """Return how HiGHS did on the paper's program."""
     if not milp_limit_s:
         return "HiGHS on the paper's program was left out"

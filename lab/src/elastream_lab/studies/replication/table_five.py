@@ -147,7 +147,7 @@ def earlier_outcomes(paths: Sequence[Path], how: str, seconds: float) -> list[Ou
         try:
             known += [Outcome.of_row(row, seconds) for row in figure["rows"]]
         except (KeyError, TypeError) as error:
-            raise ProblemError(str(path), f"has a row that is none of the table: {error}") from None
+            raise ProblemError(str(path), f"has a row that is not in the table: {error}") from None
     return known
 
 
@@ -163,8 +163,8 @@ def table_five(done: Sequence[Outcome], how: str) -> Figure:
         holds = exact and max(map(_percent, balanced)) <= min(map(_percent, baseline))
         says = (
             "The paper: counting downtime cuts it from 10.2 % of the run to 2.4 %, with "
-            f"pause-and-resume. Here state moves live: from {_told(baseline)} to "
-            f"{_told(balanced)}. A reconfiguration of the baseline takes "
+            f"pause-and-resume. Here state moves live: from {_downtime(baseline)} to "
+            f"{_downtime(balanced)}. A reconfiguration of the baseline takes "
             f"{_per_change(baseline):.1f} s of downtime."
         )
     rows = [each.as_row() for each in done]
@@ -178,7 +178,7 @@ def _percent(run: Outcome) -> float:
     return run.downtime_percent
 
 
-def _told(runs: Sequence[Outcome]) -> str:
+def _downtime(runs: Sequence[Outcome]) -> str:
     """Say the downtime of runs that were alike: the mean, and how far they lie apart."""
     each = [_percent(run) for run in runs]
     apart = f" ({min(each):.1f} to {max(each):.1f} in {len(each)} runs)" if len(each) > 1 else ""

@@ -129,7 +129,7 @@ def _each(found: Sequence[Replayed], study: SparkLatency, *, says: str, holds: b
 
 
 def _how(study: SparkLatency) -> str:
-    """Say what is run, so that replays that were run alike can be told from others."""
+    """Say what is run, so that replays that were run alike can be distinguished from others."""
     return (
         f"{study.source.data}, each under every placement at levels {_numbers(study.levels)}; "
         f"{SUBSTREAMS} sub-streams, {SUBSTREAMS * len(AGGREGATIONS)} pairs, "

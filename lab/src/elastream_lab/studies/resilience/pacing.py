@@ -57,7 +57,7 @@ def feed(replay: Replay, rates: Sequence[float], *, triggers: int, trigger_s: fl
 def fed_meanwhile(
     replay: Replay, rates: Callable[[], Sequence[float]], *, trigger_s: float
 ) -> Iterator[None]:
-    """Feed the queries in the background, at rates that are asked for anew at every trigger.
+    """Feed the queries in the background, at rates that are asked for again at every trigger.
 
     Packets come for every trigger, as they do at a point: what a batch costs without any packet it
     costs as often. On a machine that is too slow for that they wait until those of the trigger

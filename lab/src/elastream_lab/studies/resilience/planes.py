@@ -17,7 +17,7 @@ _FEWEST = 30
 def planes(seed: int) -> Figure:
     """Return the least, mean and largest ratio by plane distance, over random matrices.
 
-    Each stream's load is spread over the nodes by a Dirichlet law whose evenness is drawn anew for
+    Each stream's load is spread over the nodes by a Dirichlet law whose evenness is drawn again for
     every matrix, so that near and far hyperplanes both occur.
     """
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ fed one after the other, every one to queries that have read all there was befor
 
 Points come in blocks. In a block every placement has all of its points; the next block begins with
 another placement, so that what the machine does meanwhile falls on all alike. As the paper repeats
-its rivals, theirs are drawn anew for each block. Placements that are the same are run once. A run
+its rivals, theirs are drawn again for each block. Placements that are the same are run once. A run
 during which the host of a virtual machine kept more than a little of its time is run again when the
 host is quiet, as often as there are runs in all.
 """
@@ -91,7 +91,7 @@ def truth_so_far(study: SparkTruth, runs: Sequence[PointRun]) -> tuple[Figure, .
     whole = whole_points(runs, study.methods)
     about = (
         f"{SUBSTREAMS} made sub-streams, {SUBSTREAMS * len(AGGREGATIONS)} pairs, "
-        f"{SERVICE_US:.0f} us for a packet in a result, rivals drawn anew every {BLOCK} points"
+        f"{SERVICE_US:.0f} us for a packet in a result, rivals drawn again every {BLOCK} points"
     )
     return truth_figures(whole, study, about) if whole else ()
 
@@ -208,7 +208,7 @@ class _Live:
             for name, batches, first in zip(self._names, self._replay.batches, before, strict=True)
             for batch in batches[first:]
         ]
-        report = self._told(own)
+        report = self._observations(own)
         self._expect_in_place(report)
         used = busiest(report, self._cores, 1000 * self._study.fed_s)
         return _Seen(used, self._waited(fed) / self._study.trigger_s, stolen)
@@ -227,12 +227,14 @@ class _Live:
     def _hear(self, batch: BatchObservation) -> None:
         self._heard[batch.query, batch.batch] = batch
 
-    def _told(self, wanted: Sequence[tuple[str, int]]) -> list[BatchObservation]:
+    def _observations(self, wanted: Sequence[tuple[str, int]]) -> list[BatchObservation]:
         """Return what was reported of batches; a batch is committed before that."""
         deadline = time.monotonic() + _TOLD_S
         while missing := [each for each in wanted if each not in self._heard]:
             if time.monotonic() > deadline:
-                raise SparkError(f"Spark told nothing of batch {missing[0][1]} of {missing[0][0]}")
+                raise SparkError(
+                    f"Spark reported nothing about batch {missing[0][1]} of {missing[0][0]}"
+                )
             time.sleep(_LOOK_S)
         return [self._heard.pop(each) for each in wanted]
 

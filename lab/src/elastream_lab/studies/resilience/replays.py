@@ -13,7 +13,7 @@ clocks start. Their order changes from repeat to repeat. Levels of which the hos
 machine kept much of the time are replayed again, twice at most, and those of an earlier study not
 at all.
 
-Told are, of the replay of each level alone: the *worst utilisation*, the largest over executors of
+Reported, for the replay of each level alone: the *worst utilisation*, the largest over executors of
 the run time that the packets asked of it, in tasks with state and without, over the time in which
 they came, above 1 where an executor cannot keep up (over the time the replay took, one that drags
 on would look better used); the *placed utilisation*, the same of tasks with state alone, which a

@@ -65,7 +65,7 @@ def inputs(seed: int, graphs: int) -> Figure:
         rows,
         Curves("inputs", ("ratio_to_rod",), "method"),
         holds,
-        "The paper: every further input makes the rivals worse beside ROD; here: "
+        "The paper: every further input makes the rivals worse compared with ROD; here: "
         + (
             "all of them fall."
             if holds
@@ -88,12 +88,12 @@ def _ratios(streams: int, tree: int, seed: int, graphs: int) -> Mapping[str, Seq
 def _row(
     axis: str, count: int, method: str, ratios: Mapping[str, Sequence[float]]
 ) -> dict[str, Value]:
-    beside = [own / rod for own, rod in zip(ratios[method], ratios["rod"], strict=True)]
+    relative = [own / rod for own, rod in zip(ratios[method], ratios["rod"], strict=True)]
     return {
         axis: count,
         "method": method,
         "ratio_to_ideal": mean(ratios[method]),
-        "ratio_to_rod": mean(beside),
+        "ratio_to_rod": mean(relative),
     }
 
 

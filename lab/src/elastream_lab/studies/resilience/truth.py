@@ -34,7 +34,7 @@ ALL_METHODS: Final = (
 """Ours, then all rivals."""
 BLOCK: Final = 4
 """Points that a placement bears one after the other, before the next placement has its turn. The
-rivals' placements are drawn anew for each block."""
+rivals' placements are drawn again for each block."""
 _OURS: Final = ("rod", "refined")
 _AGREE: Final = 0.9
 """The model shows the truth where it is right of this many runs."""

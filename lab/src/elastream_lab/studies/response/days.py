@@ -58,7 +58,7 @@ class Days:
     sizes: range
     """From the fewest nodes to the most."""
     loads: Loads
-    told: str
+    description: str
     """Where they come from."""
 
     def run(self, repeat: int, most: int) -> tuple[int, ...]:

@@ -41,8 +41,8 @@ def raw_table(measured: Sequence[Measured], wrong_ticks: int, data: str) -> Figu
         [each.as_json() for each in measured],
         None,
         wrong_ticks == 0,
-        "Every tick must be told as the plain miner has it, through all migrations; here "
-        f"{report} told otherwise.",
+        "Every tick must be reported as the plain miner has it, through all migrations; here "
+        f"{report} differed.",
     )
 
 

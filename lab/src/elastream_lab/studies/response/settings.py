@@ -69,7 +69,7 @@ class ResponseStudy:
         for window in self.windows:
             count("windows", window, least=_TICK, most=100 * _TICK)
             if window % _TICK:
-                raise ProblemError("windows", f"{window} is no multiple of {_TICK}")
+                raise ProblemError("windows", f"{window} is not a multiple of {_TICK}")
         for size in self.sizes:
             count("sizes", size, least=1, most=16)
         if len(self.sizes) < 2 or any(a == b for a, b in pairwise(self.sizes)):
@@ -106,4 +106,4 @@ def _known(field: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
         raise ProblemError(field, f"name at least one of {', '.join(known)}")
     for name in given:
         if name not in known:
-            raise ProblemError(field, f"{abbreviate(name)} is none of {', '.join(known)}")
+            raise ProblemError(field, f"{abbreviate(name)} is not one of {', '.join(known)}")

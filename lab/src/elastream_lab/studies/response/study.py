@@ -196,7 +196,7 @@ def expect_costs(study: ResponseStudy, known: Known) -> None:
 
 def _data(study: ResponseStudy, days: Days) -> str:
     return (
-        f"{days.told}, simulated, {days.sizes[0]} to {days.sizes[-1]} nodes, "
+        f"{days.description}, simulated, {days.sizes[0]} to {days.sizes[-1]} nodes, "
         f"{len(days.loads.work)} tasks, {study.migrations} migrations, {study.span}; costs as "
         "measured on executors"
     )
@@ -205,7 +205,7 @@ def _data(study: ResponseStudy, days: Days) -> str:
 def _needed(known: Known, application: str, window: int) -> Costs:
     costs = known.of(application, window)
     if costs is None:
-        why = f"nobody has measured what {application} cost at window {window}"
+        why = f"no one has measured what {application} cost at window {window}"
         raise ProblemError("measured", f"{why}: run `figures` live too, or give a file that has it")
     return costs
 

@@ -142,7 +142,7 @@ class Measured:
     load: float | None = None
     """Of the machine when it was asked for, its kernel's mean over a minute; ``None``: none was."""
     stolen: float | None = None
-    """Share of the time around it that the host kept for others; ``None``: not told."""
+    """Share of the time around it that the host kept for others; ``None``: unknown."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a row."""
@@ -153,7 +153,7 @@ class Measured:
         """Return what a row reported; raises ``ProblemError`` where it is none."""
         names = [field.name for field in fields(cls)]
         if not isinstance(row, Mapping) or not {*names} - {"load", "stolen"} <= row.keys():
-            raise ProblemError("measured", "is no file that this study has written")
+            raise ProblemError("measured", "was not written by this study")
         known: dict[str, Any] = {name: row.get(name) for name in names}
         return cls(**known)
 

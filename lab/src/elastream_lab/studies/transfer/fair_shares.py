@@ -2,7 +2,7 @@
 
 Max-min fairness, to which TCP comes near: the link that is shortest for those who use it gives each
 of them the same, what they leave of other links goes to the rest, and so on. When a transfer has
-ended, what it had is shared anew. Cost: O(transfers x links) for each transfer that ends.
+ended, what it had is shared again. Cost: O(transfers x links) for each transfer that ends.
 """
 
 from __future__ import annotations

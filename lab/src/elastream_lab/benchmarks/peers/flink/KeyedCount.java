@@ -37,7 +37,7 @@ import org.apache.flink.util.Collector;
  * word in RocksDB, the count after every row written to a file.
  *
  * <p>Janino compiles it, which Spark carries: a machine with a Java runtime needs no compiler. Janino
- * knows no generic overriding, so types are raw, and told to Flink where it asks for them.
+ * knows no generic overriding, so types are raw, and given to Flink where it asks for them.
  *
  * <p>Arguments: the file of rows, the clock, the file of results, bytes of ballast, what words with
  * ballast begin with.
@@ -151,15 +151,15 @@ public final class KeyedCount {
         }
 
         private void readClock() throws Exception {
-            String told;
+            String text;
             try {
-                told = new String(Files.readAllBytes(Paths.get(clockPath)), StandardCharsets.UTF_8);
+                text = new String(Files.readAllBytes(Paths.get(clockPath)), StandardCharsets.UTF_8);
             } catch (NoSuchFileException none) {
                 return;
             }
-            Matcher open = OPEN.matcher(told);
+            Matcher open = OPEN.matcher(text);
             opened = open.find() ? Integer.parseInt(open.group(1)) : 0;
-            Matcher start = START.matcher(told);
+            Matcher start = START.matcher(text);
             startMs = start.find() ? Long.parseLong(start.group(1)) : -1L;
         }
 

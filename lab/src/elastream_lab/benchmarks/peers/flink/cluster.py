@@ -47,7 +47,7 @@ class FlinkJob:
 
     def check(self) -> None:
         """Raise ``FlinkError`` where the job or a process of the cluster has ended."""
-        self._told()
+        self._details()
 
     def rescale(self, parallelism: int) -> None:
         """Ask for another parallelism, and wait until the job runs with it."""
@@ -59,12 +59,12 @@ class FlinkJob:
     def await_running(self, parallelism: int) -> None:
         """Wait until every part of the job runs, the widest with this many tasks."""
         _await(
-            lambda: is_running(self._told(), parallelism),
+            lambda: is_running(self._details(), parallelism),
             _RESCALE_S,
             f"the Flink job does not run with {parallelism} tasks",
         )
 
-    def _told(self) -> dict[str, Any]:
+    def _details(self) -> dict[str, Any]:
         self._cluster.check()
         report = self._cluster.ask("GET", f"/jobs/{self._job}")
         if report["state"] in _ENDED:
@@ -241,7 +241,7 @@ def multipart(boundary: str, name: str, content: bytes) -> bytes:
 
 
 def last_line(log: str) -> str:
-    """Return the last line of a log that is no part of a stack trace."""
+    """Return the last line of a log that is not part of a stack trace."""
     lines = [line for line in log.splitlines() if line.strip() and not line[0].isspace()]
     return lines[-1][:_SHOWN] if lines else "it said nothing"
 
