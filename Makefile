@@ -124,7 +124,7 @@ check: $(READY) ## the quick loop: format, lint, types, layers, fast tests
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -x -m "not slow and not spark and not components"
+	@$(BIN)/pytest -q -x -m "not slow and not spark and not components"
 
 bench: $(READY) ## run the benchmarks, print their tables
 	@$(BIN)/python -m elastream_lab.benchmarks

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Shared machines stall now and then: a slow example is not a fault, so none has a deadline.
-# The suite tries the same examples every time, so that a commit fails for what it changed;
-# `make test-slow` goes looking for new ones.
+# The suite tries the same few examples of every search each time, so that a commit fails for what
+# it changed; `make test-slow` goes looking for new ones, as many as each search names.
 settings.register_profile(
     "suite",
     deadline=None,
-    max_examples=300,
+    max_examples=60,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "search", parent=settings.get_profile("suite"), max_examples=2000, derandomize=False
 )
-settings.register_profile("quick", parent=settings.get_profile("suite"), max_examples=100)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
+settings.load_profile(PROFILE)
 
 OWN_CLUSTER = {
     "demo/test_demo.py": "own clusters",
@@ -67,12 +67,22 @@ Each half has a worker and a cluster of its own: live executors mostly wait."""
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs live executors, and keep what shares a cluster on one worker."""
     for item in items:
+        if PROFILE == "suite" and isinstance(item, pytest.Function):
+            keep_to_a_few_examples(item)
         file = item.path.relative_to(Path(__file__).parent).as_posix()
         shared = "spark" in getattr(item, "fixturenames", ())
         if shared or file in OWN_CLUSTER:
             item.add_marker(pytest.mark.spark)
             half = "first cluster" if file in FIRST_CLUSTER else "second cluster"
             item.add_marker(pytest.mark.xdist_group(half if shared else OWN_CLUSTER[file]))
+
+
+def keep_to_a_few_examples(item: pytest.Function) -> None:
+    """Let a search that names a larger number of examples try no more than the profile."""
+    test, most = getattr(item.obj, "__func__", item.obj), settings().max_examples
+    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    if own is not None and own.max_examples > most:
+        test._hypothesis_internal_use_settings = settings(own, max_examples=most)
 
 
 @pytest.hookimpl(wrapper=True)

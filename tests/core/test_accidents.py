@@ -272,7 +272,7 @@ class Accidents(RuleBasedStateMachine):
 
 TestAccidents = Accidents.TestCase
 TestAccidents.settings = settings(
-    max_examples=max(15, settings().max_examples // 20), stateful_step_count=30
+    max_examples=max(6, settings().max_examples // 20), stateful_step_count=30
 )
 
 
@@ -283,7 +283,7 @@ TestAccidents.settings = settings(
     target=st.integers(1, 5),
     deaf_s=st.integers(0, 3),
 )
-@settings(max_examples=max(20, settings().max_examples // 20))
+@settings(max_examples=max(8, settings().max_examples // 20))
 def test_once_moves_are_obeyed_the_placement_becomes_the_plan(
     queries: list[tuple[SimulatedTask, ...]],
     planner: Planner,

@@ -37,6 +37,7 @@ def main(folder: str, phase: str) -> None:
             ("whole", totals(spark), "complete"),
         ):
             writer = frame.writeStream.format("noop").outputMode(mode).queryName(name)
+            writer.trigger(processingTime="500 milliseconds")
             writer.option("checkpointLocation", str(Path(folder) / name)).start()
         while len(attachment.where()) < 5:
             time.sleep(0.1)

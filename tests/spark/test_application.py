@@ -228,7 +228,8 @@ def test_queries_that_are_started_again_and_again_leave_nothing_behind(
     assert len(streams.listListeners()) == listeners
 
 
-@pytest.mark.parametrize("phase", ["Moving", pytest.param("Copying", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["Moving", "Copying"])
 def test_a_driver_with_two_queries_killed_in_a_migration_loses_nothing(
     spark: SparkSession, application: Application, tmp_path: Path, phase: str
 ) -> None:

@@ -27,6 +27,7 @@ def exact_aggregation(run: RunningQuery) -> bool:
     return state == aggregation_answer(run.committed_rows())
 
 
+@pytest.mark.slow
 def test_an_aggregation_stays_exact_through_five_random_migrations(spark: SparkSession) -> None:
     with running(aggregation(spark), mode="update") as run:
         run.settle_intervals(run.executor_ids())

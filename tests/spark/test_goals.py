@@ -59,6 +59,7 @@ def counting(spark: SparkSession) -> Iterator[tuple[StreamingQuery, Path]]:
         .outputMode("update")
         .queryName("counting")
         .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime="500 milliseconds")
         .start()
     )
     yield query, checkpoint
@@ -104,6 +105,7 @@ def test_replication_gives_executors_back_and_asks_for_them_and_results_stay_exa
     assert_exact(spark, query, checkpoint)
 
 
+@pytest.mark.slow  # tests/resilience simulates it
 def test_a_resilient_placement_is_made_at_the_start_and_after_a_loss(
     spark: SparkSession, counting: tuple[StreamingQuery, Path]
 ) -> None:

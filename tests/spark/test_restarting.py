@@ -334,6 +334,7 @@ def test_a_function_that_starts_another_query_is_called_once_and_the_query_stays
 ) -> None:
     def start_another() -> StreamingQuery:
         writer = aggregation(spark).writeStream.format("noop").outputMode("update")
+        writer = writer.trigger(processingTime="500 milliseconds")
         return writer.option("checkpointLocation", str(folder / "another")).start()
 
     with attach(start(), BY_HAND) as attachment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.spark.processes import kill
 from tests.spark.running_query import BY_HAND, RunningQuery, running, until
 from tests.spark.streams import aggregation, aggregation_answer, aggregation_state
@@ -46,6 +47,7 @@ def test_tasks_of_a_killed_executor_go_where_their_copies_are(spark: SparkSessio
         assert state == aggregation_answer(run.committed_rows())
 
 
+@pytest.mark.slow  # tests/core simulates it
 def test_a_scale_in_goes_where_the_copies_are_and_loads_nothing(spark: SparkSession) -> None:
     policy = replace(STANDING, tau=1.0)
     with running(aggregation(spark), mode="update", policy=policy) as run:

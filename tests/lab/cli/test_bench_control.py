@@ -23,11 +23,12 @@ def test_the_loop_is_timed_at_the_sizes_asked_for(
         assert set(row["step_ms"]) == {"median", "p99", "worst"}
         assert row["step_ms"]["median"] <= row["step_ms"]["p99"] <= row["step_ms"]["worst"]
         assert row["changes"] > 1, "out and in"
-        assert row["plans"] == ["optimal"] * len(row["plans"])
+        assert all(plan.startswith(("optimal", "feasible")) for plan in row["plans"])
         assert len(row["plans"]) >= row["changes"]
         assert row["tasks_moved"] > 0
         assert 0 < row["decision_log_bytes_per_batch"] < 2000
         assert row["memory_mb"] > 0
+    assert set(first["plans"]) == {"optimal"}
     shown = capsys.readouterr().out
     assert "calls into the JVM" not in shown
     assert str(first["tasks_moved"]) in shown

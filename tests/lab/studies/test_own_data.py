@@ -36,6 +36,7 @@ def packets(sources: int, count: int = 4000) -> Packets:
     return Packets(times, names, names, pa.nulls(count, pa.int64()))
 
 
+@pytest.mark.slow
 def test_packets_of_ones_own_are_split_by_their_sources() -> None:
     figure = latency_of_packets(packets(200), "mine.log", 0)
     assert figure.data.startswith("4,000 packets of mine.log, 600 s in 500 steps, 5 nodes")

@@ -75,7 +75,7 @@ def test_queries_that_cannot_be_measured_are_refused_in_one_line(
         measure([counting.query] * 2)
     with pytest.raises(ProblemError, match="inputs: has 2 names; there are 1 queries"):
         measure([counting.query], ["a", "b"])
-    stateless = numbers(spark).writeStream.format("noop").start()
+    stateless = numbers(spark).writeStream.format("noop").trigger(processingTime="1 hour").start()
     try:
         with pytest.raises(QueryRefusedError, match="keeps no state"):
             measure([stateless])
