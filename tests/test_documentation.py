@@ -131,6 +131,9 @@ def test_every_place_that_contributing_names_exists() -> None:
         for place in places
     }
     assert [place for place, exists in found.items() if not exists] == []
+    (row,) = (line for line in table if line.startswith("| command "))
+    (listed,) = re.findall(r"its line in `(cli/[\w/]+\.py)`", row)
+    assert '"doctor"' in (ROOT / "src" / "elastream" / listed).read_text()
 
 
 def test_every_benchmark_that_is_named_exists() -> None:
