@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TEXTS = [
     each
-    for package in ("elastream.spark.internals", "elastream.handover.spark")
+    for package in ("elastream.spark.internals", "elastream.handover.spark", "elastream.demo")
     for each in files(package).iterdir()
     if each.name.endswith(".java")
 ]

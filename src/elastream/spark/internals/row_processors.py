@@ -1,30 +1,16 @@
-"""Rows by group through a processor that is written in Java, without a jar to install.
-
-The driver compiles the text with the compiler that Spark has for its generated code, once for an
-application, and gives the classes to Spark as a program's own jar: it goes to all executors, also
-to those that come later.
-"""
+"""Rows by group through a processor that is written in Java (:mod:`.java_classes`)."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
-from importlib.resources import files
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from elastream.model.errors import UnsupportedSparkError
-from elastream.spark.internals.jvm_values import first_line, java_array
+from elastream.spark.internals.java_classes import java_classes
+from elastream.spark.internals.jvm_values import java_array
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-
-_SHIPPED: Final[dict[tuple[str, str], tuple[Any, TemporaryDirectory[str]]]] = {}
-"""By application and text: the driver's loader of the classes, and the folder that has the jar for
-executors that come later. The folder goes with this process."""
 
 
 def java_processor(spark: SparkSession, package: str, text: str, name: str, *arguments: Any) -> Any:
@@ -33,19 +19,9 @@ def java_processor(spark: SparkSession, package: str, text: str, name: str, *arg
     The arguments are numbers, schemas, lists of schemas, and lists of equally long lists of
     numbers.
     """
-    from py4j.protocol import Py4JError
-
-    application = str(spark.sparkContext.applicationId)
-    if (application, text) not in _SHIPPED:
-        try:
-            _SHIPPED[application, text] = _shipped(spark, package, text)
-        except Py4JError as error:
-            why = f"this Spark does not compile {text}: {first_line(error)}"
-            raise UnsupportedSparkError(why) from error
     gateway: Any = spark.sparkContext._gateway
     given = [_java_argument(gateway, each) for each in arguments]
-    loader, _ = _SHIPPED[application, text]
-    constructor = loader.loadClass(name).getConstructors()[0]
+    constructor = java_classes(spark, package, text).loadClass(name).getConstructors()[0]
     return constructor.newInstance(java_array(gateway, gateway.jvm.java.lang.Object, given))
 
 
@@ -75,23 +51,6 @@ def through_processor(
         begin, state = _grouped(jvm, first, group), _encoder(jvm, first.schema)
         made = grouped.transformWithState(processor, *modes, begin, encoder, state, encoder, state)
     return SparkFrame(made.toDF(), rows.sparkSession)
-
-
-def _shipped(spark: SparkSession, package: str, text: str) -> tuple[Any, TemporaryDirectory[str]]:
-    gateway: Any = spark.sparkContext._gateway
-    jvm = gateway.jvm
-    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(parent)
-    compiler.cook(files(package).joinpath(text).read_text("utf-8"))
-    folder = TemporaryDirectory(prefix="elastream-classes-", ignore_cleanup_errors=True)
-    jar = Path(folder.name) / f"{Path(text).stem}.jar"
-    with zipfile.ZipFile(jar, "w") as packed:
-        for name, code in dict(compiler.getBytecodes()).items():
-            packed.writestr(f"{name.replace('.', '/')}.class", bytes(code))
-    spark.sparkContext._jsc.sc().addJar(str(jar))
-    addresses = java_array(gateway, jvm.java.net.URL, [jvm.java.io.File(str(jar)).toURI().toURL()])
-    return jvm.java.net.URLClassLoader(addresses, parent), folder
 
 
 def _java_argument(gateway: Any, value: Any) -> Any:
